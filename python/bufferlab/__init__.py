@@ -22,7 +22,7 @@ __all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> object:
-    """Import what the interface offers under this name."""
+    """Import the interface's object of this name."""
     if name not in _MODULES:
         raise AttributeError(f"module 'bufferlab' has no attribute {name!r}")
     from importlib import import_module

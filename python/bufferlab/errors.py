@@ -184,7 +184,7 @@ class BufferlabError(Exception):
 
     @property
     def hint(self) -> str | None:
-        """Return what the user may try against the first problem."""
+        """Return the hint for the first problem."""
         return self.problems[0].hint
 
     def render(self) -> str:

@@ -113,8 +113,9 @@ class Knob:
     """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
     meaning: str
     spelling: str = ""
-    """Its owner's own word for it: the server's variable, or the field of the core's job with the unit last
-    (`pool_size_bytes`). "": the owner has none, and bufferlab does itself what the setting asks for."""
+    """Its owner's own word for it: the server's variable, or the field of the core's job (`pool_size_bytes`). "" if
+    bufferlab applies the setting itself.
+    """
     choices: tuple[str, ...] = ()
     """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""
     minimum: int | Decimal = 0
@@ -390,7 +391,7 @@ class Setting:
 
     @property
     def value_or_text(self) -> Native:
-        """Return the value; of a share whose whole is not known, and of what the engine chooses, the text."""
+        """Return the value; the text for a share whose whole is unknown, and for a value that the engine chooses."""
         return self.asked if self.value is None else self.value
 
 
@@ -419,10 +420,10 @@ class Variables:
     def settings(
         self, flavour: str, version: str, values: Values, written: Callable[[str, Native], str]
     ) -> dict[str, str]:
-        """Return the variables with their values as `written` puts those, by the settings' names.
+        """Return the variables with their values in the form of `written`, by the settings' names.
 
-        What this version lacks is left out: it can only have come from "auto", an explicit value was refused at the
-        start of the sweep.
+        Settings that this version lacks are left out: they come from "auto", because explicit values were refused at
+        the start of the sweep.
         """
         known = {name: value for name, value in values.items() if self.of(name)}
         return {

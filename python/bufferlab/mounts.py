@@ -21,12 +21,12 @@ class Mount:
     root: str
     """The folder of the file system that is mounted."""
     point: str
-    """Where it is mounted."""
+    """The path where it is mounted."""
     kind: str
     source: str
     """Its source: a device, or a word."""
     options: frozenset[str]
-    """Those of the file system, not of this mount."""
+    """The options of the file system, not of this mount."""
 
 
 def mounts(mountinfo: Path = Path("/proc/self/mountinfo")) -> Iterator[Mount]:

@@ -1,9 +1,9 @@
 """Writes the files that a user names: whole, or the old file stays as it was.
 
 A file is written under a temporary name in its folder, and renamed when it is whole. Links of this user and of root are
-followed. Another user's link is replaced, so that the owner of a folder cannot lead the file to another place. What a
-rename would change is written in place: devices and pipes, standard output, a file with several names, and one whose
-folder or owner does not allow another file.
+followed. Another user's link is replaced, so that the owner of a folder cannot lead the file to another place. Places
+that a rename would change are written in place: devices and pipes, standard output, a file with several names, and one
+whose folder or owner does not allow another file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
 def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
     """Write the file by `fill`, whole or not at all; `synced` waits until it is on the disk. Raises OSError.
 
-    Who reads it meanwhile sees the old file or the new one. A file that is replaced keeps its mode and its owner.
+    A reader meanwhile sees the old file or the new one. A file that is replaced keeps its mode and its owner.
     """
     place = _place(path)
     if place.is_kept or not _replace(place, fill, synced):
@@ -41,7 +41,7 @@ def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
 
 
 def try_place(path: Path) -> None:
-    """Raise the OSError that says why the file cannot be written there. Leaves everything as it is."""
+    """Raise the OSError that says why the file cannot be written there. Changes nothing."""
     place = _place(path)
     if not place.is_kept:
         _replace(place, None, synced=False)

@@ -35,7 +35,7 @@ _PASSWORD = re.compile(
 )
 _SCHEME = r"(?<![^\s,(\"'])[A-Za-z][A-Za-z0-9+.-]*://"
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|[^\s:/?#@\[\],]*)(?::[0-9]{1,5})?(?:/[^\s:/?#@,]*)?"
-#: URLs with a user, or without a user and without any @, and what is before them: no colon there begins a password.
+#: URLs with a user, or without a user and without any @, and the text before them: no colon there begins a password.
 _RIGHT_URLS = rf"(?:[^:@]*?{_SCHEME}(?:[^\s:/?#@]+@{_HOST}(?:\?[^\s,]*)?|{_HOST}(?:\?[^\s@,]*)?)(?=[\s,]|$))*"
 _BEFORE_USER = re.compile(rf"{_RIGHT_URLS}(?P<scheme>[^:]*?{_SCHEME})?")
 _WORD_OF_PASSWORD = re.compile(
@@ -135,7 +135,7 @@ _of_arguments: re.Pattern[str] | None = None
 
 
 def _password_of(address: str) -> tuple[int, int] | None:
-    """Return where the password of an address begins and ends; None where there is none."""
+    """Return where the password of an address begins and ends; None without one."""
     if _PATH.match(address):
         return None
     word = _WORD_OF_PASSWORD.search(address)
@@ -179,7 +179,7 @@ def _pieces(group: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _forms(piece: str) -> tuple[str, ...]:
-    """Return the text in the forms that messages show: as it is, as a value, in Python, in JSON, as part of a path."""
+    """Return the text in the forms that messages show: unchanged, as a value, in Python, in JSON, as part of a path."""
     return piece, piece.rstrip(), repr(piece)[1:-1], json.dumps(piece)[1:-1], re.sub("/+", "/", piece)
 
 

@@ -188,7 +188,7 @@ def canonical_bytes(size_bytes: int) -> str:
 
 
 def readable(canonical: str) -> str:
-    """Return the canonical text of a size or share as people write it; any other text stays as it is.
+    """Return the canonical text of a size or share as people write it; any other text stays unchanged.
 
     >>> readable("64MiB"), readable("5%"), readable("direct")
     ('64 MiB', '5 %', 'direct')

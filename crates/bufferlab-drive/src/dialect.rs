@@ -14,7 +14,7 @@ use crate::failure::{Failure, FailureKind};
 /// Every file of `dialects/`: its path there, and its text.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/dialects.rs"));
 
-/// Pairs of words and their replacements. A `%` stands for any text, the same in both.
+/// Pairs of words and their replacements. A `%` matches any text, the same in both.
 pub type Words = &'static [(&'static str, &'static str)];
 
 /// The SQL of one engine: where its files stand, and how its words differ.

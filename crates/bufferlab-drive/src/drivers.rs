@@ -40,7 +40,7 @@ pub struct Scoreboard {
 
 struct Told {
     merged: Merged,
-    /// For each driver the last question it has answered; none while it stands still.
+    /// The last question that each driver has answered; none while it stands still.
     answered: Vec<Option<u64>>,
     /// The whole answer of a driver inside its engine to the last question: the engine's counters and its tallies, of
     /// one moment. Other drivers leave it empty.
@@ -335,7 +335,8 @@ fn watch(
     while shared.running() {
         wait(shared.board, if shared.is_over() { Instant::now() + Duration::from_millis(50) } else { next });
         if shared.is_over() {
-            // Who has enough waits for the transactions that run, as at a window's end: interrupting one fails the run.
+            // A caller with enough transactions waits for the running ones, as at a window's end: interrupting one
+            // fails the run.
             let must_stop = shared.segment.cancelled.load(Ordering::Relaxed) || lock(&shared.failed).is_some();
             if has_enough && !must_stop {
                 continue;

@@ -114,7 +114,7 @@ impl<F: Fn(Event) + Sync> Sink for F {
     }
 }
 
-/// Does `work` on this thread while another sends a sign of life every `interval`; returns what it returns.
+/// Does `work` on this thread while another sends a sign of life every `interval`; returns the result of `work`.
 pub fn with_signs_of_life<T>(sink: &dyn Sink, phase: &'static str, interval: Duration, work: impl FnOnce() -> T) -> T {
     let (works, ended) = channel::<()>();
     std::thread::scope(|scope| {

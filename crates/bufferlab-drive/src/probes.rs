@@ -129,7 +129,7 @@ impl Probes {
         }
     }
 
-    /// Tells all of them that the next sample is an edge's. Call it before reading the engine's counters.
+    /// Announces to all of them that the next sample is an edge's. Call it before reading the engine's counters.
     pub fn before_edge(&self) {
         for probe in lock(&self.0).iter_mut() {
             probe.before_edge();

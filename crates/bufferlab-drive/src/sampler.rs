@@ -183,12 +183,13 @@ impl<'a> Sampler<'a> {
             values.clear();
             values.push(unread(&failure.to_string()));
         }
-        // Read the probes before asking the drivers. A driver inside a long statement answers late or not at all, and
+        // Read the probes before asking the drivers. A driver inside a long statement answers late or never, and
         // the host's counters belong to the same moment as the engine's.
         self.probes.sample(&mut values);
         let (first, mut done) = (values.len(), 0);
         if let Some(board) = &stage.board {
-            // Where the driver tells the engine's counters too, its answer is all of the sample, and worth a longer wait.
+            // Where the driver reports the engine's counters too, its answer is all of the sample, and worth a longer
+            // wait.
             let patience = if engine.is_some() { 0.5 } else { 0.9 };
             board.sample(tick + interval.mul_f64(patience), &mut values);
             done = board.steps() - stage.first;

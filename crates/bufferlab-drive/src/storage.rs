@@ -1,4 +1,4 @@
-//! What the kernel has fetched from storage for this process.
+//! The bytes that the kernel has fetched from storage for this process.
 
 use std::{fs, io};
 

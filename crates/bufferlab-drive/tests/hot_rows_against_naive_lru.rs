@@ -96,7 +96,7 @@ impl Client for Listener {
     }
 }
 
-/// Returns the counters of the engine at the edges of the window: what they grew by, and the transactions before it.
+/// Returns the counters of the engine at the edges of the window: their growth, and the transactions before it.
 fn measured(
     database: &Path,
     page_size: PageSize,
@@ -147,7 +147,7 @@ fn measured(
     (growth.into_inner().unwrap(), finished.warm_up.part.transactions)
 }
 
-/// Returns the number of misses of the window by the naive list, fed with what the run reads: the first pass, the
+/// Returns the number of misses of the window by the naive list, fed with the run's reads: the first pass, the
 /// warm-up, the window.
 fn simulated(paths: &BTreeMap<i64, Vec<u32>>, config: &HotRowsConfig, frames: u64, warm_up: u64) -> u64 {
     let (mut lru, mut driver, mut pass) =

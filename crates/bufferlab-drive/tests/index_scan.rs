@@ -1,4 +1,4 @@
-//! Q1 on SQLite: both plans give the right answer and are what they are said to be; everything else is an error in words.
+//! Q1 on SQLite: both plans give the right answer and are the named plans; everything else is an error in words.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

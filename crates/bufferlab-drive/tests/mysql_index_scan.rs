@@ -1,4 +1,4 @@
-//! Q1 on a real server: both plans give the right answer and are what they are said to be; see `support/mysql_server.rs` for
+//! Q1 on a real server: both plans give the right answer and are the named plans; see `support/mysql_server.rs` for
 //! which server.
 
 #[path = "support/mysql_server.rs"]

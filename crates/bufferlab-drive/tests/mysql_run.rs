@@ -1,4 +1,4 @@
-//! Runs on a real MySQL or MariaDB server: what the drivers say against what the server counts, and how runs end.
+//! Runs on a real MySQL or MariaDB server: the drivers' counts compared with the server's, and the ends of runs.
 //!
 //! They need a server without other clients: BUFFERLAB_TEST_MYSQL_SOCKET names its socket, BUFFERLAB_TEST_MYSQL_USER
 //! and _PASSWORD an account that may do anything (root without a password unless said). Without the first these tests
@@ -160,7 +160,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
             assert_eq!(updated, 3_001, "those undone were updated too");
         }
         assert!(grown("innodb_os_log_written", "") > 0);
-        // In an open transaction's latencies everybody's are together.
+        // In an open transaction the latencies of all drivers are together.
         let service: u64 = finished.latencies.iter().filter(|latency| latency.time == "service").map(records).sum();
         assert_eq!(service, 3_001 + 203);
         assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));

@@ -184,7 +184,7 @@ fn the_hot_rows_of_a_loaded_table_are_read_and_updated() {
 const READ: StatementId = StatementId(0);
 const ADD: StatementId = StatementId(1);
 
-/// Returns a client over a table of two rows, for what no workload does on purpose.
+/// Returns a client over a table of two rows, for cases that no workload produces on purpose.
 fn small_client(target: &Target) -> MysqlClient {
     let statements = Statements {
         place: "this test".to_owned(),

@@ -26,7 +26,7 @@ use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 struct Counting;
 
 thread_local! {
-    /// Of this thread alone: the test harness and the canned server allocate too.
+    /// Allocations of this thread alone: the test harness and the canned server also allocate.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 

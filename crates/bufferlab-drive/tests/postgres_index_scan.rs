@@ -1,4 +1,4 @@
-//! Q1 on a real PostgreSQL server: all three plans give the right answer and are what they are said to be; see
+//! Q1 on a real PostgreSQL server: all three plans give the right answer and are the named plans; see
 //! `support/postgres_server.rs` for which server.
 
 #[path = "support/postgres_server.rs"]

@@ -1,4 +1,4 @@
-//! Runs on a real PostgreSQL server: what the drivers say against what the server counts, and how runs end.
+//! Runs on a real PostgreSQL server: the drivers' counts compared with the server's, and the ends of runs.
 //!
 //! They need a server without other clients: see `support/postgres_server.rs`. Without it these tests do nothing. The
 //! tests take turns, because they compare counters of the whole server.
@@ -161,7 +161,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
         if let Some(hits) = seen.grown("measure", "postgres_io_normal_hits", "") {
             assert_eq!(hits + grown("demand_misses", ""), grown("page_gets", ""));
         }
-        // In an open transaction's latencies everybody's are together.
+        // In an open transaction the latencies of all drivers are together.
         let service: u64 = finished.latencies.iter().filter(|latency| latency.time == "service").map(records).sum();
         assert_eq!(service, 3_001 + 203);
         assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));

@@ -291,7 +291,7 @@ fn a_script_takes_values_of_any_type_and_its_errors_name_their_line() {
 const READ: StatementId = StatementId(0);
 const ADD: StatementId = StatementId(1);
 
-/// Returns a client over a table of two rows, for what no workload does on purpose.
+/// Returns a client over a table of two rows, for cases that no workload produces on purpose.
 fn small_client(target: &Target) -> PostgresClient {
     let statements = Statements {
         place: "this test".to_owned(),

@@ -43,7 +43,7 @@ pub const CODE_PLANNED_AT: i64 = 1 << 30;
 /// Most bytes that a patch covers: five, of which the last may begin an instruction of 15.
 pub const COVER_BYTES: usize = 20;
 
-/// What the library has done, as a number that the reader translates.
+/// The library's state, as a number that the reader translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
@@ -139,7 +139,7 @@ pub struct Patch {
     pub address: u64,
     /// How many bytes are covered.
     pub bytes: u32,
-    /// Where in the new bytes the distance to the trampoline is.
+    /// The place of the distance to the trampoline in the new bytes.
     pub distance_at: u32,
     /// The program's bytes.
     pub old: [u8; COVER_BYTES],

@@ -1,4 +1,4 @@
-//! What the loader calls when it has mapped the library, and when the process ends.
+//! The functions that the loader calls when it has mapped the library, and when the process ends.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 

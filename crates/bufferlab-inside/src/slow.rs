@@ -149,7 +149,7 @@ pub unsafe fn begin(header: *mut Header) {
     SHARED.store(header, Ordering::Release);
 }
 
-/// Returns a slot with room for a record; null when there is none. The access is counted as dropped then.
+/// Returns a slot with room for a record; null without one. The access is counted as dropped then.
 extern "C" fn slow() -> *mut Slot {
     let header = SHARED.load(Ordering::Acquire);
     // SAFETY: `begin` was given memory that stays.
@@ -214,7 +214,8 @@ fn take(header: &Header) -> *mut Slot {
     core::ptr::null_mut()
 }
 
-/// Waits until a slot has room. A reader that gave no sign of life for a second is given up: the ring goes round.
+/// Waits until a slot has room. A reader without a sign of life for a second is given up: the ring overwrites its
+/// oldest records.
 fn make_room(header: &Header, slot: &Slot) {
     let write = slot.write.load(Ordering::Relaxed);
     if slot.given_up.load(Ordering::Relaxed) != 0 {
@@ -304,7 +305,7 @@ pub fn listen() -> bool {
     unsafe { __register_atfork(None, None, Some(in_child), core::ptr::null_mut()) == 0 }
 }
 
-/// Lets the C library call us at the end of the calling thread. Keys of a number below 32 need no memory, and ours is
+/// Makes the C library call us at the end of the calling thread. Keys of a number below 32 need no memory, and ours is
 /// the first.
 fn note_end() {
     let key = KEY.load(Ordering::Relaxed);

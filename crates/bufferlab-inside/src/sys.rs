@@ -18,7 +18,7 @@ const CLOCK_MONOTONIC: usize = 1;
 /// Makes a system call of up to six arguments; returns its result, or a negative error.
 ///
 /// # Safety
-/// What the call does must be sound.
+/// The call's effect must be sound.
 unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result;
@@ -69,7 +69,7 @@ pub unsafe fn unmap(place: *mut u8, bytes: usize) {
     unsafe { call(11, [place as usize, bytes, 0, 0, 0, 0]) };
 }
 
-/// Changes what may be done with whole pages.
+/// Changes the access rights of whole pages.
 ///
 /// # Safety
 /// Code there must stay executable.

@@ -1,5 +1,5 @@
 //! The words of a page trace: kinds of accesses, the record of one in a spool, the columns of page-trace.parquet, the
-//! window. docs/page-trace.md says what each engine records.
+//! window. docs/page-trace.md lists the records of each engine.
 
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +94,7 @@ pub mod latch {
     };
 }
 
-/// One access as it is recorded.
+/// One recorded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// CLOCK_MONOTONIC.
@@ -172,7 +172,7 @@ pub struct Columns<'a> {
     pub delta_us: &'a [u32],
 }
 
-/// One event that a buffer manager hears.
+/// One event that a buffer manager gets.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// The page, below the number of pages that the manager was made for.

@@ -26,7 +26,7 @@ pub struct HostFingerprint {
     pub cores: Option<usize>,
     /// Memory of the machine.
     pub memory_total_bytes: Option<u64>,
-    /// The tightest limit that control groups set for this process; null when there is none.
+    /// The tightest limit that control groups set for this process; null without one.
     pub memory_limit_bytes: Option<u64>,
     /// The file that sets the limit.
     pub memory_limit_source: Option<String>,

@@ -29,7 +29,7 @@ struct Watched {
 /// The time of the threads of one subject, those that have ended included.
 #[derive(Default)]
 struct Threads {
-    /// What each thread was last seen with. One that ended stays, and so does one that a listing has missed.
+    /// The last values of each thread. A thread that ended stays, and so does one that a listing has missed.
     last: HashMap<u32, Spent>,
     /// The sums of threads whose number another thread has now.
     replaced: Spent,

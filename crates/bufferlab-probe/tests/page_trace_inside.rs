@@ -154,7 +154,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What a victim does. Every call of `touch` must be a record.
+/// The work of a victim. Every call of `touch` must be a record.
 #[test]
 fn victim() {
     let (Ok(task), Ok(place)) = (env::var(TASK), env::var(PLACE)) else { return };
@@ -222,7 +222,7 @@ fn each_thread(threads: u32, work: impl Fn(u32) + Sync) {
     });
 }
 
-/// Children of a program that has touched pages itself: every other one ends without a word.
+/// Children of a program that has touched pages itself: every other one ends without freeing its slot.
 fn forks(children: u32) {
     touch(0, 0);
     for number in 1..=children {
@@ -230,7 +230,7 @@ fn forks(children: u32) {
         let child = unsafe { libc::fork() };
         if child == 0 {
             (0..50).for_each(|page| touch(number, page));
-            // SAFETY: as above; `exit` runs what the library left for the end.
+            // SAFETY: as above; `exit` runs the library's handlers of the end.
             unsafe { if number % 2 == 0 { libc::_exit(0) } else { libc::exit(0) } }
         }
         let mut status = 0;
@@ -467,7 +467,7 @@ fn a_program_that_may_not_change_its_code_goes_on_unrecorded() {
 #[test]
 fn a_program_that_was_never_started_is_not_recorded() {
     let trace = Trace::new();
-    // Another program that becomes nothing of ours.
+    // Another program, which does not become the traced one.
     let mut other = trace.command(Path::new("/bin/true"), "threads");
     assert!(other.status().expect("it runs").success());
     let refused = trace.recorder.require_on().expect_err("nobody recorded");

@@ -33,8 +33,8 @@ impl Gate for Measured {
 
 /// Generates a run without a server. The job is `bufferlab_generate::job::Job`, the answer its `Run`, both as JSON.
 ///
-/// A watch hears, ten times a second, how many transactions are done, and how many of them in the window, None before
-/// it. An error of it ends the run and is raised here.
+/// A watch gets, ten times a second, the number of transactions done, and of those in the window, None before it. An
+/// error of it ends the run and is raised here.
 #[pyfunction]
 #[pyo3(signature = (job, watch = None))]
 pub(crate) fn generate(py: Python<'_>, job: &str, watch: Option<Py<PyAny>>) -> PyResult<String> {

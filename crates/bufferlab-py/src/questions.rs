@@ -1,4 +1,4 @@
-//! Sessions for questions: Python's control connections. A row becomes a tuple, a value what its column's form says.
+//! Sessions for questions: Python's control connections. A row becomes a tuple, a value an object of its column's type.
 
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ create_exception!(
 );
 
 thread_local! {
-    /// What a handler of signals raised while this thread waited for a server.
+    /// The exception that a handler of signals raised while this thread waited for a server.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 

@@ -58,7 +58,7 @@ impl Curve {
         Ok(Curve { curve: bufferlab_sim::Curve::new(pages, first_page..end_page).map_err(refused)?, pages })
     }
 
-    /// Hears accesses in their order. Misses count from the access `first` on.
+    /// Takes accesses in their order. Misses count from the access `first` on.
     fn feed(&mut self, py: Python<'_>, page: PyBuffer<u32>, kind: PyBuffer<u8>, first: usize) -> PyResult<()> {
         let (page, kind) = (column(py, &page)?, column(py, &kind)?);
         if page.iter().any(|&page| page >= self.pages) || kind.len() != page.len() {
@@ -78,8 +78,8 @@ impl Curve {
 /// See `bufferlab_sim::Replay`. The manager's settings are JSON; the answer is `Replayed` as JSON. Times before the first
 /// row and from it on may be stretched.
 ///
-/// Where all columns are read-only, other threads of Python go on meanwhile. A watch hears, ten times a second, the share
-/// that is done. An error of it ends the replay and is raised here.
+/// Where all columns are read-only, other threads of Python go on meanwhile. A watch gets, ten times a second, the
+/// share that is done. An error of it ends the replay and is raised here.
 #[pyfunction]
 #[pyo3(signature = (
     manager, settings_json, frames, load_row, first_row, end_row, page, kind, latch, thread, delta_us,

@@ -16,7 +16,7 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Makes the teller of a watch; without one Python hears of signals alone.
+    /// Makes the teller of a watch; without one it only lets Python handle signals.
     pub(crate) fn new(watch: Option<Py<PyAny>>) -> Self {
         Teller { watch, last: Instant::now(), raised: None }
     }
@@ -35,7 +35,7 @@ impl Teller {
         self.raised.is_none()
     }
 
-    /// Returns the work's answer; in its place what stopped the work.
+    /// Returns the work's answer, or the exception that stopped the work.
     pub(crate) fn answer<T>(self, answer: PyResult<T>) -> PyResult<T> {
         self.raised.map_or(answer, Err)
     }

@@ -31,7 +31,7 @@ impl Curve {
         Ok(Curve { stack, dropped, counted, by_distance, accesses: 0 })
     }
 
-    /// Hears accesses in their order, from the columns of a page trace. Gets, looks and creations touch their page. The
+    /// Takes accesses in their order, from the columns of a page trace. Gets, looks and creations touch their page. The
     /// misses of gets count, from the access `first` on.
     ///
     /// # Panics

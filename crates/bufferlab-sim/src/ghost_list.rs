@@ -1,9 +1,10 @@
 //! The ghost list: the pages that left a pool, the last one first. A page that is read again at depth `d` of the list
 //! would still have been in a pool of `d` more frames.
 //!
-//! Exact for LRU, whose larger pool holds the smaller one and behind it what left that one last (Mattson, Gecsei, Slutz,
-//! Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other managers it is
-//! an estimate. Where a page leaves before the read that it makes room for, depths are one more. It needs reads, creations and evictions alone: no access that a pool satisfies.
+//! Exact for LRU, whose larger pool holds the smaller one's pages and, after them, those that left it last (Mattson,
+//! Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other
+//! managers it is an estimate. Where a page leaves before the read that it makes room for, depths are one more. It
+//! needs reads, creations and evictions alone: no access that a pool satisfies.
 
 use bufferlab_model::trace::latch::{NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};
@@ -88,10 +89,10 @@ impl GhostList {
     }
 }
 
-/// What the ghost list says of each row of a trace.
+/// The ghost list's values for each row of a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Depths {
-    /// Of a read the depth of its page, 0 if the list lacks it, or [`BY_RING`]; 0 of other rows.
+    /// For a read the depth of its page, 0 if the list lacks it, or [`BY_RING`]; 0 for other rows.
     pub depth: Vec<u32>,
     /// The length of the list before the row.
     pub len: Vec<u32>,
@@ -107,7 +108,7 @@ struct LastRead {
     left_by_ring: bool,
 }
 
-/// Plays the reads, creations and evictions of a trace to a ghost list. It hears no gets.
+/// Plays the reads, creations and evictions of a trace to a ghost list, which needs no gets.
 ///
 /// A scan of PostgreSQL reuses the buffers of its ring: with more frames its pages would leave as they do. They are known
 /// by a thread that evicts a page which it read itself at most `ring_reads` reads before; 0 where no pool has rings.

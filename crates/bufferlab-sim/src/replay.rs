@@ -1,4 +1,4 @@
-//! Plays the columns of a page trace to one buffer manager and counts what it does in a window.
+//! Plays the columns of a page trace to one buffer manager and counts its actions in a window.
 //!
 //! A manager gets the database's requests (gets, creations, prefetches, drops), never the traced server's own actions
 //! (reads, evictions).
@@ -83,8 +83,8 @@ impl Sub for Counts {
 
 /// A buffer manager: a pool of a fixed number of frames that holds pages `0..pages`.
 ///
-/// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or not
-/// at all. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
+/// The caller guarantees that pages are below `pages`, that times never go back, and that `foresee` comes first or
+/// never. The manager guarantees that counts never fall, and that `frames_used` is never above its frames.
 pub trait Manager {
     /// Does what an event asks for. Reads and evictions of the traced server do not matter to another pool.
     #[inline]
@@ -114,14 +114,14 @@ pub trait Manager {
     /// Takes the page out of the pool.
     fn drop_page(&mut self, access: Access);
 
-    /// Returns what the manager did so far.
+    /// Returns the manager's counts so far.
     fn counts(&self) -> Counts;
 
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 
-    /// Hears, before the first event of a replay, all that will come. No server can. The caller guarantees that exactly
-    /// these events follow.
+    /// Takes, before the first event of a replay, all its events. No server can know them. The caller guarantees that
+    /// exactly these events follow.
     fn foresee(&mut self, _columns: &Columns) {}
 }
 
@@ -205,7 +205,7 @@ pub struct Replayed {
     pub brought_in_since_start: u64,
 }
 
-/// Hears the share of a replay's rows that were played; returns whether to go on.
+/// Takes the share of a replay's rows that were played; returns whether to go on.
 pub type Watch<'a> = dyn FnMut(f64) -> bool + 'a;
 
 /// Rows between two calls of a watch: a tenth of a second's work of the slowest manager.
@@ -301,7 +301,7 @@ pub(crate) fn make_new<M: Model + Send + 'static>(
     Ok(Box::new(M::new(frames, pages, &settings)))
 }
 
-/// Returns the frames and the settings of a pool that can be.
+/// Returns the frames and the settings of a possible pool.
 fn checked<M: Model>(settings: &str, frames: u32, pages: u32) -> Result<(NonZeroU32, M::Settings), Refused> {
     let refused = |why: String| Err(Refused(why));
     if pages > MOST {

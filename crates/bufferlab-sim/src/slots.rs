@@ -1,6 +1,6 @@
-//! One bit per time slot, and how many bits are set behind a slot: words, blocks of 512 slots, groups of 32,768 slots.
+//! One bit per time slot, and how many bits are set after a slot: words, blocks of 512 slots, groups of 32,768 slots.
 //!
-//! Counting walks from a slot to the end of its block, of its group, and over the groups behind: at most 8 words, 63
+//! Counting walks from a slot to the end of its block, of its group, and over the groups after it: at most 8 words, 63
 //! block counts and all group counts. An access that was recent costs a few additions of one cache line.
 
 const WORD: usize = 64;
@@ -63,7 +63,7 @@ impl Slots {
     pub(crate) fn behind(&self, slot: usize, last: usize) -> u32 {
         debug_assert!(slot <= last, "slot {slot} lies behind the last one, {last}");
         let (word, block, group) = (slot / WORD, slot / BLOCK, slot / GROUP);
-        // Two shifts, because a shift by 64 is none.
+        // Two shifts, because a shift by 64 overflows.
         let own = (self.words[word] >> (slot % WORD) >> 1).count_ones();
         let words = self.words[word + 1..(block + 1) * WORDS_PER_BLOCK].iter().map(|word| word.count_ones());
         let end_of_group = (group + 1) * BLOCKS_PER_GROUP;

@@ -45,7 +45,7 @@ fn naive_depths(columns: &Columns, ring_reads: u32) -> Depths {
                 found.depth.push(0);
                 continue;
             }
-            // A page that is made anew has no past.
+            // A page that is created again has no past.
             Some(Kind::Create) => reads.iter_mut().filter(|read| read.1 == page).for_each(|read| read.1 = u32::MAX),
             _ => {
                 found.depth.push(0);

@@ -311,7 +311,7 @@ fn target(len: usize, ratio: usize, one_in: f64) -> (usize, usize) {
     ((len * ratio / 1024).min(len - tolerance - share(5, one_in).max(1)).max(tolerance + 1), tolerance)
 }
 
-/// Checks what must hold for a pool after every event, from the lengths of its lists.
+/// Checks a pool's invariants after every event, from the lengths of its lists.
 fn holds(size: u32, pct: u32, one_in: f64, [free_len, lru_len, old_len]: [u32; 3]) -> bool {
     let (len, old) = (lru_len as usize, old_len as usize);
     let sublist = if len < share(512, one_in).max(2) {

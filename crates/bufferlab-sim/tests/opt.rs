@@ -21,7 +21,7 @@ fn fewest_reads(events: &Events, size: u32, pages: u32) -> u64 {
         let bit = 1 << page;
         let mut after = HashMap::new();
         for (pool, reads) in pools {
-            // Which pools may follow, and what each costs.
+            // The pools that may follow, with their costs.
             let with = || {
                 let shrunk = (0..pages).filter(|other| pool & 1 << other != 0).map(|other| pool & !(1 << other));
                 let room = shrunk.chain([pool]).filter(|pool| pool.count_ones() < size);

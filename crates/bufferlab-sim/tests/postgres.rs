@@ -99,7 +99,7 @@ impl Naive {
         if so_far == 0 { 1 } else { (so_far + u32::from(before.last().map(|(last, _)| *last) != Some(page))).min(4) }
     }
 
-    /// Hears a get; returns its session and table when it belongs to a scan.
+    /// Takes a get; returns its session and table when it belongs to a scan.
     fn scan(&mut self, access: Access) -> Option<(u16, usize)> {
         let mut history = self.history.remove(&access.thread).unwrap_or_default();
         history.push((access.page, told(access.latch)));

@@ -1,4 +1,4 @@
-//! Measures what the driver itself costs per transaction: `cargo run --release --example driver_overhead`.
+//! Measures the driver's own cost per transaction: `cargo run --release --example driver_overhead`.
 //!
 //! Against a client that answers from constants, so the second figure includes that client and is an upper bound.
 

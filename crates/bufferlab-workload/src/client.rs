@@ -28,7 +28,7 @@ pub struct StatementSpec {
     pub columns: usize,
 }
 
-/// One value as a workload gives it: a parameter of a call or a column of a loaded row.
+/// One value of a workload: a parameter of a call or a column of a loaded row.
 ///
 /// Money is integer cents; dates are integer microseconds since 1970, or, without a time, days; everything else is an
 /// integer or text. Decimals come only from users' scripts.

@@ -14,7 +14,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// Returns the stream of a seed that belongs to a name and numbers: its purpose, and which one of several.
+    /// Returns the stream of a seed that belongs to a name and numbers: its purpose, and its number among several.
     ///
     /// The seed is mixed with the name's bytes (as 64-bit FNV-1a) and then with each number: `state =
     /// mix(state ^ part)`, where `mix` is one step of SplitMix64. Mixing is a bijection at every step, so streams

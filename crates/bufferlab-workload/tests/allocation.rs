@@ -17,7 +17,7 @@ use support::config;
 struct Counting;
 
 thread_local! {
-    /// Of this thread alone: the test harness allocates too, whenever it pleases.
+    /// Allocations of this thread alone: the test harness also allocates, at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 

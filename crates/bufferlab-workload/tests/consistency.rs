@@ -1,4 +1,4 @@
-//! Transactions on the naive database: the twelve conditions, and what the specification says of each row they touch.
+//! Transactions on the naive database: the twelve conditions, and the specification's rules for each row they touch.
 
 mod support;
 

@@ -18,7 +18,7 @@ const TRANSACTIONS: usize = 230_000;
 /// A share further than this from its probability would be seen once in 16,000 seeds.
 const MAX_STANDARD_ERRORS: f64 = 4.0;
 
-/// What a client saw of a long run, and what the driver says of it.
+/// A client's and the driver's counts of a long run.
 struct Run {
     client: Canned,
     counts: InputCounts,

@@ -1,4 +1,4 @@
-//! Scripts as they are played: the statements that reach a client, their shares, and that they cost no allocation.
+//! Running scripts: the statements that reach a client, their shares, and that they cost no allocation.
 //!
 //! One test counts the allocations of its own thread.
 
@@ -12,7 +12,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 struct Counting;
 
 thread_local! {
-    /// Of this thread alone: the test harness allocates too, whenever it pleases.
+    /// Allocations of this thread alone: the test harness also allocates, at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -36,7 +36,7 @@ _ENOUGH_READS_PER_S = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement of a file that does not hold: the fact with its numbers, why it matters, and the right value."""
+    """One wrong statement of a file: the fact with its numbers, why it matters, and the right value."""
 
     where: Place
     what: str

@@ -1,4 +1,4 @@
-"""Makes the tables as they should have been: rates from counters, I/O per New-Order, exclusive shares, pools as run.
+"""Makes corrected tables: rates from counters, I/O per New-Order, exclusive shares, pools as run.
 
 Rules are loaded for the tables that need them. A cell holds only what follows from the numbers given, else a dash.
 """
@@ -157,7 +157,7 @@ def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int)
 
 
 def _of_pools(evidence: FileEvidence, pools: list[str]) -> str:
-    """Return what the column of pools means, and whether it is known."""
+    """Return the meaning of the column of pools, and whether it is known."""
     if not pools:
         return ""
     how = "the server rounds it" if evidence.stated.version else "MySQL 5.7 and 8.0 round it: no version is named"

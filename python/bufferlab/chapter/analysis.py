@@ -120,7 +120,7 @@ class Analysis:
     reads: str = "reads"
     """The count of reads that tables begin with: the engine's own, where memory is divided with the page cache."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
-    """By a setting of the engine's own: the words of a reader."""
+    """The words for readers, by setting of the engine."""
     fixed: frozenset[str] = frozenset()
     """The swept settings that have one value only, so that no two points differ in them."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class Analysis:
 
     @property
     def source(self) -> str:
-        """Return engines with their versions, runs per point and date: what a figure must say of itself."""
+        """Return engines with their versions, runs per point and date: the caption that every figure must have."""
         runs = self.runs
         if not runs:
             return ""
@@ -229,7 +229,7 @@ class Analysis:
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
     def fit(self, metric: str) -> Fit | None:
-        """Return the fit of one metric over all points and blocks; None when no run has it."""
+        """Return the fit of one metric over all points and blocks; None without any value."""
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             comparisons = self._comparisons({value[0] for value in values})
@@ -242,7 +242,7 @@ class Analysis:
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:
-        """Return the mean of a point's runs; None when none of them has the metric."""
+        """Return the mean of a point's runs; None if the metric is missing in all."""
         found = self.fit(metric)
         return found.mean(point.index) if found and point.index in found.points else None
 
@@ -408,7 +408,7 @@ def _setting_label(name: str, value: str, knob_words: Mapping[str, SettingWords]
 
 
 def _rest_label(point: PointRuns, apart: set[str], knob_words: Mapping[str, SettingWords]) -> str:
-    # Settings with words of their own come in the order of these words: a legend is then read alike everywhere.
+    # Settings with words come in the order of these words, so that all legends have one order.
     order = {name: place for place, name in enumerate(knob_words)}
     rest = sorted((name for name in point.swept if name not in apart), key=lambda name: order.get(name, len(order)))
     return ", ".join(_setting_label(name, point.swept[name], knob_words) for name in rest)
@@ -518,7 +518,7 @@ def _not_of_smoke(check: Check) -> Check:
 #: A window that its cap ended has fewer transactions than others: its counts are still given per transaction.
 _TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
 
-#: What should hold by the checks that only the executor makes.
+#: The conditions of the checks that only the executor makes.
 _TITLES = {
     "same_start": "Every run began with the loaded data",
     "settings_applied": "The engine ran with the settings asked for",

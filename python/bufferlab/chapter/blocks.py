@@ -52,7 +52,7 @@ class Table:
     caption: str = ""
     folded: bool = False
     brief: tuple[str, ...] = ()
-    """The columns that a terminal shows; if there are none, a terminal does not show the table."""
+    """The columns that a terminal shows; if empty, a terminal does not show the table."""
 
     @property
     def folds(self) -> bool:
@@ -178,7 +178,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Trace:
-    """One run over time: the end of each stretch, and its rate (None where there is none)."""
+    """One run over time: the end of each stretch, and its rate (None if it is missing)."""
 
     label: str
     t_s: tuple[float, ...]
@@ -229,7 +229,7 @@ class EffectsPlot:
     """The runs that were looked at: all, or those at one level of a factor."""
     panels: tuple[str, ...]
     ratios: tuple[tuple[tuple[Ratio | None, ...], ...], ...]
-    """[panel][row][series]; None where there is no such effect."""
+    """[panel][row][series]; None where this effect does not exist."""
 
     def limits(self, panel: int) -> tuple[float, float]:
         """Return the ends of a panel's axis: about all effects, and about one."""

@@ -40,7 +40,7 @@ def in_words(checks: Iterable[Check]) -> str:
 
 
 def caption(checks: Sequence[Check], metrics: Iterable[Metric]) -> str:
-    """Return the sentence below a table on its metrics that are in doubt; "" where all or none of the sweep are."""
+    """Return the sentence below a table on its metrics in doubt; "" if all or no metrics of the sweep are."""
     partly = [check for check in failed(checks) if set(check.touches) != set(ALL)]
     titles = dict.fromkeys(metric.label for metric in metrics if doubting(partly, metric))
     return f" In doubt by a check that failed: {', '.join(titles)}." if titles else ""

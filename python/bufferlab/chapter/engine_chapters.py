@@ -25,7 +25,7 @@ class EngineChapters:
     answers_in: str = ""
     """Id of the section that holds the figures of those sentences."""
     limits: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
-    """Return what the settings of these runs leave out of an answer, each in a sentence."""
+    """Return sentences on the parts of an answer that the settings of these runs leave out."""
     bytes_written: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
     """Return the files whose bytes written are counted together, where they are more than the database."""
     figure: Callable[[Analysis], str | None] = lambda analysis: None

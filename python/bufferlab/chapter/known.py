@@ -1,4 +1,4 @@
-"""The known scatter of a sweep's counts, point by point: what a fit of one or two runs a point may rest on."""
+"""The known scatter of a sweep's counts, point by point: the basis of a fit with one or two runs a point."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
 def means_over_runs(analysis: Analysis) -> str:
-    """Return the beginning of a caption: what the numbers of a point are."""
+    """Return the beginning of a caption: the kind of a point's numbers."""
     if all(len(point.ok) < 2 for point in analysis.points):
         return "One run of each point: no interval"
     return "Means over runs with 95 % intervals for the mean of many such runs"

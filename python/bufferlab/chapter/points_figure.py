@@ -13,7 +13,7 @@ from bufferlab.results.metrics import Metric, phase_of
 #: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
 _LOG_FROM = 12.0
 _LOG_X_FROM = 4.0
-#: The most series in one panel. With more, each level of a factor gets a panel of its own.
+#: The most series in one panel. With more, each level of a factor gets its own panel.
 _MOST_SERIES = 4
 
 

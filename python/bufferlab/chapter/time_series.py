@@ -41,11 +41,11 @@ class _Run:
     point: PointRuns
     label: str
     traces: Mapping[str, Trace]
-    """By metric, the whole course."""
+    """The whole course, by metric."""
     measured: Mapping[str, tuple[float, ...]]
-    """By metric, the rates of the measured samples."""
+    """The rates of the measured samples, by metric."""
     reasons: Mapping[str, str]
-    """By metric, why it has no value at all."""
+    """The reason why a metric has no value, by metric."""
 
 
 def time_series(analysis: Analysis) -> Section | None:

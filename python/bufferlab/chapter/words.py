@@ -182,7 +182,7 @@ def share_interval(estimate: Estimate) -> str:
 
 
 def verdict(found: Verdict, unit: str) -> str:
-    """Return what may be said of one step: "falls by 38–43 %", "not resolved", "identical"."""
+    """Return the verdict on one step in words: "falls by 38–43 %", "not resolved", "identical"."""
     estimate = found.estimate
     if found.direction == "identical":
         return f"identical (n = {estimate.n})"

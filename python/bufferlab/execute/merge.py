@@ -1,6 +1,6 @@
 """Joins folders with other blocks of one plan into one folder, as if one host had done them all. Measures nothing.
 
-The folders may come from strangers. `SweepFolder.open` bounds, validates and hashes what they hold, this file refuses
+The folders may come from strangers. `SweepFolder.open` bounds, validates and hashes their contents; this file refuses
 links, and runs that are not of the plan. A block is one host's work: each host measures every point once, so that hosts
 cancel in the differences between points.
 """
@@ -137,7 +137,7 @@ def _cell(record: RunRecord) -> tuple[int, int]:
 
 
 def _differing(record: RunRecord, planned: Mapping[str, Any], key: object, folder: SweepFolder) -> list[str]:
-    """Return in what a run differs from its line in the plan."""
+    """Return the difference between a run and its line in the plan."""
     run = record.run
     pairs = {
         "order": (run.order, planned.get("order")),
@@ -248,7 +248,7 @@ def _copy_runs(records: Sequence[RunRecord], runs: Path) -> None:
 def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> None:
     """Copy a file of an open folder, without following a link. `stored` is its entry in run.json.
 
-    Raises DataFileError when it is no longer the file that was checked; run.json is checked where it is opened.
+    Raises DataFileError when it is not the checked file any more; run.json is checked where it is opened.
     """
     changed = DataFileError("the file was changed while it was merged", f"{target.parent.name}/{name}", COPY_HINT)
     try:

@@ -34,7 +34,7 @@ from bufferlab.results.store import PREDICTED_FROM, SweepFolder
 from bufferlab.spec import Experiment, Overrides, load, to_toml
 
 _RUN_S = 1.0
-"""What a run takes before one has been timed."""
+"""The assumed seconds of a run before one has been timed."""
 _VERSION = re.compile(r"[a-z]+-([0-9].*)")
 """The version in a build's name, such as mysql-5.7."""
 

@@ -25,7 +25,7 @@ class Status:
 
 
 class Progress(Protocol):
-    """A display that a sweep tells of its progress. Its methods must return quickly."""
+    """A display of a sweep's progress. Its methods must return quickly."""
 
     def show(self, status: Status) -> None:
         """Show the state; the sweep calls this a few times a second."""

@@ -30,7 +30,7 @@ class KnownRates:
         self._observed: set[str] = set(self._read().get(key, {}))
 
     def observe(self, name: str, amount: float, seconds: float) -> None:
-        """Note that a stage handled `amount` in `seconds`. Less than 10 ms or 16 MiB tells nothing about a rate.
+        """Note that a stage handled `amount` in `seconds`. Less than 10 ms or 16 MiB is too little for a rate.
 
         A new rate counts as much as all earlier ones together.
         """

@@ -166,7 +166,7 @@ def set_aside_other_boots(
     fingerprint.
     """
     good = [record for record in folder.runs() if record.ok]
-    # A run that is refused for good is none that the block waits for.
+    # The block does not wait for a run that is refused for good.
     settled = {_cell(record) for record in good} | refused_cells(folder)
     begun = {run.block for run in plan.runs if run.cell not in settled}
     # The folder has the boot in which it was made; for runs of a later resume their start time decides.
@@ -221,7 +221,7 @@ def supersede(folder: SweepFolder, new: RunRecord) -> None:
 
 
 def supersede_all(folder: SweepFolder) -> None:
-    """Do what a killed resume may have left undone: move aside the predecessors of every run that succeeded."""
+    """Complete a killed resume: move aside the predecessors of every run that succeeded."""
     records = folder.runs()  # It reads and hashes all files: once.
     done = {_cell(record) for record in records if record.ok}
     for record in records:

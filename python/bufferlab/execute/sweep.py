@@ -60,7 +60,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
 _REPLAYS_S = 10.0
-"""What the replays for other pools take before one has been timed; models/other_pools.py bounds those between."""
+"""Assumed seconds of the replays for other pools before one was timed; models/other_pools.py bounds those between."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _uses_this_host(plan: Plan) -> bool:
 
 
 def _say_found(progress: Progress, found: Findings) -> None:
-    """Say what a reader of the results must know of servers that bufferlab did not start."""
+    """Print the caveats of servers that bufferlab did not start."""
     for url, checks in found.items():
         for check in checks:
             if not check.ok:
@@ -340,7 +340,7 @@ def _databases(plan: Plan) -> list[DataKnobs]:
 def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     """Check free space, load the databases that percentages refer to, and make the plan from their sizes.
 
-    `guess` is the plan made from estimated sizes. Where no setting is a percentage, it is returned as it is.
+    `guess` is the plan made from estimated sizes. Where no setting is a percentage, it is returned unchanged.
     """
     experiment = sweep.experiment
     loaded = _cached(experiment, guess, cache)
@@ -440,7 +440,7 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool
 
 
 def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
-    """Return what other pools would have read, by the traced runs; say why not where that cannot be."""
+    """Return the predicted reads of other pools from the traced runs. Log the reasons for missing ones."""
     if not any(record.run.page_trace for record in folder.runs()):
         return []
     before_replay = _shower(sweep, "replaying page traces for other pools", _REPLAYS_S)

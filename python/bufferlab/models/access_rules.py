@@ -25,8 +25,7 @@ class AccessRules:
     workloads: tuple[str, ...] = ("tpcc", "hot_rows")
     """The workloads whose statements they know."""
     calibrated_page_bytes: int = 0
-    """The smallest page size at which they were fitted to traces table by table; 0 if at every size.
-    """
+    """The smallest page size at which they were fitted to traces table by table; 0 if at every size."""
 
 
 RULES: tuple[AccessRules, ...] = (
@@ -37,5 +36,5 @@ RULES: tuple[AccessRules, ...] = (
 
 
 def of_engine(name: str) -> AccessRules | None:
-    """Return the rules of an engine; None if there are none."""
+    """Return the rules of an engine; None without any."""
     return next((rules for rules in RULES if name in rules.engines), None)

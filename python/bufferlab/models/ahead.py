@@ -1,6 +1,6 @@
 """Does the parts of a long work on all cores, ahead of the caller, who asks for one result after another.
 
-Parts share what they read and no random numbers, and their results come in the caller's order: neither depends on the
+Parts share their input and no random numbers, and their results come in the caller's order: neither depends on the
 number of threads. Threads of Python suffice, because the core releases Python's lock while it replays or generates.
 """
 
@@ -17,7 +17,7 @@ from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
-"""Hears the stage of a work and the share of it that is done; raises to stop it."""
+"""A function that gets the stage of a work and the share of it that is done; it raises to stop it."""
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -25,9 +25,9 @@ _SHARE_OF_MEMORY = 2
 """All threads may take half of the memory that is free."""
 _INTERVAL_S = 0.1
 _BYTES_OF_PAGE = 40
-"""What a model notes of each page and frame, at most."""
+"""The most bytes that a model keeps for each page and frame."""
 _BYTES_OF_ROW = 5
-"""What OPT, which knows the future, notes of each access, or what a clock stretches."""
+"""The bytes for each access that OPT keeps, which knows the future, or that a stretched clock needs."""
 
 
 class _UnwantedError(Exception):
@@ -78,9 +78,9 @@ class Ahead(Generic[Part, Result]):
         self._threads.shutdown(cancel_futures=True)
 
     def results(self, watch: Callable[[float], None]) -> Iterator[tuple[Part, Result]]:
-        """Yield each part with its result, in order; meanwhile `watch` hears the share of the parts that are done.
+        """Yield each part with its result, in order; meanwhile `watch` gets the share of the parts that are done.
 
-        Raises what `result` raises.
+        Raises any error of `result`.
         """
         for place, part in enumerate(self._futures):
 
@@ -90,9 +90,9 @@ class Ahead(Generic[Part, Result]):
             yield part, self.result(part, hear)
 
     def result(self, part: Part, watch: Watch) -> Result:
-        """Return the result of a part; meanwhile `watch` hears in this thread how far the part is.
+        """Return the result of a part; meanwhile `watch` gets the part's progress in this thread.
 
-        Raises what the work of the part raised, and what `watch` raises.
+        Raises any error of the part's work, and of `watch`.
         """
         future = self._futures[part]
         while True:

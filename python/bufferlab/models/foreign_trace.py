@@ -52,9 +52,9 @@ def play(
     window_s: tuple[float, float] | None,
     progress: Callable[[float], None],
 ) -> Played:
-    """Return what a model misses in pools of `sizes` pages, played on all cores; `progress` hears the share done.
+    """Return a model's misses in pools of `sizes` pages, computed on all cores; `progress` gets the share done.
 
-    `asked` has settings as they were typed. Raise SpecError for one that the model does not obey or allow.
+    `asked` has settings as typed. Raise SpecError for one that the model does not obey or allow.
     """
     manager = next(one for one in MANAGERS if one.name == name)
     settings = _settings(manager, asked)

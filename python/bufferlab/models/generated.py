@@ -81,12 +81,12 @@ _OWN_TIME = "the generator's time"
 _SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
-"""Of a run, which has a stretch more at most (crates/bufferlab-generate/src/job.rs, `MAX_TRANSACTIONS`)."""
+"""The most transactions asked of a run, which may add a stretch (`MAX_TRANSACTIONS` of bufferlab-generate)."""
 
 
 @dataclass(frozen=True)
 class _Played:
-    """One generated run, and how far to believe it."""
+    """One generated run, with its verdicts."""
 
     told: Mapping[str, Any]
     """The core's answer for the model's pool, at the generator's own speed."""
@@ -323,8 +323,8 @@ class Generated:
 def generated(experiment: Experiment, server: Server, overrides: Overrides, base: Experiment) -> Generated:
     """Return the points of an experiment, each to be predicted from generated accesses.
 
-    `base` is the experiment without the settings of the command line. Raises SpecError for what has no rules or no
-    model, for a setting that neither obeys, and for a point that cannot be.
+    `base` is the experiment without the settings of the command line. Raises SpecError without rules or a model, for a
+    setting that neither obeys, and for an impossible point.
     """
     rules = rules_for(experiment)
     manager = manager_of(server, f"engine {server.engine}")
@@ -420,7 +420,7 @@ def window_transactions(experiment: Experiment) -> int:
 
 
 def notes(experiment: Experiment) -> list[str]:
-    """Return what an experiment asks for and generated runs have otherwise, in sentences."""
+    """Return sentences on the differences between an experiment and its generated runs."""
     found = []
     if experiment.measure.transactions is None:
         found.append(
@@ -434,7 +434,7 @@ def notes(experiment: Experiment) -> list[str]:
 
 
 def rules_for(experiment: Experiment) -> AccessRules:
-    """Return the rules by which page accesses of an experiment are generated. Raises SpecError where there are none."""
+    """Return the rules by which page accesses of an experiment are generated. Raises SpecError where none exist."""
     rules = access_rules.of_engine(experiment.engine)
     if rules is None:
         there = ", ".join(name for one in access_rules.RULES for name in one.engines)
@@ -476,7 +476,7 @@ def _generated(job: Mapping[str, Any], watch: Callable[[int, int | None], None] 
 
 
 def _of_core(function: Callable[[str], str], job: Mapping[str, Any]) -> Any:
-    """Return what a function of the core answers to a job. Raises SpecError for what the core refuses."""
+    """Return the answer of a function of the core to a job. Raises SpecError if the core refuses it."""
     try:
         return json.loads(function(json.dumps(job)))
     except Exception as error:
@@ -530,7 +530,7 @@ def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
 
 
 def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
-    """Return what the core counted by table and index; nothing where a part stands for all."""
+    """Return the core's counts by table and index; nothing if only a part was simulated."""
     counted = told["census"] if told["way"]["name"] == "exact" else []
     return [
         ObjectTouches(name=one["name"], **_wanted(one), interior=Touches(**_wanted(one["interior"]))) for one in counted
@@ -543,7 +543,7 @@ def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
-    """Yield that a part stands for all, where one does."""
+    """Yield a verdict if a simulated part stands for the whole database."""
     told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
     told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
     if told:
@@ -569,6 +569,6 @@ def _value(point: Point, name: str, default: int) -> int:
 
 
 def _set(point: Point, name: str) -> Value:
-    """Return the value of a setting; None where it is left to the engine, or where there is none of that name."""
+    """Return the value of a setting; None where it is left to the engine, or does not exist."""
     setting = {**point.engine, **point.workload}.get(name)
     return setting.value if setting else None

@@ -1,7 +1,7 @@
 """Predicts the points of a measured sweep without any run, at its end: three generated runs a point, in a bounded time.
 
-Runs have the seeds of the sweep's first blocks. What would take longer than the budget is left out whole: a line of
-which half the points are missing answers nothing.
+Runs have the seeds of the sweep's first blocks. A line that would exceed the budget is left out whole: half of its
+points would answer nothing.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Budget:
 def _all_runs(
     target: Generated, workers: int, budget: _Budget, before_run: Callable[[float], None]
 ) -> tuple[dict[int, list[_Told]], list[str]]:
-    """Return what each point's runs gave, by its place in the plan, and why some points have none."""
+    """Return the results of each point's runs, by its place in the plan, and why some points have none."""
 
     def one(run: PlannedRun, watch: Watch) -> _Told | str:
         def hear(stage: str, share: float) -> None:

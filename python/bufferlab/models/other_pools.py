@@ -1,4 +1,4 @@
-"""Predicts what other pools would have read in the runs of a measured sweep, from its own page traces.
+"""Predicts the reads of other pools in the runs of a measured sweep, from its own page traces.
 
 Points that differ in their pool alone are one group, and the traced run with the middle pool predicts the group's
 reads: at the pools that were measured, and between them.
@@ -30,7 +30,7 @@ _AROUND = (1, 2, 8, 16)
 
 
 def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:
-    """Return what other pools would have read, and why some groups of points have nothing of it, in sentences.
+    """Return the predicted reads of other pools, and sentences on the groups of points without them.
 
     It calls `before_replay` ten times a second with the share of the pools that are done. Raises Interrupted when that
     does.

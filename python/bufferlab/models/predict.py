@@ -1,7 +1,7 @@
 """Predicts the reads of other settings from one traced run: a replay of its accesses for each point.
 
-Frames of a target are its bytes times the frames per byte that the source's engine counted. It knows no engine: what
-a model obeys and where it must not be believed stands in its declaration.
+Frames of a target are its bytes times the frames per byte that the source's engine counted. It knows no engine: a
+model's declaration has the settings that it obeys and the cases where it must not be believed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ LARGEST_POOL = 1 << 28
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""Of what the window brings in: with less missing before it, predictions were within 3.5 % (docs/prediction.md)."""
+"""Share of the window's pages: with fewer missing before it, predictions were within 3.5 % (docs/prediction.md)."""
 READ_AHEAD_LIMIT = 0.05
-"""Of the reads: with more of them read ahead, another pool may read ahead more or less."""
+"""Share of the reads: if more of them are read ahead, another pool may read ahead more or less."""
 _HIDDEN_LIMIT = 0.001
 OWN_LIMIT = 0.05
 """The model's error at the traced run's own point from which on no point is believed."""
@@ -69,9 +69,9 @@ class Predicted:
     prediction: Prediction
     warm_up: WarmUp | None
     actual: Mapping[str, Value]
-    """By their names, values of settings that were left to the engine and that the model does not obey."""
+    """Values of settings that were left to the engine and that the model does not obey, by name."""
     counted: Sequence[tuple[str, str, float | None]]
-    """Metrics of the window besides what the model counts, with subject and change; None where nothing is known."""
+    """Metrics of the window besides the model's counts, with subject and change; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class Target:
     manager: BufferManager
     plan: Plan
     verdicts: tuple[Verdict, ...]
-    """Those of the source, which hold at every point."""
+    """The source's verdicts, which hold at every point."""
     seen: Traced
-    """What the model may know of the source."""
+    """The facts about the source that the model may use."""
     own: Replayed
-    """What the model counts at the traced run's own point."""
+    """The model's counts at the traced run's own point."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Target:
         return replay_bytes(frames + int(page.max()) + 1, len(page))
 
     def replayed(self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED) -> Replayed:
-        """Return what the model counts with a pool and its settings. Raises DataFileError, and what `check` raises."""
+        """Return the model's counts with a pool and its settings. Raises DataFileError, and any error of `check`."""
         settings = self.manager.settings(self.seen, pool)
         return replay(self.source, self.manager.name, settings, pool.frames, check, clock)
 
@@ -236,7 +236,7 @@ def replay(
     check: Callable[[], None],
     clock: Clock = AS_TRACED,
 ) -> Replayed:
-    """Return what a manager counts in the source's window. With a clock the run takes other times than it took.
+    """Return a manager's counts in the source's window. With a clock the run takes other times than it took.
 
     Calls `check` at first, and ten times a second. Raises DataFileError for a run that cannot be replayed, and what
     `check` raises.
@@ -269,12 +269,12 @@ def _play(
 
 @dataclass(frozen=True)
 class _Played:
-    """What the model did with one pool, and how far to believe it."""
+    """The model's results for one pool, with its verdicts."""
 
     as_traced: Replayed
-    """In the trace's own time."""
+    """The counts at the trace's own speed."""
     found: Replayed | None
-    """None where the reads depend on the speed of the run."""
+    """The counts; None where they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
     verdicts: list[Verdict]
@@ -292,7 +292,7 @@ def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], Non
 
 
 def manager_of(server: Server, where: str) -> BufferManager:
-    """Return the model of a server. Raises SpecError, which names the models, where there is none."""
+    """Return the model of a server. Raises SpecError with the models' names if none fits."""
     found = registry.of_server(server)
     if found is None:
         known = ", ".join(f"{manager.name} ({manager.servers})" for manager in registry.MANAGERS)
@@ -407,7 +407,7 @@ def _before(found: Replayed) -> int:
 
 
 def _rough_clock(target: Target, found: Replayed) -> Clock | None:
-    """Return how long the run would take at a point, by what each read more or less takes one of its connections.
+    """Return the estimated factors of the run's time at a point, from the time that each read more or less takes.
 
     It only shows whether speed matters, and is not a prediction. The result is None where the run did not measure how
     long a read takes, or where transactions arrive at a fixed rate.

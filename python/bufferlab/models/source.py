@@ -1,4 +1,4 @@
-"""Reads the run from which others are predicted: its page trace, its pool, and what its engine counted."""
+"""Reads the run from which others are predicted: its page trace, its pool, and its engine's counts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Source:
         return self.run.settings.get(name, StoredSetting())
 
     def seen(self, values: Mapping[str, int]) -> Traced:
-        """Return what a model may know of this run; `values` are the settings that it obeys."""
+        """Return the facts about this run that a model may use; `values` are the settings that it obeys."""
         return Traced(
             server=self.server,
             pool=Pool(self.frames, values),

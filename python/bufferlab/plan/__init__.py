@@ -1,4 +1,4 @@
-"""From an Experiment to the runs to do: points, blocks, order, seeds, and what they will cost."""
+"""From an Experiment to the runs to do: points, blocks, order, seeds, and their cost."""
 
 from bufferlab.plan.estimate import Cost, estimate
 from bufferlab.plan.grid import (

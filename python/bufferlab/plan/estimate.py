@@ -1,4 +1,4 @@
-"""Estimates what a plan will cost in time and space, before anything is loaded or run.
+"""Estimates the time and space of a plan, before anything is loaded or run.
 
 The rates are those of earlier runs on this host (execute keeps them), or else those that the engine declares.
 The estimate helps a person to decide whether to wait. It is not a measurement.

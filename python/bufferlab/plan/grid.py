@@ -84,7 +84,7 @@ def workload_of(experiment: Experiment) -> WorkloadDeclaration:
 
 
 def _data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked: Mapping[str, Setting]) -> DataKnobs:
-    """Return what decides the database of a point with these settings; none of them is a share of a database."""
+    """Return the settings that decide a point's database; none of them is a share of a database."""
     knobs, parameters = (
         values_of({knob.name: asked[knob.name] for knob in owner if knob.decides_file and knob.name in asked})
         for owner in (engine.knobs, workload.parameters)
@@ -133,7 +133,7 @@ class Point:
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """Return the settings that reports show: the engine's, and what else is swept or changes how arrivals come."""
+        """Return the settings that reports show: the engine's, other swept ones, and those of arrivals."""
         load = (name for name, one in self.load.items() if name in self.swept_names or _is_changed(one))
         swept = (name for name in self.workload if name in self.swept_names)
         return {**self.engine, **{n: self.load[n] for n in load}, **{n: self.workload[n] for n in swept}}

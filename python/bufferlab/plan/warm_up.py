@@ -16,7 +16,7 @@ def least_transactions(experiment: Experiment, point: Point) -> int:
     """Return the transactions for which the gate stays shut at a point, of measured and of generated runs.
 
     They are the experiment's; or, where updates move rows, as many as it takes until nearly all have moved, but no more
-    than half of what the warm-up may have, so that the gate has the rest.
+    than half of the warm-up's cap, so that the gate has the rest.
     """
     warm_up, settles_after = experiment.warm_up, workload_of(experiment).settles_after
     if settles_after is None or not engines.declaration(experiment.engine).updates_move_rows:

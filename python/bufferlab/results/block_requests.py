@@ -1,4 +1,4 @@
-"""Evaluates a trace of block requests: counts as blkparse has them, and times from queue and issue to completion.
+"""Evaluates a trace of block requests: counts as in blkparse, and times from queue and issue to completion.
 
 It takes rows of block-trace.parquet and returns values. Letters are blktrace's: Q queued, X split, A remapped, G got a
 request, M/F merged behind/before another, I inserted, D issued to the driver, R requeued, C completed, P/U

@@ -70,7 +70,7 @@ class MeasuredRun:
     latency_n: int
     """Transactions in the service histograms."""
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
-    """The same values of every phase after the measured window."""
+    """Values of every phase after the measured window."""
     drift: float | None = None
     """Misses per transaction in the window's last third over its first (`drift.drift`)."""
     device_drift: float | None = None
@@ -150,7 +150,7 @@ class EngineResults:
     """The metrics that it counts in addition to those that every engine may have."""
     derived: tuple[Metric, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
-    """By a metric that every engine may have: what this engine counts as it."""
+    """This engine's meaning of the metrics that every engine may have, by metric."""
     source: str = ""
     """The source of its numbers of those metrics."""
     checks: tuple[Made, ...] = ()
@@ -173,7 +173,7 @@ class EngineResults:
     reads_beside: Callable[[MeasuredRun], float] = lambda run: 0.0
     """Return the most bytes that its process may have read in the window from files that are not the database's."""
     reads_beside_are: str = ""
-    """What these reads are, for a reader of the check that allows them."""
+    """The description of these reads, for a reader of the check that allows them."""
     pool: str = ""
     """The setting of the bytes of its pool's frames; "" if the engine has no pool."""
     version_of: str = ""
@@ -200,7 +200,7 @@ Made = Callable[[Sequence[MeasuredRun]], Check]
 
 
 def touching(*touches: Numbers) -> Callable[[Made], Made]:
-    """Return what makes of a check one that touches these numbers alone."""
+    """Return a decorator that limits a check to these numbers."""
 
     def of(made: Made) -> Made:
         def check(runs: Sequence[MeasuredRun]) -> Check:

@@ -1,7 +1,7 @@
 """Reads the files of a sweep folder with suspicion, as they may be damaged, foreign or made to harm; and writes them.
 
 The size of every file is bounded before it is taken into memory. Any fault is a DataFileError that names the file.
-schema.py says what the documents must contain. Files are written with our own write and fsync, so that a full disk is
+schema.py defines the documents' contents. Files are written with our own write and fsync, so that a full disk is
 an errno: a library would raise its own error, with a sentence only.
 """
 

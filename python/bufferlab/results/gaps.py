@@ -15,7 +15,7 @@ from statistics import median
 
 #: Two samples further apart than this many sampling intervals are a gap.
 GAP_INTERVALS = 1.5
-#: Gaps up to the larger of these many seconds and this share of the window leave its times as they are.
+#: Gaps up to the larger of these many seconds and this share of the window leave its times unchanged.
 LIMIT_SECONDS = 2.0
 LIMIT_SHARE = 0.05
 

@@ -15,7 +15,7 @@ KEY_SCHEMA = 1
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one spelling of a value: keys sorted, no spaces, no NaN, text as it is."""
+    """Return the one spelling of a value: keys sorted, no spaces, no NaN, text unchanged."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -26,7 +26,7 @@ def digest(kind: str, parts: Mapping[str, Any]) -> str:
 
 
 def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]) -> str:
-    """Return the key of what was asked: the same on every host, and for measured and predicted alike."""
+    """Return the key of the asked settings: the same on every host, and for measured and predicted alike."""
     asked = {"experiment": experiment, "engine": engine, "workload": dict(workload), "knobs_asked": dict(knobs_asked)}
     return digest("point", asked)
 

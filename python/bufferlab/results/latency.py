@@ -54,7 +54,7 @@ def of_window(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def percentiles(frame: pl.DataFrame) -> dict[str, Value]:
-    """Return the percentiles of one run's times, all transaction types together, or why there are none.
+    """Return the percentiles of one run's times, all transaction types together, or the reason why they are missing.
 
     In open loop a time is counted from the moment at which the transaction should have begun.
     """

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (a table reads best in one line per row)
 """The metrics that any engine may have: every raw metric and every derived value, declared once.
 
-A row says what a number means, its unit, who counts it, and the formula of a derived one, whose unit is checked here.
+A row has a number's meaning, its unit, its source, and the formula of a derived one, whose unit is checked here.
 An engine declares its own (`EngineResults`); `Registry` has all. Device columns follow the kernel's
 Documentation/admin-guide/iostats.rst and are computed as iostat -x does, CPU columns follow mpstat(1).
 """
@@ -28,7 +28,7 @@ WORK: dict[Work, str] = {"new_order": "New-Order", "transaction": "transaction"}
 
 @dataclass(frozen=True, slots=True)
 class Metric(Term):
-    """One declared metric: its name, what it counts, its unit, and how a reader must be shown it."""
+    """One declared metric: its name, meaning and unit, and how it is shown."""
 
     unit: str
     kind: Kind
@@ -53,7 +53,7 @@ class Metric(Term):
     work: Work | None = None
     """The unit of work that the count refers to."""
     formula: Quantity | None = None
-    """What a derived value is computed as; None for raw metrics, and for values of the histograms."""
+    """The formula of a derived value; None for raw metrics, and for values of the histograms."""
 
     @property
     def label(self) -> str:
@@ -77,7 +77,7 @@ class Metric(Term):
 
     @property
     def per(self) -> str:
-        """Return the unit of the metric's denominator: "New-Order" of pages/New-Order; "" where there is none."""
+        """Return the unit of the metric's denominator: "New-Order" of pages/New-Order; "" without one."""
         return self.unit.partition("/")[2]
 
     def quantity(self) -> Quantity:
@@ -407,7 +407,7 @@ def cpu_shares(subject: str) -> dict[str, Quantity]:
     return {name: column / whole for name, column in columns.items()}
 
 
-#: What formulas name besides counters and gauges.
+#: The names in formulas besides counters and gauges.
 SECONDS = elapsed()
 TRANSACTIONS = (Workload.transactions_committed + Workload.transactions_rolled_back).counted_as("transaction")
 NEW_ORDERS_COMMITTED = Workload.transactions_committed.growth("new_order").counted_as("New-Order")

@@ -70,7 +70,7 @@ class PageTrace(_Strict):
     recorder: Literal["engine", "inside", "uprobes"] | None = None
     """The recorder: the engine's own pool, our code in the server, or in earlier runs the kernel; None if unknown."""
     set_up_us: float | None = Field(default=None, ge=0)
-    """What the server did before its first instruction so that it records itself."""
+    """The time that the server took, before its first instruction, to prepare its own recording."""
     waits: int = Field(default=0, ge=0)
     """How often a thread of the server waited for the recorder's reader."""
     wait_us: float = Field(default=0.0, ge=0)
@@ -89,7 +89,7 @@ class PlannedTraces(_Strict):
     """The page traces of a sweep, as plan.json holds them."""
 
     recorder: Literal["inside", "uprobes"] | None
-    """Who records a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
+    """The recorder of a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
     keep: KeepTraces
     by_name: bool
     """Whether they were asked for by name."""
@@ -99,7 +99,7 @@ class PlannedTraces(_Strict):
 
 
 class Replayed(_Strict):
-    """What one buffer manager did with the accesses of the measured window; those before it only filled its pool."""
+    """The counts of one buffer manager for the accesses of the measured window; earlier ones only filled its pool."""
 
     gets: int = Field(ge=0)
     """Pages wanted."""
@@ -224,7 +224,7 @@ class ObjectTouches(Touches):
 
     name: str
     interior: Touches | None = None
-    """Those of the pages above the leaves of a B-tree; None where a trace has no levels."""
+    """Touches of the pages above the leaves of a B-tree; None where a trace has no levels."""
 
 
 class GeneratedRun(_Strict):
@@ -236,18 +236,17 @@ class GeneratedRun(_Strict):
     engine_version: str
     page_size_bytes: int = Field(gt=0)
     database_bytes: int | None = Field(gt=0)
-    """Data and indexes after the load, as an engine reports them; None for hot_rows, whose index on k has no rules.
-    """
+    """Data and indexes after the load, as an engine reports them; None for hot_rows, whose index on k has no rules."""
     pages: int = Field(gt=0)
     """Pages of the loaded database; of hot_rows without that index."""
     work: Work
     simulated: SimulatedPart
     notes: list[str] = []
-    """What the experiment asks for and this run has otherwise, in sentences."""
+    """The differences between the experiment and this run, in sentences."""
     touches: list[ObjectTouches] = []
     """By table and index, in the sweep's first block, whose measured runs keep their traces; else empty.
 
-    Empty too where a part of the database stands for all.
+    Also empty where only a part of the database was simulated.
     """
 
 
@@ -278,7 +277,7 @@ class Prediction(_Strict):
     turnovers: float = Field(ge=0)
     """Pages that the accesses bring into this pool, from the load's first transaction on, by the pool's frames."""
     turnovers_before: float = Field(ge=0)
-    """Those of them before the window."""
+    """The turnovers before the window."""
     is_traced_point: bool
     """Whether this is the traced run's own point."""
     verdicts: list[Verdict]
@@ -310,7 +309,7 @@ class Prediction(_Strict):
 
 
 class OtherPool(_Strict):
-    """What a model reads with one pool."""
+    """The reads of a model with one pool."""
 
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)
@@ -321,7 +320,7 @@ class OtherPool(_Strict):
 
 
 class PoolsOfTrace(_Strict):
-    """What other pools would have read in the window of one traced run, by a model."""
+    """The reads of other pools in the window of one traced run, by a model."""
 
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
@@ -330,11 +329,11 @@ class PoolsOfTrace(_Strict):
 
 
 class GeneratedReads(_Strict):
-    """What a model reads in the window of one generated run."""
+    """The reads of a model in the window of one generated run."""
 
     seed: int
     reads: int | None = Field(ge=0)
-    """None where they depend on the speed of the run."""
+    """Pages; None where they depend on the speed of the run."""
     work: Work
 
 

@@ -1,4 +1,4 @@
-"""The registry: all metrics, what each engine owns of the results, and the parameters of all workloads, as one object.
+"""The registry: all metrics, each engine's parts of the results, and the parameters of all workloads, in one object.
 
 It is made once, by `bufferlab.registry`, from the declarations of engines and workloads, and handed down with a sweep's
 folder. It knows no engine by name.
@@ -97,7 +97,7 @@ class Registry:
 
 
 def _told(metric: Metric, owners: list[EngineResults]) -> Metric:
-    """Return a metric that every engine may have, with what each engine counts as it."""
+    """Return a metric that every engine may have, with each engine's meaning of it."""
     said = "; ".join(owned.words[metric.name] for owned in owners if metric.name in owned.words)
     source = "; ".join(owned.source for owned in owners if owned.source)
     return replace(metric, meaning=f"{metric.meaning} ({said})" if said else metric.meaning, source=source)

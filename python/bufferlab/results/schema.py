@@ -151,7 +151,7 @@ class StoredSetting(_Strict):
     unit: str = ""
     """The unit of both values: "bytes", "s"; "" for a word or a bare number."""
     note: str = ""
-    """What the engine says of the value: why it is not the one asked for, or where a server's password was."""
+    """The engine's note on the value: why it is not the one asked for, or where a server's password was."""
 
     @property
     def value(self) -> Value:
@@ -414,7 +414,7 @@ class StoredPlan(_Open):
     blocks: list[Place] | None = None
     """The blocks that the folder is for, where `run --blocks` chose some of the plan's."""
     predicted_from: dict[str, Any] = {}
-    """What a predicted sweep was made from; a measured one lacks it."""
+    """The source of a predicted sweep; a measured one lacks it."""
 
     @model_validator(mode="after")
     def _has_its_blocks(self) -> StoredPlan:

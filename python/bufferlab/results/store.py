@@ -285,7 +285,7 @@ class SweepFolder:
     ) -> SweepFolder:
         """Make `<parent>/<experiment>-<YYYYmmdd-HHMMSS>`; `plan["experiment"]` names the experiment.
 
-        The folder appears whole or not at all, with what `fill` has put into it. A name that is taken gets a number
+        The folder appears with everything that `fill` writes, or not at all. A name that is taken gets a number
         behind it; a `name` that the caller chose must be free. `hosts` are those of a merged sweep.
         """
         parent = Path(parent)
@@ -349,11 +349,11 @@ class SweepFolder:
         beside: Mapping[str, str] = MappingProxyType({}),
         tables: Mapping[str, Path] = MappingProxyType({}),
     ) -> RunRecord:
-        """Write one run whole: afterwards it is there, also after a power cut, or it is not there at all.
+        """Write one run atomically: after it, even after a power cut, the run is there whole or not at all.
 
         `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
         files by name (a server's configuration), `tables` Parquet files made elsewhere (a block trace). A run that
-        failed or was interrupted is published too, with what it has. Rows that break the rules are our bug. Raises
+        failed or was interrupted is published too, with the files it has. Rows that break the rules are our bug. Raises
         EnvironmentLackingError when the disk does not take it, and then no part of it stays.
         """
         run_id = run.run_id
@@ -450,7 +450,7 @@ class SweepFolder:
         with into(target, "the report", "the runs are kept", command), ExitStack() as stack:
             folder = self.path
             if target.parent != self.path:
-                with suppress(FileExistsError):  # This covers a link that leads nowhere too.
+                with suppress(FileExistsError):  # This also covers a dangling link.
                     target.parent.mkdir()
                 folder = stack.enter_context(own_folder(target.parent))
             beside = self.path.resolve()
@@ -485,7 +485,7 @@ def own_folder(path: Path) -> Iterator[Path]:
 
 
 def open_run(folder: Path, registry: Registry) -> RunRecord:
-    """Return one published run, all of whose files are as they were written. Raises DataFileError for any other."""
+    """Return one published run, all of whose files are unchanged. Raises DataFileError for any other."""
     path = folder / "run.json"
     document = read_json(path)
     seal = document.pop("seal", None)

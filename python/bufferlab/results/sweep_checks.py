@@ -118,8 +118,8 @@ def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
 def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
     """Return how far another count of the bytes read is from the database's own, beyond the known differences.
 
-    The two are not sampled at one moment: what the server read meanwhile may be in either. And a server may read files
-    that are none of the database's.
+    The two are not sampled at one moment: either may include reads of the server meanwhile. And a server may read files
+    that do not belong to the database.
     """
     if not run.direct:
         return Off(run, None, "buffered I/O")
@@ -243,7 +243,7 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs))
 
 
-#: What depends on the pages that the pool held: an unsettled pool reads other pages, and takes another time for it.
+#: The numbers that depend on the pool's contents: an unsettled pool reads other pages, and takes another time for it.
 _of_the_pool = touching("reads", "writes", "times", "device")
 
 

@@ -1,7 +1,7 @@
 """A window of one run, the measured one or a phase's: the change of every counter between its two edge samples.
 
 Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are read at an
-edge, or over all samples of the window. Nothing here knows what a value means.
+edge, or over all samples of the window. Nothing here knows a value's meaning.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number, or the reason why there is none."""
+    """A number, or the reason why it is missing."""
 
     value: float | None
     reason: str | None = None
 
 
 class Reading(NamedTuple):
-    """One metric of one subject at an edge: a number or the reason why there is none."""
+    """One metric of one subject at an edge: a number or the reason why it is missing."""
 
     number: float | None
     reason: str | None
@@ -53,7 +53,7 @@ class Window:
     course: Course = field(default_factory=dict)
     """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
     counts: Course = field(default_factory=dict)
-    """The same for the pulse and the counters asked for, summed over their subjects."""
+    """The pulse and the asked counters, sample by sample, summed over their subjects."""
     gaps: Gaps | None = None
     """The window's gaps; None with too few samples, and in a window cut out between two samples."""
 
@@ -204,7 +204,7 @@ def _edges(samples: pl.DataFrame, phase: str) -> tuple[dict[str, Edge], dict[str
 def _subject_in(phase: str, probe: str, subject: str) -> str | None:
     """Return a transaction type as its own phase calls it.
 
-    The result is None for types of other phases, whose work is not this one's.
+    The result is None for types of other phases.
 
     >>> _subject_in("scan", "workload", "scan.read"), _subject_in("measure", "workload", "scan.read")
     ('read', None)

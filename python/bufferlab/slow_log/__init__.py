@@ -1,6 +1,6 @@
 """Makes a script of transactions from a slow query log of MySQL or MariaDB. Reads no database.
 
-What a person is shown holds digests, names and counts; the script alone holds values of the log.
+The output holds digests, names and counts; the script alone holds values of the log.
 """
 
 from __future__ import annotations

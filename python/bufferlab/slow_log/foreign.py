@@ -1,7 +1,7 @@
 """Recognises a file without any slow query log entry by its first lines. It names the kinds people mistake.
 
-It follows what MySQL and MariaDB write into a general log (sql/log.cc) and print of their tables of logs, PostgreSQL's
-log_line_prefix, csvlog and jsonlog, mysqlbinlog, mysqldumpslow and pt-query-digest.
+It knows the general log of MySQL and MariaDB (sql/log.cc) and prints of their log tables, PostgreSQL's log_line_prefix,
+csvlog and jsonlog, mysqlbinlog, mysqldumpslow and pt-query-digest.
 """
 
 from __future__ import annotations

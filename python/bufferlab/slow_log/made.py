@@ -131,7 +131,7 @@ def _schema(kinds: Any, asked: str | None, where: str) -> str:
 
 
 def _notes(found: Transactions, script: Script, lines_outside: int) -> list[str]:
-    """Return what the reader must know before believing a run of the script."""
+    """Return the caveats on a run of the script."""
     notes = []
     if found.by == "transaction" and found.without_session:
         notes.append(

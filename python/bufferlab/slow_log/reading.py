@@ -32,7 +32,7 @@ class _Form:
     digest: str
     parts: tuple[str, ...]
     places: tuple[tuple[int, int] | None, ...]
-    """For each value of the form the literal that it is, and its sign; None for a value that is always the same."""
+    """The literal and sign of each value of the form; None for a value that is always the same."""
     values: tuple[Value, ...]
     schema: str
     why_not: str

@@ -31,7 +31,7 @@ class Statement:
     schema: str = ""
     """The schema of its tables; "" where the log lacks it."""
     why_not: str = ""
-    """The reason why it is none of the application's statements, or none of one schema; "" for all others."""
+    """The reason why it is not a statement of the application, or not of one schema; "" for all others."""
 
 
 def digest(sql: str) -> str:
@@ -48,7 +48,7 @@ def digest(sql: str) -> str:
 def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Statement:
     """Return the statement's digest, form and values; names lose the qualifier of its schema.
 
-    `schema` is the connection's; the statement's is another where all its tables have another's name before theirs.
+    `schema` is the connection's; the statement's differs if all its tables are qualified by another schema.
     Raises UnreadableError when a quote has no end, or when no script can hold it.
     """
     tokens = _signed(tokens_of(sql, ansi_quotes))

@@ -26,13 +26,13 @@ _Places = list[tuple[int, str | None]]
 
 @dataclass(slots=True)
 class Named:
-    """What a statement names: the place of each name's first token, and the schema that stands before it."""
+    """The names in a statement: the place of each name's first token, and the schema before it."""
 
     tables: _Places = field(default_factory=list)
     functions: _Places = field(default_factory=list)
     """The stored functions, and others that no server brings."""
     others: _Places = field(default_factory=list)
-    """What else may have a schema's name before it: columns, and the targets of a DELETE of several tables."""
+    """Other names that may follow a schema's name: columns, and the targets of a DELETE of several tables."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,9 @@ def named_in(tokens: Sequence[Token]) -> Named:
 
 
 def schema_of(named: Named, schema: str) -> tuple[str, str]:
-    """Return the schema of a statement of a connection in `schema`, and the reason why no script has it, or ""."""
+    """Return the schema of a statement of a connection in `schema`, and the reason why it is left out of scripts, or
+    "".
+    """
     sources = named.tables or named.functions
     if not sources:
         return schema, OF_THE_CLIENT
@@ -105,7 +107,7 @@ def unqualified(tokens: Sequence[Token], named: Named, schema: str) -> list[Toke
 
 
 def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: bool) -> bool:
-    """Note what a word of the grammar says of the names behind it; return whether it is such a word."""
+    """Note how a word of the grammar affects the names after it; return whether it is such a word."""
     word = tokens[at].text.upper()
     before = tokens[at - 1] if at else None
     if here.expects and word in _BEFORE_TABLE:

@@ -1,7 +1,7 @@
 """Cuts a statement of MySQL or MariaDB into tokens, as the servers' lexer does. It knows no grammar.
 
-It follows the MySQL Reference Manual ("Literal Values", "Comments") and, for what a value is to a parameter, the
-servers' own rules of conversion. sql.py makes digests and forms of the tokens, tables.py finds the tables.
+It follows the MySQL Reference Manual ("Literal Values", "Comments") and, for the types of parameters, the servers' own
+rules of conversion. sql.py makes digests and forms of the tokens, tables.py finds the tables.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TOKEN = re.compile(
 _ESCAPE = {"'": re.compile(r"\\(.)|''", re.DOTALL), '"': re.compile(r'\\(.)|""', re.DOTALL)}
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 FOLDED = "..."
-"""What stands for the values of a list in a digest."""
+"""The placeholder for the values of a list in a digest."""
 
 
 class UnreadableError(ValueError):
@@ -167,7 +167,7 @@ def _joined(one: Value, other: Value) -> Value:
 
 
 def _decodable(text: str) -> bool:
-    """Return whether a text, decoded with surrogates for its foreign bytes, has none of them."""
+    """Return whether a text, decoded with surrogates for its foreign bytes, has no surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -75,7 +75,7 @@ class Kind:
     count: int = 0
     seconds: float = 0.0
     varies: list[bool] = field(default_factory=list)
-    """For each value, whether it was not always the same."""
+    """Whether each value was not always the same."""
     samples: list[tuple[Value, ...]] = field(default_factory=list)
 
 
@@ -94,7 +94,7 @@ class _Step:
     end: str = ""
     """COMMIT or ROLLBACK; "" for a statement."""
     statement: Statement | None = None
-    """None for one that no script can hold."""
+    """None for a statement that no script can hold."""
     seconds: float = 0.0
     spoils: bool = False
     """Whether a transaction without it is another one."""
@@ -104,12 +104,12 @@ class _Step:
 class _Session:
     schema: str = ""
     opened: list[Statement] | None = None
-    """The statements of the open transaction; None: there is none."""
+    """The statements of the open transaction; None without one."""
     seconds: float = 0.0
     autocommit: bool | None = None
     """None while it is unknown."""
     undecided: list[_Step] = field(default_factory=list)
-    """What came before autocommit was known."""
+    """The steps before autocommit was known."""
     whole: bool = True
     """Whether every statement of the open transaction can stand in a script."""
     held_bytes: int = 0
@@ -192,7 +192,7 @@ class Transactions:
             if statement:
                 self._add([statement], "", entry.seconds)
             return
-        # The time of a statement that is left out is none of its transaction's.
+        # The time of a statement that is left out does not count for its transaction.
         self._do(session, _Step("", statement, entry.seconds if statement else 0.0, spoils))
 
     def _require_same_server(self, number: int) -> None:
@@ -291,7 +291,7 @@ class Transactions:
         return statements
 
     def _control(self, session: _Session | None, word: str, second: str, entry: Entry) -> bool:
-        """Do what a statement says about transactions; return whether it is none of the log's statements itself."""
+        """Do what a statement says about transactions; return whether it does nothing else."""
         is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
         is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
         is_end = word in ("COMMIT", "ROLLBACK") and not (word == "ROLLBACK" and _goes_back(entry.sql))

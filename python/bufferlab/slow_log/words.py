@@ -16,8 +16,7 @@ RESERVED = words(
     "ALL AND BETWEEN BY CASE DISTINCT DIV ELSE EXISTS FROM GROUP HAVING IN INTERVAL INTO IS LIKE LIMIT MOD NOT ON OR "
     "ORDER REGEXP RLIKE SELECT SET THEN UPDATE VALUES WHEN WHERE XOR"
 )
-"""Reserved words, which cannot be names: a + or - after one is a sign, and a quoted text is not a name.
-"""
+"""Reserved words, which cannot be names: a + or - after one is a sign, and a quoted text is not a name."""
 
 LITERAL_AFTER = words("DATE TIME TIMESTAMP")
 """Words that make a text behind them a date or a time."""
@@ -111,7 +110,7 @@ BUILT_IN = words(
     "ST_LONGFROMGEOHASH ST_LONGITUDE ST_NUMGEOMETRIES ST_NUMINTERIORRINGS ST_NUMPOINTS ST_OVERLAPS "
     "ST_POINTFROMGEOHASH ST_POINTFROMTEXT ST_POINTN ST_POLYFROMTEXT ST_SIMPLIFY ST_SRID ST_STARTPOINT ST_SWAPXY "
     "ST_SYMDIFFERENCE ST_TOUCHES ST_TRANSFORM ST_UNION ST_VALIDATE ST_WITHIN ST_X ST_Y "
-    # What else stands before a parenthesis.
+    # Other words before a parenthesis.
     "EXCEPT INTERSECT LATERAL MINUS NESTED RECURSIVE"
 )
 """Functions of the servers', and words with a parenthesis behind them: other names that are called are stored."""

@@ -56,7 +56,7 @@ def read_script(merged: Merged, path: _Path, value: Any, problems: list[Problem]
 def check_script(
     script: Mapping[str, str], variables: Mapping[str, Any], problems: list[Problem]
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Have the core parse the script; return what it holds.
+    """Have the core parse the script; return its contents.
 
     Add a problem that names the script's line, and return nothing, when it cannot be parsed.
     """

@@ -59,7 +59,7 @@ class _Known:
 
 
 def judge_settings(merged: Merged, engine: EngineDeclaration, workload: WorkloadDeclaration | None) -> Judged:
-    """Check [knobs], [workload] and [sweep]; fill in the defaults of what none of them names."""
+    """Check [knobs], [workload] and [sweep]; fill in defaults for missing settings."""
     judged, known = Judged(), _Known(engine, workload)
     lists = _table(merged, "sweep", judged)
     for name, values in lists.items():
@@ -222,7 +222,7 @@ def _judge_connections(merged: Merged, engine: EngineDeclaration, judged: Judged
         what = f"{most} connections: {engine.name} takes {engine.max_connections}"
         problem = Problem(what, _place(merged, CONNECTIONS.name), engine.connections_reason)
         if CONNECTIONS.name in judged.sweep and engine.max_connections == 1:
-            # The experiment is about connections: what else of it this engine lacks would only hide that.
+            # The experiment is about connections: other settings that this engine lacks would only hide that.
             judged.problems[:] = [problem]
         else:
             judged.problems.append(problem)

@@ -1,4 +1,4 @@
-"""Which points may be the best: a set that holds the best one with the stated confidence, not a single winner.
+"""Finds the points that may be the best: a set that holds the best one with the stated confidence, not a single winner.
 
 Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu, JASA 78, 1983):
 a point leaves the set when another is better than it, one-sided, at Sidak's level for the rival points. The
@@ -28,7 +28,7 @@ class BestSet:
     others: tuple[Hashable, ...]
     """The points that some member beats."""
     behind: Mapping[Hashable, float]
-    """By point, the most it may be behind the best: a factor (1.03) on the ratio scale, else a difference."""
+    """The most that each point may be behind the best: a factor (1.03) on the ratio scale, else a difference."""
     beat_all_others: bool
     """Whether every member beats every other point, each pair resolved at the level of all such pairs together."""
     level: float

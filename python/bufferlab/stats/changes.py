@@ -1,11 +1,11 @@
 """Finds where the levels of several series over the same places change, at one rate of false alarms for all of them.
 
 Binary segmentation (Vostrikova, Soviet Mathematics Doklady 24, 1981) by the largest standardised sum. Its threshold
-comes from orders of the places drawn at random, in which all series move together: the largest score of any series at
-any place is what a score must exceed (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that
-scatter together cost no more than one, and no law of their scatter is assumed but that any order was as likely.
-`series.py` cuts the seconds of one run instead, which are correlated. PyPI's ruptures has no test of significance: its
-penalty holds no rate. Knows neither sweeps nor metrics; `levels.py` estimates a change's size.
+comes from orders of the places drawn at random, in which all series move together: a score must exceed the largest
+score of any series at any place (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that scatter
+together cost no more than one, and no law of their scatter is assumed but that any order was as likely. `series.py`
+cuts the seconds of one run instead, which are correlated. PyPI's ruptures has no test of significance: its penalty
+holds no rate. Knows neither sweeps nor metrics; `levels.py` estimates a change's size.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Found:
     def detectable(self, n: int, deviation: float) -> float | None:
         """Return the step in the middle of n places that four of five such histories would find.
 
-        `deviation` is the series' scatter about its levels. None where no step would be, however large.
+        `deviation` is the series' scatter about its levels. None where no step, however large, would be found.
         """
         if self.threshold**2 >= n - 1:
             return None
@@ -68,8 +68,8 @@ class Found:
 def changes(table: Array) -> Found:
     """Return the changes of level of every column of a table; its rows are places in order, NaN is a missing value.
 
-    In FALSE_ALARMS of tables whose rows are exchangeable, any change is found at all. Fewer than FEWEST rows have none.
-    Raise ValueError for a table that is not two-dimensional.
+    For tables whose rows are exchangeable, the probability of finding any change is FALSE_ALARMS. Fewer than FEWEST
+    rows have none. Raise ValueError for a table that is not two-dimensional.
     """
     if table.ndim != 2:
         raise ValueError("a table has rows and columns")

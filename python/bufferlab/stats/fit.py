@@ -86,7 +86,7 @@ class Fit:
     uneven: bool
     """Whether that point scatters more than chance explains."""
     pooling: Pooling
-    """How the other points' noise counts: in part or, for studies of the method, alone ("always") or not at all."""
+    """How the other points' noise counts: in part; for studies of the method, alone ("always") or never."""
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array
@@ -375,7 +375,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Design:
-    """What a fit computes from the places of its values alone: every metric of a sweep has the same."""
+    """The part of a fit that depends only on the places of its values: it is the same for every metric of a sweep."""
 
     at_point: Array
     """A column for each point."""

@@ -26,7 +26,7 @@ class HostsCompared:
     """How far hosts differ in one figure."""
 
     ratios: Mapping[Hashable, Estimate]
-    """By host, its figure over that of the first host; `n` is the blocks of the one that has fewer."""
+    """Each host's figure over that of the first host; `n` is the smaller number of blocks of the two."""
     hosts_factor: float
     """The largest ratio between the means of two hosts."""
     points_factor: float

@@ -1,1 +1,1 @@
-"""Page accesses as columns: files of other tools in and out, and what an LRU pool of each size would miss."""
+"""Page accesses as columns: files of other tools in and out, and the misses of an LRU pool of each size."""

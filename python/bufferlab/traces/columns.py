@@ -13,7 +13,7 @@ SECONDS_OF = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "100ns": 1e-7, "ns": 1e-9}
 PAGE_UNITS = ("bytes", "sectors", "pages")
 ROLES = ("time", "page", "size", "file")
 ASKED = "?"
-"""The unit of a name that stands for several."""
+"""The unit of a name with several meanings."""
 
 #: Names of pages in the order in which they are preferred, without case, blanks and underscores, with their unit.
 _PAGES = (

@@ -24,7 +24,7 @@ from bufferlab.traces.page_trace import Accesses, rows_within
 #: Accesses between two reports of progress: a tenth of a second's work.
 _CHUNK = 1 << 21
 _PARTS = 50
-#: Of the gets between the ends of the curve.
+#: Shares of the gets between the ends of the curve.
 _KNEE_SHARE, _STEP_SHARE = 0.05, 0.5
 
 
@@ -108,7 +108,7 @@ def curve(
     progress: Callable[[float], None],
     one: PagesOfObject | None = None,
 ) -> MissCurve:
-    """Return the curve of the accesses; `progress` hears the share that is done, from 0 to 1.
+    """Return the curve of the accesses; `progress` gets the share that is done, from 0 to 1.
 
     `window_s` has the first and the last second whose misses count. With `one`, a table or index, only its own gets
     count; pages of the others warm the pool.

@@ -1,4 +1,4 @@
-"""Decides what a table of page accesses has: a head, which columns, what they count. It reads no whole column.
+"""Decides what a table of page accesses has: a head, its columns, their units. It reads no whole column.
 
 The unit of the column of pages follows from the option, a known format, the column's name, in this order. docs/curve.md
 has these rules for users.
@@ -27,7 +27,7 @@ _NOT_NAMED = "the first line does not name the columns"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, by its place from 0, and what its numbers count."""
+    """A column of a table, by its place from 0, and the unit of its numbers."""
 
     at: int
     unit: str | None = None
@@ -177,7 +177,7 @@ def _is_of_objects(first: Sequence[str]) -> bool:
 
 
 def _is_word(cell: str) -> bool:
-    """Return whether a cell may be the name of a column of numbers: no number, nor what stands for one that lacks."""
+    """Return whether a cell may be the name of a column of numbers: neither a number nor a mark for a missing one."""
     is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
     return not is_number and any(sign.isalpha() for sign in cell)
 

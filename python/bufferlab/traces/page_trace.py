@@ -44,7 +44,7 @@ class MeasuredPool:
 class Accesses:
     """The accesses that a pool of any size has, in their order; all arrays are of one length.
 
-    Reads, read-aheads and evictions are what one pool did: another would do others.
+    Reads, read-aheads and evictions depend on the pool, so they are left out.
     """
 
     page: NDArray[np.uint32]

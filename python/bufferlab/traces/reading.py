@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TakenColumn:
-    """A column that was taken: its role, its name or number, and what its numbers count."""
+    """A column that was taken: its role, its name or number, and the unit of its numbers."""
 
     role: str
     name: str
     unit: str | None
-    """Of a time s, ms, us, ns or 100ns; of a page or size bytes, sectors or pages; None of a file and an operation."""
+    """For times s, ms, us, ns or 100ns; for pages and sizes bytes, sectors or pages; None for files and operations."""
 
     @property
     def sentence(self) -> str:
@@ -33,7 +33,7 @@ class Reading:
     has_head: bool | None = None
     """Whether the first line names the columns; None where the format has no such line."""
     notes: tuple[str, ...] = ()
-    """What a reader must know besides, in sentences."""
+    """Further remarks, in sentences."""
 
     def sentence(self, first_s: float, last_s: float) -> str:
         """Return how the file was read; the arguments are the times of its first and last touch."""

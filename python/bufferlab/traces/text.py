@@ -1,6 +1,6 @@
 """Reads page accesses from text that others made: tables with or without names, block traces, and lists of pages.
 
-`layout.py` decides which columns a table has and what they count; this module reads them. Every row is a get, but one
+`layout.py` decides which columns a table has and their units; this module reads them. Every row is a get, but one
 whose column op says create.
 """
 
@@ -282,7 +282,7 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
     cells, unit = table.cells(layout.time.at), layout.time.unit or "s"
     whole = cells.cast(pl.UInt64, strict=False) if layout.format else None
     if whole is not None and whole.null_count() == 0:
-        # So long numbers have no room in a float: 100 ns since 1601.
+        # Numbers that long do not fit a float: 100 ns since 1601.
         table.require_none(whole >= 1 << 62, "the time is too large")
         first = whole.min()
         assert isinstance(first, int)
@@ -336,7 +336,7 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
 
 
 def _pages_in(table: _Table) -> str:
-    """Return what the column of pages counts. Raise DataFileError where only its owner knows."""
+    """Return the unit of the column of pages. Raise DataFileError where only its owner knows it."""
     layout = table.layout
     if layout.page.unit or not layout.size:
         return layout.page.unit or "pages"
@@ -418,7 +418,7 @@ def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: Reading
 
 
 def _bytes(table: _Table, column: Column, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
-    """Return a column in bytes. Raise DataFileError where a number is none, or above `most`."""
+    """Return a column in bytes. Raise DataFileError for a value that is not a number, or is above `most`."""
     factor = _BYTES_OF.get(column.unit or "bytes", 1)
     return _whole(table, column, most // factor) * np.uint64(factor)
 

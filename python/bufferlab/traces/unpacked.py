@@ -1,4 +1,4 @@
-"""Takes the bytes of a stranger's file into memory: unpacks it, and refuses what would exhaust the machine.
+"""Reads the bytes of a foreign file into memory: unpacks it, and refuses a file that would exhaust the machine.
 
 A small file may unpack to any size, and one request of a block trace may touch any number of pages. Both are bounded by
 the memory that is free.
@@ -45,7 +45,7 @@ def is_packed(path: Path) -> bool:
 
 
 def require_regular(path: Path) -> None:
-    """Raise DataFileError for a device or a pipe, which may have no end; raise OSError where there is no file."""
+    """Raise DataFileError for a device or a pipe, which may have no end; raise OSError for a missing file."""
     if not S_ISREG(path.stat().st_mode):
         raise DataFileError("not a regular file", str(path), "give a file, not a device or a pipe")
 

@@ -57,7 +57,7 @@ class WorkloadDeclaration:
     """The version, raised when the schema, the loader's order or the transactions change: old data is not reused."""
     meaning: str
     words: str
-    """What a reader calls the workload."""
+    """The workload's name for readers."""
     parameters: tuple[Knob, ...]
     transaction_types: tuple[str, ...]
     """The names of the transaction types; empty when the user's script names them."""
@@ -71,8 +71,7 @@ class WorkloadDeclaration:
     caveat: str
     """The caveat that reports must give with results."""
     relative_cost: float = 1.0
-    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here has measured it.
-    """
+    """The cost of a transaction, in transactions of the engine's declared rate; used until a run here measured it."""
     estimate_shape: Callable[[Parameters, int], Mapping[str, Any]] | None = None
     """Returns the trees of the loaded database, given the parameters and the page size; for plans before a load."""
     resolve_share: Callable[[str, Decimal, Parameters, PoolAndData], int | Impossible] | None = None
@@ -90,11 +89,11 @@ class WorkloadDeclaration:
     engines: tuple[str, ...] = ()
     """The only engines that it can run on; empty: any."""
     data_parameter: str = ""
-    """The parameter that names another workload, on whose data this one works. Their parameters are added. "" for none.
+    """The parameter that names another workload, whose data this one uses, with that one's parameters; "" for none.
     """
 
     def parameter(self, name: str) -> Knob | None:
-        """Return the parameter of that name; None if there is none."""
+        """Return the parameter of that name; None if it does not exist."""
         return next((known for known in self.parameters if known.name == name), None)
 
     def defaults(self) -> dict[str, Setting]:

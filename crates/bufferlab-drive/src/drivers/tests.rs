@@ -373,7 +373,7 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
         });
         let segment = Segment { cancelled: &cancelled, ..segment(u64::MAX) };
         assert_eq!(drivers.run_inline(&segment, &mut embedded, None), Ok(SegmentEnd::Cancelled));
-        // The failure of a statement that was interrupted is none, and the answer to a question that was too late is lost.
+        // A failed statement that was interrupted does not count, and a late question gets no answer.
         sampler.edge(Edge::End, &mut ()).expect("nothing is asked");
     });
     let seen = lock(&seen).clone();

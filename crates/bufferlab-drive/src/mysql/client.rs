@@ -88,7 +88,7 @@ impl MysqlClient {
         })
     }
 
-    /// Returns the connection's number at the server, as SHOW PROCESSLIST has it.
+    /// Returns the connection's number at the server, as in SHOW PROCESSLIST.
     pub fn connection_id(&self) -> u32 {
         self.conn.connection_id()
     }

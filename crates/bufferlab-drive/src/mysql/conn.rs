@@ -25,7 +25,7 @@ impl Conn {
         Ok(Conn { wire, id })
     }
 
-    /// Returns the connection's number at the server, as SHOW PROCESSLIST has it.
+    /// Returns the connection's number at the server, as in SHOW PROCESSLIST.
     pub fn connection_id(&self) -> u32 {
         self.id
     }
@@ -54,7 +54,7 @@ impl Conn {
         Ok(self.rows(sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
 
-    /// Returns the first column of the first row as a number; none when there is none.
+    /// Returns the first column of the first row as a number; none without a row or a number.
     ///
     /// # Errors
     /// As [`Conn::query_drop`].

@@ -208,7 +208,7 @@ pub struct Counters {
     one_pool: bool,
     status_sql: String,
     metrics_sql: Option<String>,
-    /// For each of `METRICS` the server's name, or the reason why there is none.
+    /// The server's name of each of `METRICS`, or the reason why it has none.
     metrics: Vec<Result<&'static str, Arc<str>>>,
     /// The reason of a missing status variable.
     no_status: Arc<str>,

@@ -10,7 +10,7 @@ use crate::server::Meaning;
 use crate::server::refusal::Refusal;
 use crate::server::session::SERVER_GONE_HINT;
 
-/// Of MariaDB with `innodb_snapshot_isolation`: the row that the transaction wants to lock has changed since its
+/// On MariaDB with `innodb_snapshot_isolation`: the row that the transaction wants to lock has changed since its
 /// snapshot ("Record has changed since last read").
 const ER_CHECKREAD: u16 = 1020;
 const ER_DISK_FULL: u16 = 1021;

@@ -20,9 +20,9 @@ use crate::tls::{RsaKey, TlsClient, TlsError};
 /// The failure of a login.
 #[derive(Debug)]
 pub(super) enum LoginError {
-    /// Of TLS: with `prefer` another connection may go on without.
+    /// A failure of TLS: with `prefer` another connection may go on without it.
     Tls(TlsError),
-    /// Of anything else.
+    /// Any other failure.
     Other(MysqlError),
 }
 
@@ -35,7 +35,7 @@ impl From<MysqlError> for LoginError {
 /// Capabilities (mysql's include/mysql_com.h): those of every connection, then those of some.
 const ALWAYS: u32 =
     LONG_PASSWORD | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION | MULTI_RESULTS | PLUGIN_AUTH | CONNECT_ATTRS;
-/// Of connections whose statements are a workload's.
+/// Capabilities of connections for a workload's statements.
 const OF_WORKLOADS: u32 = FOUND_ROWS | MULTI_STATEMENTS | PS_MULTI_RESULTS;
 /// Not set by a MariaDB with its own capabilities.
 const LONG_PASSWORD: u32 = 1;
@@ -52,7 +52,7 @@ const MULTI_RESULTS: u32 = 1 << 17;
 const PS_MULTI_RESULTS: u32 = 1 << 18;
 const PLUGIN_AUTH: u32 = 1 << 19;
 const CONNECT_ATTRS: u32 = 1 << 20;
-/// Of MariaDB's own, above the first 32: definitions of columns are left out where they are the same as before.
+/// MariaDB's own capability, above the first 32: unchanged definitions of columns are left out.
 const CACHE_METADATA: u32 = 1 << 4;
 
 const PROTOCOL: u8 = 10;
@@ -70,7 +70,7 @@ const FAST: u8 = 0x03;
 const FULL: u8 = 0x04;
 const ASK_FOR_KEY: u8 = 0x02;
 
-/// What a connection's statements are.
+/// The kind of a connection's statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A workload's.
@@ -81,13 +81,13 @@ pub(super) enum Purpose {
     Ask,
 }
 
-/// What a login asks for.
+/// The parameters of a login.
 pub(super) struct Login<'a> {
     /// The database to choose, if any.
     pub database: Option<&'a str>,
-    /// What the statements are.
+    /// The kind of the statements.
     pub purpose: Purpose,
-    /// The name that performance_schema's session_connect_attrs shows to who looks for our sessions.
+    /// The name that performance_schema's session_connect_attrs shows to other sessions.
     pub name: &'a str,
     /// The limit for the whole login.
     pub patience: Patience,
@@ -135,7 +135,7 @@ impl Greeting {
             id,
             capabilities,
             mariadb_capabilities: if is_mariadb && capabilities & LONG_PASSWORD == 0 { mariadb } else { 0 },
-            // The same as ever: measured statements must not meet other conversions than before.
+            // Unchanged between versions of bufferlab: measured statements must keep their conversions.
             charset: if is_mariadb { UTF8_GENERAL_CI } else { UTF8MB4_GENERAL_CI },
             nonce: whole_nonce(&nonce),
             // A server may greet with any plugin; it asks for the account's own later.
@@ -383,7 +383,7 @@ fn send_password(wire: &mut Wire, security: &Security, password: &[u8], nonce: &
 const PUBLIC_KEY_HINT: &str =
     "name the file of the server's key: SHOW STATUS LIKE 'Caching_sha2_password_rsa_public_key'";
 
-/// Returns true when the mode lets a connection go on without TLS after this failure.
+/// Returns true when the mode allows a connection without TLS after this failure.
 pub(super) fn may_go_on_without(security: Option<&Security>, error: &LoginError) -> bool {
     matches!(error, LoginError::Tls(TlsError::Refused(_)))
         && security.is_some_and(|security| security.mode == SslMode::Prefer)

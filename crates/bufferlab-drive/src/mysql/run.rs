@@ -1,4 +1,4 @@
-//! One run on a MySQL or MariaDB server: with a workload of ours, or with another program. Python starts and stops the
+//! One run on a MySQL or MariaDB server: with our workload, or with another program. Python starts and stops the
 //! server.
 
 use std::sync::Arc;

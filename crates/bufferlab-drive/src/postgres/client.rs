@@ -224,7 +224,7 @@ impl PostgresClient {
             None => self.exchange(Some((&mut *batch, calls.clone())), &[]),
         };
         done.map_err(|error| {
-            // Of several calls the first without an answer has failed; the message names their statements.
+            // If several calls were sent, the first without an answer has failed; the message names their statements.
             let name = if calls.len() == 1 { self.statements[first].name.clone() } else { self.names(batch, calls) };
             client_error(&name, &error)
         })

@@ -25,7 +25,7 @@ pub type TextRows = Vec<Vec<Option<String>>>;
 /// The most bytes of rows that are kept as text.
 const MOST_TEXT_BYTES: usize = 32 << 20;
 
-/// The rows of a question that has few.
+/// The rows of a question with a short answer.
 #[derive(Default)]
 struct Few {
     rows: TextRows,

@@ -54,7 +54,7 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// From now on statements may take as long as the server answers other connections.
+    /// From now on a statement may take any time while the server still answers other connections.
     pub fn be_patient(&mut self, target: &Target) {
         self.connection.wire.set_silence(patient(target));
     }

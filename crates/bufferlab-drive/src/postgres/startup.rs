@@ -170,7 +170,7 @@ fn tcp(place: &Place) -> std::io::Result<TcpStream> {
     Err(refused)
 }
 
-/// Returns true when the server answers a new connection at all.
+/// Returns true when the server answers a new connection.
 fn answers(target: &Target) -> bool {
     let ask = || -> std::io::Result<usize> {
         let mut stream = transport(target)?;
@@ -235,8 +235,8 @@ impl Connection {
         if Body(self.wire.body()).int()? == 0 { Ok(()) } else { Err(unexpected(b'R')) }
     }
 
-    /// Proves the password by SCRAM, over TLS bound to the server's certificate (RFC 5802, section 6): who stands between
-    /// with another certificate learns nothing, and cannot pretend that the server knows no binding.
+    /// Proves the password by SCRAM, over TLS bound to the server's certificate (RFC 5802, section 6): an attacker in
+    /// between with another certificate learns nothing, and cannot pretend that the server knows no binding.
     fn prove_by_scram(&mut self, password: &[u8], mechanisms: &[String]) -> Result<(), PgError> {
         let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
         let (mechanism, binding) = match self.wire.endpoint() {

@@ -70,7 +70,7 @@ fn base64(bytes: &[u8]) -> String {
 
 #[test]
 fn scram_binds_to_the_certificate_where_the_server_knows_it() {
-    // What the server offers, and how the client begins.
+    // The server's offers, and the client's first message.
     for (offered, chosen, begin) in [
         (&b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"[..], SCRAM_SHA_256_PLUS, "p=tls-server-end-point,,"),
         (b"SCRAM-SHA-256\0\0", SCRAM_SHA_256, "y,,"),
@@ -93,7 +93,7 @@ fn scram_binds_to_the_certificate_where_the_server_knows_it() {
             let bound = if chosen == SCRAM_SHA_256_PLUS { &hash[..] } else { &[] };
             let expected = format!("c={},r={nonce}more,p=", base64(&[begin.as_bytes(), bound].concat()));
             assert!(last.starts_with(&expected), "{last}");
-            // This server cannot prove that it knows the password, and lets the client in all the same.
+            // This server cannot prove that it knows the password, and still accepts the client.
             send(&mut stream, &welcome());
         });
         let connected = connect(&target(address.port(), ours.security(VERIFY)), Silence::Fatal);

@@ -1,4 +1,4 @@
-//! Values to and from the server: integers, floats and dates in the binary format, decimals and texts as they are.
+//! Values to and from the server: integers, floats and dates in the binary format, decimals and texts unchanged.
 //!
 //! Binary formats after PostgreSQL's src/backend/utils/adt (numeric.c: numeric_send; timestamp.c; int.c). A NUMERIC
 //! becomes an integer of its last digit, by its column's scale: 12.50 is 1250. Dates are microseconds (a DATE: days)
@@ -103,7 +103,7 @@ pub fn is_readable(oid: u32) -> bool {
 /// Appends a column in the binary format of its type to the current row.
 ///
 /// # Errors
-/// When the bytes are none of that type, or a number that is too large or no number.
+/// When the bytes are not a value of that type, or a number is too large or not a number.
 pub fn decode(bytes: Option<&[u8]>, oid: u32, batch: &mut Batch) -> Result<(), PgError> {
     let Some(bytes) = bytes else {
         batch.push_column(Value::Null);
@@ -168,7 +168,7 @@ fn unscaled(bytes: &[u8]) -> Option<i64> {
     if int == 0 {
         return Some(0);
     }
-    // The last of the digits stands for 10,000 to the power of weight - count + 1.
+    // The last digit has the value 10,000 to the power of weight - count + 1.
     let shift = 4 * (weight - count + 1) + scale;
     let unit = 10_i128.checked_pow(shift.unsigned_abs())?;
     let int = if shift >= 0 {

@@ -76,7 +76,7 @@ impl Transport for UnixStream {
 
     fn hang_up(&self) -> io::Result<HangUp> {
         let other = self.try_clone()?;
-        // One that has ended already is as good.
+        // A connection that has already ended needs no shutdown.
         Ok(Arc::new(move || _ = other.shutdown(Shutdown::Both)))
     }
 
@@ -185,7 +185,7 @@ impl Wire {
         })
     }
 
-    /// From now on all that is read and written has this limit.
+    /// Sets the time limit of all later reads and writes.
     pub fn set_patience(&mut self, patience: Patience) {
         self.patience = Some(patience);
     }
@@ -195,7 +195,7 @@ impl Wire {
         self.silence = silence;
     }
 
-    /// From now on messages may be long, and `silence` rules.
+    /// Ends the login: from now on messages may be long, and `silence` limits the wait.
     ///
     /// # Errors
     /// The system's.
@@ -205,7 +205,7 @@ impl Wire {
         Ok(self.transport.set_timeout(self.timeout)?)
     }
 
-    /// From now on messages may have this length.
+    /// Sets the limit of later messages' length in bytes.
     pub fn set_limit(&mut self, limit_bytes: usize) {
         self.limit = limit_bytes;
     }

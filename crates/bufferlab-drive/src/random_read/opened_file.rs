@@ -94,7 +94,7 @@ impl OpenedFile {
         let Reads { io_size_bytes, alignment_bytes, .. } = job.reads;
         let offset = if io_size_bytes + alignment_bytes <= self.range_bytes { alignment_bytes } else { 0 };
         for attempt in ["cold", "warm"] {
-            // Where the kernel does not count, believe the flag.
+            // If the kernel has no count, trust the flag.
             let Ok(before) = storage_read_bytes() else { return Ok(()) };
             // SAFETY: the buffer is ours alone and at least this large.
             let memory = unsafe { std::slice::from_raw_parts_mut(buffers.at(0), job.reads.io_size_bytes as usize) };

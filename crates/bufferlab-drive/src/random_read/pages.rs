@@ -43,7 +43,7 @@ impl PageSet {
 }
 
 /// Returns the number of pages that reads miss in a cache that is empty at first and keeps everything. `done` holds
-/// each reader's offsets as they were before its first read, and its number of reads. The readers' order changes
+/// each reader's offsets in their state before its first read, and its number of reads. The readers' order changes
 /// nothing.
 pub fn first_touched(done: &[(Offsets, u64)], io_size_bytes: u64, range_bytes: u64) -> u64 {
     let mut cached = PageSet::empty(range_bytes);

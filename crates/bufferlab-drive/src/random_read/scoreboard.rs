@@ -36,7 +36,7 @@ struct Told {
     /// Latencies of the window, all readers together.
     window: Latency,
     nothing: Latency,
-    /// For each reader the last question it has answered; none while it stands still.
+    /// The last question that each reader has answered; none while it stands still.
     answered: Vec<Option<u64>>,
 }
 

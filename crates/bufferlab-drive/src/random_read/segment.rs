@@ -35,7 +35,7 @@ pub(super) fn readers(job: &Run, backend: Backend) -> usize {
 /// A part that has ended.
 pub(super) struct PartOver {
     pub part: Part,
-    /// Each reader's offsets as they were at its start, and its number of reads.
+    /// Each reader's offsets in their state at its start, and its number of reads.
     pub done: Vec<(Offsets, u64)>,
     /// Whether the kernel kept the buffers of all readers registered.
     pub buffers_registered: bool,
@@ -167,7 +167,7 @@ impl Readers<'_> {
         let (mut way, registered) = match made {
             Ok(way) => way,
             Err(failure) => {
-                // The caller that waits hears of it; if it has gone, ignore that.
+                // The waiting caller gets the failure; if it has left, ignore that.
                 let _ = ready.send(Err(failure));
                 return Ok(0);
             }

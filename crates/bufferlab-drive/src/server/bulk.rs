@@ -152,7 +152,7 @@ impl<'a> Bulk<'a> {
         for result in results {
             match result {
                 Ok(tables) => loaded.extend(tables),
-                // Of several failures the one that made the others stop says most.
+                // If several failed, the failure that stopped the others says most.
                 Err(next) if failed.as_ref().is_none_or(|first: &Failure| first.kind == FailureKind::Interrupted) => {
                     failed = Some(next);
                 }

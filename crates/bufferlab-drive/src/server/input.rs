@@ -3,18 +3,18 @@
 //! A thread that blocks in read(2) on a Unix stream socket is woken for room to write as well: the kernel's queue of
 //! sleepers of that socket is one for both, and read(2) does not say which it wants (Linux, net/unix/af_unix.c:
 //! `unix_write_space`, `unix_stream_data_wait`). So the client wakes when the server has taken the request, finds
-//! nothing, and sleeps again: two wake-ups for each answer. poll(2) says what it waits for. It is one more system call,
-//! and costs less than a sleep (docs/benchmarks.md). TCP wakes nobody for room unless somebody waits for it.
+//! nothing, and sleeps again: two wake-ups for each answer. poll(2) names the awaited event. It is one more system
+//! call, and costs less than a sleep (docs/benchmarks.md). TCP wakes a thread for room only if it waits for it.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// The longest wait for a single wake-up. What comes later is waited for in read(2), whose time limit, if the socket
-/// has one, counts from then.
+/// The longest wait for a single wake-up. Later data is awaited in read(2), whose time limit, if the socket has one,
+/// counts from then.
 const ONE_WAKE_UP: Duration = Duration::from_millis(100);
 
 /// Returns when something can be read, the connection has ended, or some time has passed. A read must follow, which
-/// waits further and tells errors.
+/// waits further and returns errors.
 pub(crate) fn await_input(socket: &impl AsFd) {
     has_input(socket, ONE_WAKE_UP);
 }

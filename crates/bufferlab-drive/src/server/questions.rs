@@ -89,7 +89,7 @@ pub enum Kind {
 pub struct Table {
     /// The columns' names and forms.
     pub columns: Vec<(String, Kind)>,
-    /// Of each value its length, or [`NULL`], and its bytes.
+    /// The length of each value, or [`NULL`], and its bytes.
     values: Vec<u8>,
     count: usize,
     name_bytes: usize,

@@ -95,7 +95,7 @@ impl Refusal {
         Refusal::new("the server asks for the password itself, and nothing proves who it is", PASSWORD_HINT)
     }
 
-    /// The server's way to log in shows the password to everybody on the way.
+    /// The server's authentication method shows the password to every host on the way.
     #[must_use]
     pub fn clear_text() -> Self {
         let hint = "let the account have caching_sha2_password, mysql_native_password or, in PostgreSQL, scram-sha-256";
@@ -110,7 +110,7 @@ impl Refusal {
         Refusal::new(what, hint)
     }
 
-    /// The account's way to log in is none of those that this client has.
+    /// This client lacks the account's authentication method.
     #[must_use]
     pub fn unknown_login(plugin: &str) -> Self {
         let hint = "let the account have caching_sha2_password, or on MariaDB and before MySQL 8.0 \

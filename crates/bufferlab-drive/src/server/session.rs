@@ -35,7 +35,7 @@ pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: 
 pub trait Server: AtEdge {
     /// A connection on which the session measures transactions.
     type Client: Client + Send;
-    /// What its job names as the database.
+    /// The type of the database in its job.
     type Target: Sync;
 
     /// Time between two polls of the warm-up gate; a driver inside the engine polls it by itself.

@@ -5,10 +5,10 @@ use bufferlab_workload::plan::Plan;
 
 use crate::dialect::Dialect;
 
-/// SQLite's words. Money is integer cents and dates are integers, so both cross as they are, and 1 is 100 hundredths.
-/// It locks the whole database, so no read takes a row lock. CROSS JOIN fixes the order of a join. INDEXED BY fails
-/// where SQLite cannot use the index; the words name only the index that SQLite would not choose by itself. A plus sign
-/// forbids an index; NOT INDEXED would not, in a table WITHOUT ROWID.
+/// SQLite's words. Money is integer cents and dates are integers, so both are stored unchanged, and 1 is 100
+/// hundredths. It locks the whole database, so no read takes a row lock. CROSS JOIN fixes the order of a join. INDEXED
+/// BY fails where SQLite cannot use the index; the words name only the index that SQLite would not choose by itself. A
+/// plus sign forbids an index; NOT INDEXED would not, in a table WITHOUT ROWID.
 pub const DIALECT: Dialect = Dialect {
     engine: "SQLite",
     folders: &["sqlite", "shared"],

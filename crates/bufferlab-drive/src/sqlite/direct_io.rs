@@ -70,7 +70,7 @@ struct TrialFile {
 impl TrialFile {
     fn create(directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!(".bufferlab-direct-io-{}", std::process::id()));
-        // What a killed process of this number left. Others may write here too: a link is not followed.
+        // Left by a killed process with this number. Others may write here too: a link is not followed.
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let trial = TrialFile { path };

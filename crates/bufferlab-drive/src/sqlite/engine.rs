@@ -330,7 +330,7 @@ fn check_header(path: &Path, page_size: PageSize) -> Result<(), Failure> {
     if file.read_exact(&mut header).is_err() || &header[..16] != b"SQLite format 3\0" {
         return Err(Failure::new(FailureKind::Data, "this file is not a SQLite database", place, RELOAD_HINT));
     }
-    // Offset 16: the page size, big-endian; 1 stands for 65,536 (file format, section 1.3.2).
+    // Offset 16: the page size, big-endian; 1 means 65,536 (file format, section 1.3.2).
     let stored = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65_536,
         bytes => u32::from(bytes),

@@ -1,4 +1,4 @@
-//! Lets a flag stop a long statement of SQLite, whose virtual machine polls it.
+//! Stops a long statement of SQLite by a flag, which its virtual machine polls.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;

@@ -231,7 +231,7 @@ fn write_blocks(
         }
         let block = blocks[index % blocks.len()].recv().map_err(|_| WriteError::GeneratorDied)?;
         let table = block.table();
-        // One transaction per table bounds what a failed load has to forget.
+        // One transaction per table bounds the rollback of a failed load.
         if open_table != Some(table) {
             let sql = if open_table.is_none() { "BEGIN" } else { "COMMIT;BEGIN" };
             connection.execute_batch(sql).map_err(sqlite_error)?;
@@ -240,7 +240,7 @@ fn write_blocks(
         let insert = &mut inserts[table];
         for row in 0..block.rows() {
             for column in 0..block.columns() {
-                // SAFETY: the block keeps its texts beyond the run below, and each run has all columns anew.
+                // SAFETY: the block keeps its texts beyond the run below, and each run binds all columns again.
                 unsafe { insert.bind(column, block.value(row, column)) };
             }
             insert.run(|_| {}).map_err(WriteError::Sqlite)?;

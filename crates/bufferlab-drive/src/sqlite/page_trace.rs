@@ -1,6 +1,6 @@
 //! Records every access to a page of the pool, from the opening of the database to its end.
 //!
-//! The recorder lives in the pool, on the connection's thread; SQLite may make the pool anew (a page size is read from
+//! The recorder lives in the pool, on the connection's thread; SQLite may replace the pool (a page size is read from
 //! the file), so a pool that ends hands the recorder to the next. The probe of the window's edges is that of servers.
 
 use std::path::Path;

@@ -26,7 +26,7 @@ pub fn install() -> Result<Arc<PoolCounters>, c_int> {
     INSTALLED.get_or_init(configure).map(|()| counters)
 }
 
-/// Lets the pool of the next database that opens report every access to this recorder.
+/// Makes the pool of the next database that opens report every access to this recorder.
 pub fn record(recorder: Holder) {
     // A process opens one database for one run.
     let _only_the_first = RECORDER.set(recorder);

@@ -314,7 +314,7 @@ impl Pool {
         self.forget(frame);
     }
 
-    /// Takes a frame out of the hash table because its content is no longer true.
+    /// Takes a frame out of the hash table because its content is invalid.
     fn drop_page(&mut self, frame: *mut Frame) {
         self.tell_left(frame, Kind::Drop);
         self.forget(frame);

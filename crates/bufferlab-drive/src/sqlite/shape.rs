@@ -54,7 +54,7 @@ pub struct Shape {
     pub page_size_bytes: u64,
     /// Pages of the file.
     pub pages: u64,
-    /// Of those, free ones.
+    /// The free pages among them.
     pub free_pages: u64,
     /// The trees of tables and indexes, in the order of their creation. The catalogue's tree is not among them.
     pub trees: Vec<Tree>,
@@ -75,7 +75,7 @@ pub struct TreePages {
     pub name: String,
     /// Numbers of its pages, in the order of the tree.
     pub pages: Vec<u32>,
-    /// Those of them that have children.
+    /// The pages among them that have children.
     pub interior: Vec<u32>,
 }
 

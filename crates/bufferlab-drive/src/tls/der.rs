@@ -61,7 +61,8 @@ mod tests {
     use super::*;
     use crate::server::datetime::DateTime;
 
-    /// By OpenSSL 3.0: `x509 -req -signkey`, of version 1, with a serial number of 24 bytes, where RFC 5280 allows 20.
+    /// Made by OpenSSL 3.0: `x509 -req -signkey`, of version 1, with a serial number of 24 bytes, where RFC 5280 allows
+    /// 20.
     const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
 MIIBSzCB8QIYcQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYMAoGCCqGSM49BAMCMCYx
 DjAMBgNVBAoMBWhvdXNlMRQwEgYDVQQDDAtvbGQuZXhhbXBsZTAeFw0yNjExMjUx

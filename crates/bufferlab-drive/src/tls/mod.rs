@@ -241,7 +241,7 @@ impl Tls {
             match read {
                 Ok(1..) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-                // The next read says what has happened.
+                // The next read returns the event.
                 Ok(0) | Err(_) => return true,
             }
         }
@@ -253,7 +253,7 @@ impl Read for Tls {
     /// checks its time limit: a record may come byte by byte.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let StreamOwned { conn, sock } = &mut self.stream;
-        // What the server's messages ask for, such as new keys.
+        // Answers to the server's messages, such as requests for new keys.
         while conn.wants_write() {
             conn.write_tls(sock)?;
         }

@@ -1,4 +1,4 @@
-//! Certificates and servers for tests of TLS: everything is made anew in each test, on loopback.
+//! Certificates and servers for tests of TLS: everything is made for each test, on loopback.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;

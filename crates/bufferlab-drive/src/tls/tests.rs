@@ -122,7 +122,7 @@ fn an_address_is_found_in_the_certificate_and_a_host_that_is_no_name_in_none() {
     }
 }
 
-/// Returns what a client says to a server that answers its hello with these bytes, and then hangs up.
+/// Returns a client's error for a server that answers its hello with these bytes, and then hangs up.
 fn said_to(answer: &'static [u8]) -> String {
     let (address, server) = serve(1, move |mut socket, _| {
         socket.read_exact(&mut [0; 64]).expect("a hello");

@@ -1,6 +1,6 @@
-//! Decides whether a server's certificate is trusted, as libpq's modes mean it, and says in words why not.
+//! Decides whether a server's certificate is trusted, by libpq's modes, and gives the reason in words if not.
 //!
-//! rustls and webpki verify; this chooses what they verify. Without root certificates it accepts every certificate, but
+//! rustls and webpki verify; this file chooses the checks. Without root certificates it accepts every certificate, but
 //! still checks that the server has its key: PostgreSQL's channel binding relies on that.
 
 use std::path::PathBuf;

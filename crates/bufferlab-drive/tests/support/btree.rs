@@ -81,7 +81,7 @@ impl File {
     /// Returns the pages from the root to the leaf of each row id of a table.
     pub fn path_of_row(&self, root: u32) -> BTreeMap<i64, Vec<u32>> {
         let (mut paths, mut path) = (BTreeMap::new(), Vec::new());
-        // The walk is depth first: what comes next lies below some page of the current path.
+        // The walk is depth first: the next page lies below some page of the current path.
         for page in self.tree(root) {
             path.truncate(page.level);
             path.push(page.number);

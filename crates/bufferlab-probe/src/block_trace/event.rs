@@ -56,15 +56,15 @@ pub struct Event {
     pub sector: u64,
     /// Sectors.
     pub sectors: u32,
-    /// Of a remap, the device that it came from.
+    /// For a remap, the device that it came from.
     pub from_device: u32,
-    /// Of a remap the sector it came from; of a split the first one of its second part.
+    /// For a remap the sector it came from; for a split the first sector of its second part.
     pub other_sector: u64,
-    /// Of an unplug: the requests held back.
+    /// For an unplug: the requests held back.
     pub requests: u32,
-    /// The running task; of a completion the interrupted one.
+    /// The running task; for a completion the interrupted one.
     pub pid: i32,
-    /// Of a completion: the error's number, negative, or 0.
+    /// For a completion: the error's number, negative, or 0.
     pub error: i32,
     /// RWBS as blktrace writes it.
     pub flags: [u8; FLAGS],

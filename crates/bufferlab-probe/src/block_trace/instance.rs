@@ -114,7 +114,7 @@ pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
     Ok(removed)
 }
 
-/// Returns whether an instance is ours and its maker has gone.
+/// Returns whether an instance is ours and its maker has ended.
 fn is_of_the_dead(name: &str) -> bool {
     let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     let Some((Ok(pid), rest)) = parts.map(|(pid, rest)| (pid.parse::<u32>(), rest)) else { return false };

@@ -29,15 +29,15 @@ pub struct Summary {
     pub device: String,
     /// The devices whose events the trace kept, as `major:minor`: disks and their partitions.
     pub devices: Vec<String>,
-    /// Of those the partitions, each with its disk.
+    /// The partitions among them, each with its disk.
     pub partitions: Vec<(String, String)>,
     /// The disks' numbers and names.
     pub names: Vec<(String, String)>,
-    /// Where the pages are.
+    /// The path of the file with the pages.
     pub spool: String,
     /// CLOCK_MONOTONIC when recording was switched on; none if it never was.
     pub window_start_ns: Option<u64>,
-    /// And off.
+    /// CLOCK_MONOTONIC when recording was switched off; none if it never was.
     pub window_end_ns: Option<u64>,
     /// Kernel buffer of each processor.
     pub buffer_kib_per_cpu: u64,

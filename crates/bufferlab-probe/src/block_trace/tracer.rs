@@ -248,7 +248,7 @@ struct Source {
     spool: SpoolWriter,
 }
 
-/// Moves pages until told to stop, and then the rest; the body of the thread.
+/// Moves pages until `stop`, and then the rest; the body of the thread.
 fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -> ReadSoFar {
     let thread = DriverThread::current();
     let mut read = ReadSoFar::default();
@@ -333,7 +333,7 @@ fn keep_formats(instance: &Instance, spool: &Path, every_step: bool) -> Result<P
     Ok(layout)
 }
 
-/// Lets the events of these devices through. A plug belongs to a task, and names no device.
+/// Keeps the events of these devices. A plug belongs to a task, and names no device.
 fn enable(instance: &Instance, numbers: &BTreeSet<(u32, u32)>, every_step: bool) -> Result<(), TraceError> {
     for name in recorded(every_step) {
         let directory = format!("events/block/{name}");

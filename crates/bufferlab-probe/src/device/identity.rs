@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-/// The whole disk under a path, or the reason why there is none.
+/// The whole disk under a path, or the reason why none was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// Name of the whole disk as in /proc/diskstats, such as `vda`, `nvme0n1`, `md0`.

@@ -67,8 +67,8 @@ impl Sysfs {
         self.directory(major, minor).is_some_and(|disk| disk.join("mq").is_dir())
     }
 
-    /// Returns all devices of the btrfs file system that the device with these numbers belongs to; empty when it is
-    /// none.
+    /// Returns all devices of the btrfs file system that the device with these numbers belongs to; empty for other
+    /// devices.
     pub(super) fn btrfs_members(&self, major: u32, minor: u32) -> Vec<String> {
         let wanted = format!("{major}:{minor}");
         let Ok(file_systems) = fs::read_dir(self.root.join("fs/btrfs")) else {

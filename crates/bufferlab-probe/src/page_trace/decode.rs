@@ -174,7 +174,7 @@ impl Decoder {
 }
 
 impl Fields {
-    /// Returns what a latch has added for the ring of the get.
+    /// Returns the mark of the get's ring in the column `latch`.
     #[inline]
     fn ring(&self, data: &[u8]) -> u8 {
         if let Some(context) = self.io_context {
@@ -490,7 +490,7 @@ mod tests {
             let sites: [Kinds<'_>; 3] =
                 [(&[Kind::Get], None), (&[Kind::Get, Kind::Read], Some(&[Kind::Create])), (&[Kind::Evict], Some(&[]))];
             let settings = settings(&sites);
-            // A format with fewer bytes than one load is none of a server's.
+            // No server's format has fewer bytes than one load.
             prop_assume!(fields.bytes() >= 8);
             let site = fields.field("site").expect("it has one").offset;
             data.iter_mut().skip(site).take(1).for_each(|site| *site %= 4);

@@ -18,7 +18,7 @@ use super::recorder::{Settings, Site};
 const PREFIX: &str = "bufferlab_";
 const EVENT: &str = "page";
 const DEFINITIONS: &str = "uprobe_events";
-/// What /proc/PID/fd has for an event that is open (perf_event_open of kernel/events/core.c).
+/// The target in /proc/PID/fd of an open event (perf_event_open of kernel/events/core.c).
 const PERF_EVENT: &str = "anon_inode:[perf_event]";
 /// Looks before a definition is left to the next command, 20 ms apart.
 const REMOVE_ATTEMPTS: u32 = 50;
@@ -154,7 +154,7 @@ fn remove(tracing: &Tracing, group: &str) -> std::io::Result<()> {
 /// Removes our definitions whose process has ended; returns their groups.
 ///
 /// With Linux 6.18 threads of a server have ended within the kernel. So it waits for [`GRACE`] once their process has
-/// gone. Processes of other PID namespaces cannot be seen, so their definitions stay.
+/// ended. Processes of other PID namespaces cannot be seen, so their definitions stay.
 ///
 /// # Errors
 /// When this user has no tracefs, and so no definitions either.
@@ -173,7 +173,7 @@ pub fn remove_stale(tracing: &Tracing) -> Result<Vec<String>, TraceError> {
     Ok(groups)
 }
 
-/// Returns the group in a line of definitions, when it is ours and its maker has gone.
+/// Returns the group in a line of definitions, when it is ours and its maker has ended.
 fn group_of_the_dead(line: &str) -> Option<String> {
     let (group, _) = line.strip_prefix("p:")?.split_once('/')?;
     let mut parts = group.strip_prefix(PREFIX)?.split('_');

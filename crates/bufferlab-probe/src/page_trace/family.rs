@@ -8,7 +8,7 @@ use std::fs;
 pub(super) struct Family {
     server: u32,
     belongs: HashMap<u32, bool>,
-    /// Whether a process of the binary that has gone before we asked was the server's.
+    /// Whether a process of the binary that ended before we asked counts as the server's.
     had_the_gone: bool,
     /// The process asked about last: most often the next record has the same.
     last: (u32, bool),
@@ -41,8 +41,8 @@ impl Family {
     }
 }
 
-/// Returns true for the server and its children; none for a process that has gone: until another process of the binary
-/// is seen, it was the server's, since no other ran it when the trace began.
+/// Returns true for the server and its children, and none for a process that has ended. Until another process of the
+/// binary is seen, that one was the server's, since no other ran it when the trace began.
 fn is_child(pid: u32, server: u32) -> Option<bool> {
     if pid == server || is_outside(pid) {
         return Some(pid == server);
@@ -75,7 +75,7 @@ mod tests {
         assert!(!others.has(own));
         child.kill().expect("it lives");
         child.wait().expect("it was ours");
-        // A process that has gone before the question is ours, unless a stranger was seen.
+        // A process that ended before the question is ours, unless another server's process was seen.
         let mut gone = std::process::Command::new("true").spawn().expect("a child");
         gone.wait().expect("it ends");
         let (mut alone, mut beside) = (Family::of(own), Family::of(own));

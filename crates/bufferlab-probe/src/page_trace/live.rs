@@ -24,9 +24,9 @@ use crate::tracefs::{TraceError, is_dead, started_at};
 
 /// Time between two looks.
 const LOOK_NS: u64 = 100_000_000;
-/// Time over which a rate is a mean: one burst between two looks is none.
+/// Time over which a rate is a mean: one burst between two looks is not a rate.
 const RATE_SPAN_NS: u64 = 200_000_000;
-/// A trace ends before its limit: behind it there would be no file.
+/// A trace ends before its limit: beyond the limit it would have no file.
 const MOST_USED: f64 = 0.9;
 
 /// A server that runs, and how often it may be stopped.
@@ -55,7 +55,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// It is on; at its end: nothing else ended it.
+    /// It is on; at its end, it was ended on request.
     Attached,
     /// There were too many events.
     Rate,
@@ -73,7 +73,7 @@ struct Moment {
     detached: bool,
     /// The first moment at which all processors recorded.
     start_ns: u64,
-    /// The moment of this; at its end the last at which all processors recorded.
+    /// The moment of this state; at the trace's end the last at which all processors recorded.
     end_ns: u64,
     /// How often a process was stopped, in each second of the last look.
     stops_per_s: f64,
@@ -81,7 +81,7 @@ struct Moment {
     stops: u64,
     /// How often other processes of the binary were.
     other_stops: u64,
-    /// Those processes; 0: outside of this PID namespace.
+    /// The numbers of those processes; 0 for one outside of this PID namespace.
     other_processes: Vec<u32>,
 }
 

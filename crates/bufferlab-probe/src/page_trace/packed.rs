@@ -1,8 +1,8 @@
 //! Accesses in memory, where one of TPC-C takes 6 to 7 bytes in place of a record's 24: neighbours have much in common.
 //!
-//! An access is a head of two bytes with its kind and the lengths of what follows: the time and the page as differences
-//! from the access before it, then object, thread, latch and site where they are not as before. Every number is stored
-//! at its full length and the next one over its empty end, so that nothing branches. Blocks of one size grow without a
+//! An access is a head of two bytes with its kind and the lengths of its fields: the time and the page as differences
+//! from the access before it, then object, thread, latch and site where they have changed. Every number is stored at
+//! its full length and the next one over its empty end, so that nothing branches. Blocks of one size grow without a
 //! copy.
 
 use bufferlab_model::trace::{Kind, Record};

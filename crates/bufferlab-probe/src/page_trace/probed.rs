@@ -45,7 +45,7 @@ pub(super) fn is_probed() -> bool {
     byte != [NOP]
 }
 
-/// What a test needs to trace the function. The tests that do so take turns.
+/// The tools of a test that traces the function. Such tests take turns.
 pub(super) struct Probed {
     site: Site,
     folder: tempfile::TempDir,

@@ -88,7 +88,7 @@ pub struct Told {
     pub threads: Vec<u32>,
     /// Processor time of the reading thread.
     pub reader_cpu_ns: u64,
-    /// What the server did before its first instruction to record itself.
+    /// The time that the server took, before its first instruction, to prepare its own recording.
     pub set_up_ns: u64,
     /// How often a thread of the server waited for the reader.
     pub waits: u64,

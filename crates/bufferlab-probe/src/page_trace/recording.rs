@@ -1,4 +1,5 @@
-//! What every recorder of page accesses makes: a file of accesses, and the edges of the measured window on their clock.
+//! The output of every recorder of page accesses: a file of accesses, and the edges of the measured window on their
+//! clock.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,10 +32,10 @@ pub struct Spool {
     path: PathBuf,
     file: File,
     limit_bytes: u64,
-    /// Those of each ring by themselves: they become one stream when the run is over.
+    /// The accesses of each ring: they become one stream when the run is over.
     rings: Vec<Packed>,
     records: u64,
-    /// That the rings take.
+    /// Bytes that the rings take.
     bytes: u64,
     events: [u64; KINDS.len()],
     is_over_limit: bool,
@@ -112,7 +113,7 @@ impl Spool {
         let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let written = merge(rings, |access| file.write_all(&access.bytes())).and_then(|()| file.flush());
         if is_over_limit || written.is_err() {
-            // What stays of it goes with the run's folder.
+            // A remaining file is removed with the run's folder.
             let _ = std::fs::remove_file(&path);
         }
         Spooled {

@@ -1,4 +1,4 @@
-//! Reads what the kernel records of a server's page accesses, at a defined event, and moves it into a spool.
+//! Reads the kernel's records of a server's page accesses, at a defined event, and moves them into a spool.
 //!
 //! An event belongs to a processor and sees every process of the binary; the reader keeps the server's own. Events of
 //! the server's tasks would see no other process, but a PostgreSQL session vanished from such a trace when another
@@ -75,7 +75,7 @@ fn rings_of(event_id: u64, ring_bytes: impl FnOnce(usize) -> usize) -> Result<Ve
             .clockid(Clock::MONOTONIC)
             .build();
         let mut ring = counter.and_then(|counter| counter.sampled(ring_bytes)).map_err(refused)?;
-        // Not before it has its ring: then the event's count is that of the records and of the lost ones.
+        // Switched on only once it has its ring, so that the event's count is that of kept and lost records.
         ring.as_counter_mut().enable().map_err(refused)?;
         rings.push(ring);
     }

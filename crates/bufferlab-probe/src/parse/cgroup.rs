@@ -36,7 +36,7 @@ pub fn membership(text: &[u8]) -> Membership {
     membership
 }
 
-/// Returns the limit in bytes in the text of memory.max or memory.limit_in_bytes; None when there is none.
+/// Returns the limit in bytes in the text of memory.max or memory.limit_in_bytes; None without one.
 pub fn limit_bytes(text: &[u8]) -> Option<u64> {
     number(text.trim_ascii()).filter(|limit| *limit < NO_LIMIT_BYTES)
 }

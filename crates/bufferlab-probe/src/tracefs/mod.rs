@@ -36,7 +36,7 @@ impl Tracing {
     /// Opens a tracefs in which this user may make objects.
     ///
     /// # Errors
-    /// When there is none.
+    /// Without one.
     pub fn open() -> Result<Self, TraceError> {
         let own = match mount_unseen() {
             Ok(mount) => {

@@ -31,7 +31,7 @@ pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map(|link| link.ino()).unwrap_or_default()
 }
 
-/// Returns true when this process has gone; another process with its number has another start time.
+/// Returns true when this process has ended; another process with its number has another start time.
 pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
     match (started_at(pid), started) {
         (None, _) => true,
@@ -40,8 +40,8 @@ pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
     }
 }
 
-/// Returns the start time of a process, in clock ticks since boot: field 22 of /proc/PID/stat. None when it has gone:
-/// all that is left of a zombie is what its parent will ask for. But a killed process is called a zombie as soon as its
+/// Returns the start time of a process, in clock ticks since boot: field 22 of /proc/PID/stat. None when it has ended:
+/// of a zombie only its exit status is left for its parent. But a killed process is called a zombie as soon as its
 /// first thread has ended, and its files are open until the last one has.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

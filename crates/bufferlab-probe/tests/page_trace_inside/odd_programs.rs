@@ -59,7 +59,7 @@ fn in_shared_memory(number: u32) {
     assert_eq!(unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) }, process);
 }
 
-/// A copy of this program, which is armed, or of which it is said that it was.
+/// A copy of this program, which is armed, or only named as the armed one.
 fn copy(trace: &Trace) -> PathBuf {
     let copy = trace.folder.path().join("copy");
     fs::copy(own_program(), &copy).expect("a file");
@@ -92,7 +92,7 @@ enum Values {
     Only(u32),
 }
 
-/// Lets the calling thread, and its children, get an error from one system call.
+/// Makes one system call fail in the calling thread and its children.
 fn refuse(call: libc::c_long, argument: usize, values: Values, error: i32) -> std::io::Result<()> {
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at as u32, 0, 0);
@@ -233,7 +233,7 @@ fn require_named(values: Values, error: i32, words: &str) {
 
 #[test]
 fn a_program_that_may_make_no_memory_executable_is_left_alone() {
-    // As systemd's MemoryDenyWriteExecute does it.
+    // Like systemd's MemoryDenyWriteExecute.
     require_named(Values::WithOneOf(libc::PROT_EXEC as u32), libc::EPERM, "Operation not permitted");
 }
 

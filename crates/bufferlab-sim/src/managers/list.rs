@@ -1,4 +1,4 @@
-//! A list of pages, from the newest to the oldest, and what a manager notes of each page, in the list or not. A page's
+//! A list of pages, from the newest to the oldest, and a manager's notes on each page, in the list or not. A page's
 //! number is an index: no function searches, and only `new` allocates.
 
 use std::ops::{Index, IndexMut};

@@ -22,7 +22,7 @@ const NEVER: u32 = u32::MAX;
 pub struct Opt {
     frames: u32,
     pages: u32,
-    /// The next get of the page of each event that a manager hears, as the number of that event.
+    /// The next get of the page of each event that a manager gets, as the number of that event.
     next_get: Vec<u32>,
     /// The event that comes next.
     event: usize,
@@ -123,7 +123,7 @@ impl Manager for Opt {
     }
 }
 
-/// Returns, for each event that a manager hears, the next get of its page, if no creation, look-up or drop comes first.
+/// Returns, for each event that a manager gets, the next get of its page, if no creation, look-up or drop comes first.
 fn next_gets(pages: u32, columns: &Columns) -> Vec<u32> {
     let heard = |&kind: &u8| Kind::of(kind).filter(|kind| !matches!(kind, Kind::Read | Kind::Evict));
     let events = columns.kind.iter().filter_map(heard).count();

@@ -19,8 +19,8 @@ use serde::Deserialize;
 const NONE: u32 = u32::MAX;
 /// The table of a page that belongs to no large table.
 pub(super) const NO_TABLE: u8 = u8::MAX;
-/// So far may two gets of one scan be apart: since PostgreSQL 17 a scan pins pages that the pool has before it reads
-/// the others.
+/// The most pages between two gets of one scan: since PostgreSQL 17 a scan pins pages in the pool before it reads the
+/// others.
 const NEAR: u32 = 256;
 /// The number of gets of one session in a row, each of another page near the one before, that are a scan.
 const LEAST_IN_A_ROW: u8 = 4;
@@ -57,7 +57,7 @@ const NEVER: Scan = Scan { last_page: NONE, in_a_row: 0, last_scanned: NONE, rin
 pub(super) struct Scans {
     tables: Vec<LargeTable>,
     ring_buffers: u32,
-    /// By session, then by table. It grows when a session appears.
+    /// Scans by session, then by table. It grows when a session appears.
     scans: Vec<Scan>,
     /// The table of each session's last get.
     last_table: Vec<u8>,

@@ -80,7 +80,7 @@ impl HotRowsConfig {
         if !(1..=rows).contains(&hot_rows) {
             return Err(HotRowsConfigError::HotRows { hot_rows, rows });
         }
-        // Not a number is in no range.
+        // NaN is in no range.
         if !(0.0..=MAX_ZIPF).contains(&zipf) {
             return Err(HotRowsConfigError::Zipf { zipf });
         }

@@ -45,15 +45,15 @@ const PUBLISHED: [(char, char, [i64; 4], f64, i64); 4] = [
 pub struct Sums {
     /// Rows.
     pub rows: i64,
-    /// Of L_QUANTITY, in hundredths.
+    /// Sum of L_QUANTITY, in hundredths.
     pub quantity: i64,
-    /// Of L_EXTENDEDPRICE, in hundredths.
+    /// Sum of L_EXTENDEDPRICE, in hundredths.
     pub base_price: i64,
-    /// Of the price less the discount, in ten-thousandths.
+    /// Sum of the price less the discount, in ten-thousandths.
     pub discounted_price: i64,
-    /// Of that with the tax, in millionths.
+    /// Sum of that with the tax, in millionths.
     pub charge: i64,
-    /// Of L_DISCOUNT, in hundredths; Q1 returns its mean.
+    /// Sum of L_DISCOUNT, in hundredths; Q1 returns its mean.
     pub discount: i64,
 }
 

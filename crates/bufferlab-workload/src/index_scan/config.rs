@@ -28,7 +28,7 @@ impl ScaleFactor {
     /// # Errors
     /// [`IndexScanConfigError::ScaleFactor`].
     pub fn new(scale_factor: f64) -> Result<Self, IndexScanConfigError> {
-        // Not a number is in no range.
+        // NaN is in no range.
         if (MIN_SCALE_FACTOR..=MAX_SCALE_FACTOR).contains(&scale_factor) {
             Ok(ScaleFactor(scale_factor))
         } else {

@@ -56,9 +56,9 @@ enum Op {
     Random,
     Gaussian,
     Exponential,
-    /// With the place of its cached distribution.
+    /// A Zipf choice, with the place of its cached distribution.
     Zipfian(usize),
-    /// The number of the expression's choices that are its values, from the first on.
+    /// Its values are `count` of the expression's choices, from `first` on.
     Choose {
         first: usize,
         count: u32,

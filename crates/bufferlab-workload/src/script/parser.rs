@@ -99,7 +99,7 @@ impl Script {
 #[derive(Debug, PartialEq, Eq)]
 enum Marker<'a> {
     Setup,
-    /// With what follows the colon.
+    /// A transaction section, with the text after the colon.
     Transaction(&'a str),
     /// A misspelt one.
     Misspelt {

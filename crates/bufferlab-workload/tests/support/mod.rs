@@ -1,4 +1,4 @@
-//! What the tests of the workloads share; each test crate uses a part of it.
+//! Code that the tests of the workloads share; each test crate uses a part of it.
 #![allow(dead_code, reason = "each test crate uses a part of this module")]
 
 pub mod canned;

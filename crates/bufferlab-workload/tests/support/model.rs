@@ -1,4 +1,4 @@
-//! A database as plain maps, slow and naive: what each statement means, written from the specification's text.
+//! A database as plain maps, slow and naive: each statement's meaning, written from the specification's text.
 //!
 //! It shares with the driver only the statements' names and the schema's column names.
 
@@ -129,7 +129,7 @@ impl Database {
         removed.expect("the row to remove exists")
     }
 
-    /// Puts a row behind the transactions' back where there is none.
+    /// Inserts a row outside of transactions; none with its key may exist.
     pub fn put(&mut self, table: TableId, key: &[i64], row: Row) {
         assert_eq!(self.tables.entry(table).or_default().insert(key_of(key), row), None);
     }
@@ -158,7 +158,7 @@ impl Database {
         self.insert(table, row);
     }
 
-    /// Changes the row with this key; false when there is none.
+    /// Changes the row with this key; false if it does not exist.
     fn update(&mut self, table: TableId, key: Key, change: impl Fn(&mut Row)) -> bool {
         let Some(row) = self.tables.get_mut(&table).and_then(|rows| rows.get_mut(&key)) else { return false };
         self.undo.push((table, key, Some(row.clone())));
@@ -186,7 +186,7 @@ impl Database {
     }
 }
 
-/// What a statement answers: rows of values, or the number of rows it wrote.
+/// A statement's answer: rows of values, or the number of rows it wrote.
 enum Answer {
     Rows(Vec<Row>),
     Wrote(u64),

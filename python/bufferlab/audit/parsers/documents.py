@@ -117,7 +117,7 @@ def parts(value: Any, *names: str) -> list[dict[str, Any]]:
 
 
 def number(value: Any, *names: str) -> float | None:
-    """Return the number below these names, also one that is written as a text; None where there is none."""
+    """Return the number below these names, also one written as a text; None if it is missing."""
     found = part(value, *names)
     if not isinstance(found, str) or len(found) > 40:
         return None

@@ -1,10 +1,9 @@
-"""Parses fio's reports: of each job and direction the rate, bytes, time and latencies.
+"""Parses fio's reports: the rate, bytes, time and latencies of each job and direction.
 
-Those for people are read of versions 2 and 3, and `json` and `json+` of version 3, whose units are other ones than
-version 2's. Follows `show_ddir_status`, `add_ddir_status_json` and `show_clat_percentiles` in stat.c, and what fio 3.33
-printed here. For people fio prints rates with four digits, 21.4k for 21,400; and of latencies, clat from the request's
-start to its end. With --status-interval it prints reports on the way, each since the start: the last one of a job and
-process counts.
+It reads the normal reports of versions 2 and 3, and `json` and `json+` of version 3, whose units differ from version
+2's. Follows `show_ddir_status`, `add_ddir_status_json` and `show_clat_percentiles` in stat.c, and what fio 3.33 printed
+here. Normal reports have rates with four digits, 21.4k for 21,400, and as latency clat, from the request's start to its
+end. With --status-interval fio prints interim reports, each since the start: the last one of a job and process counts.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0}
 
 @dataclass(frozen=True)
 class _Job:
-    """What fio says of a job before it starts: the size of requests by direction, its depth, and its group."""
+    """The line about a job before it starts: the size of requests by direction, its depth, and its group."""
 
     sizes: dict[str, int]
     depth: int
@@ -129,13 +128,13 @@ class FioParser(LoadParser):
         """The runs that have a result: of reports on the way the last one that has its count."""
         self._settle()
         read = super().runs
-        # With --output-format=normal,json all is there twice.
+        # With --output-format=normal,json every report is printed twice.
         known = {(run.name, run.transactions, run.seconds) for run in read}
         more = [run for run in self._printed.values() if (run.name, run.transactions, run.seconds) not in known]
         return [*read, *more]
 
     def named(self) -> Iterator[Problem]:
-        """Yield what its runs lack, and the documents of other versions."""
+        """Yield problems: parts that runs lack, and documents of other versions."""
         yield from super().named()
         for place in self._older[:1]:
             yield Problem(
@@ -185,7 +184,7 @@ class FioParser(LoadParser):
         self._reports = {}
 
     def _supersede(self, run: LoadRun) -> None:
-        """Let a report of a process, the last of all runs, take the place of the one that it had before."""
+        """Replace a process's earlier report by its new one, the last of all runs."""
         if not self._runs or self._runs[-1] is not run:  # There were too many.
             return
         key = (*self._process, run.name)

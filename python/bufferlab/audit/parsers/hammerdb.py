@@ -48,7 +48,7 @@ class HammerdbParser(LoadParser):
         return [*super().runs, *self._timings]
 
     def named(self) -> Iterator[Problem]:
-        """Yield what its runs lack, and the documents that are not read."""
+        """Yield problems: parts that runs lack, and documents that are not read."""
         yield from super().named()
         for place in self._counts[:1]:
             yield Problem(

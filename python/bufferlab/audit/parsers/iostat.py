@@ -223,7 +223,7 @@ class VmstatParser:
         if _PROCS.match(text):
             return True
         if match := _VMSTAT.match(text):
-            # Of one run the head comes again with every screen.
+            # One run repeats the head on every screen.
             if self._at is None:
                 self._stream, self._is_first = self._stream - 1, True
             self._at, self._width = len(match[1].split()), len(match[0].split())
@@ -252,7 +252,7 @@ class VmstatParser:
 
 
 def _factor(column: str, unit: str) -> float:
-    """Return what a number of a column is multiplied by for the letter behind it: k, M, G, T, or a per cent sign."""
+    """Return the factor for the letter after a column's number: k, M, G, T, or a per cent sign."""
     if unit in ("", "%"):
         return 1
     if size := _SIZE.search(column):

@@ -82,7 +82,7 @@ class LoadRun:
     directions: dict[str, Direction] = field(default_factory=dict)
     """sysbench's reads and writes of files, "read" and "written"."""
     cut: str = ""
-    """What of a report that breaks off is missing, in a sentence's words; its counts may end before the run did."""
+    """The missing part of a report that breaks off, in words; its counts may end before the run did."""
 
     @property
     def counted_s(self) -> float | None:
@@ -116,7 +116,7 @@ class LoadRun:
         steps = [b - a for a, b in pairwise(ends)]
         if min(steps) <= 0:
             return None
-        # Of a log cut at its head the first line is of as long a time as the second.
+        # In a log cut at its head the first line covers as long a time as the second.
         steps[0] = steps[1] if len(steps) > 1 and steps[0] > 1.5 * steps[1] else steps[0]
         return sum(step * line.per_s for step, line in zip(steps, self.intervals, strict=True)) / sum(steps)
 
@@ -143,7 +143,7 @@ class LoadParser:
         return [run for run in self._runs if run.has_result]
 
     def named(self) -> Iterator[Problem]:
-        """Yield what its runs lack, and what of them is not read."""
+        """Yield problems: parts that runs lack, and parts that are not read."""
         heads = [run for run in self._runs if run.clients is not None and not run.has_result]
         if heads:
             more = f", and {len(heads) - 1} more like it" if heads[1:] else ""

@@ -35,7 +35,7 @@ _HEADS = tuple(
         rf"(?<!\w)(?P<by>[kmg](?={_UNIT})|k(?=\s{_UNIT})|{_WORD}(?=\s+(?:of\s+)?{_UNIT}))",
     )
 )
-#: What may multiply in another way; "10 million rows" is a setting.
+#: Words that may multiply in another way; "10 million rows" is a setting.
 _MAY_MULTIPLY = re.compile(
     rf"(?<!\d)(?<!\d )\b{_WORD}\b|\b10\s?(?:\^|\*\*)|10[³⁶⁹⁻]|(?<!\w)[x×]\s?1[ ,.'’]?000|['’]000|[(\[]\s*1000\s*[)\]]",
     re.IGNORECASE,

@@ -59,7 +59,7 @@ class FileEvidence:
     lines: int = 0
     """The lines that are not blank."""
     lines_read: int = 0
-    """Those of them that some parser knew, or that are of a table of results."""
+    """The lines that some parser knew, or that belong to a table of results."""
     named: list[Problem] = field(default_factory=list)
     """Parts that were recognised and not read, or are missing, with their lines."""
 

@@ -306,7 +306,7 @@ def _row_name(key: str, row: dict[str, str], at: int) -> str:
 
 
 def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield what a row adds to the fields of a printout, pages in all."""
+    """Yield the fields that a row adds to a printout, with their numbers of pages."""
     if key == "blks_hit" and "blks_read" in numbers:
         yield "pages_read", numbers["blks_read"]
         yield "misses", numbers["blks_read"]

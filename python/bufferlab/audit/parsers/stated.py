@@ -36,7 +36,7 @@ _CONNECTIONS = re.compile(
     rf"|(?<!max )\b(?:connections?|clients|virtual users|terminals){_GAP}(\d{{1,6}})\b",
     re.IGNORECASE,
 )
-#: One of them is in every text that a pattern matches, in small letters.
+#: Every text that a pattern matches contains one of them, in lower case.
 _OF_RUNTIME = ("run", "measure", "duration")
 _OF_CONNECTIONS = ("connection", "clients", "virtual users", "terminals")
 _WORDS = (
@@ -110,7 +110,7 @@ def stated_together(files: Sequence[Stated]) -> Stated:
 
 
 def parse_lenient_bytes(text: str) -> int | None:
-    """Return the bytes of a size as people write it, None when it is none; MB and M mean MiB, as for InnoDB.
+    """Return the bytes of a size as people write it, None for other text; MB and M mean MiB, as for InnoDB.
 
     >>> parse_lenient_bytes("210MB"), parse_lenient_bytes("1G"), parse_lenient_bytes("soon")
     (220200960, 1073741824, None)

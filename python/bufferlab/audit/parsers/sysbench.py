@@ -59,7 +59,7 @@ class SysbenchParser(LoadParser):
         """The number of reports that a run was added up from, by its place among the runs."""
 
     def named(self) -> Iterator[Problem]:
-        """Yield what its runs lack, and the percentiles of parts, from which those of the whole do not follow."""
+        """Yield problems: parts that runs lack, and percentiles of parts, which do not give those of the whole."""
         self._break_off()
         yield from super().named()
         for at, parts in self._in_parts.items():
@@ -157,7 +157,7 @@ def _add(whole: LoadRun, part: LoadRun) -> None:
     """Add a report that counts since the one before to its run; what cannot be added up is left out."""
     before_s, until_s = whole.seconds or 0.0, part.seconds
     if until_s is not None and part.per_s is not None:
-        # So the rates are held against the counts as those of one report are.
+        # So the rates are compared with the counts as in a single report.
         whole.per_s = ((whole.per_s or 0.0) * before_s + part.per_s * (until_s - before_s)) / (until_s or 1.0)
     whole.seconds = until_s if until_s is not None else whole.seconds
     whole.transactions = (whole.transactions or 0) + (part.transactions or 0)

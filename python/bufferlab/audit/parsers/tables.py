@@ -53,7 +53,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 #: Roles that no rule asks for alone.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
-#: One of them is in every text that the pattern matches, in small letters.
+#: Every text that the pattern matches contains one of them, in lower case.
 _WORDS = (
     "read",
     "write",
@@ -145,7 +145,7 @@ class TableParser:
             return None
         for kind in ("csv", "semicolons", "spaces"):
             head, cells = _cells_of(above[1], kind), _cells_of(text, kind)
-            # The corner may be empty, and of columns held apart by spaces it is not there at all.
+            # The corner may be empty, and is missing where spaces separate columns.
             if kind == "spaces" and len(head) == len(cells) - 1:
                 head = ["", *head]
             if len(cells) < 2 or len(head) != len(cells) or role_of(cells[0]) in MEANINGLESS:
@@ -347,7 +347,7 @@ class ResultRow:
     setting: str
     values: dict[str, tuple[Number, ...]]
     runs: dict[str, tuple[Number, ...]] = field(default_factory=dict)
-    """By role, the number of each run, where columns are runs; `values` then has their mean."""
+    """The number of each run, by role, where columns are runs; `values` then has their mean."""
 
     def first(self, role: str) -> Number | None:
         """Return the first number of a role; None when the row has none."""

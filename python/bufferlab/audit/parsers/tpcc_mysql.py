@@ -165,7 +165,7 @@ class TpccLog:
 
     @property
     def counted(self) -> Counted | None:
-        """The New-Orders and seconds by raw results, sums or complete lines; None when the log has none of them."""
+        """The New-Orders and seconds by raw results, sums or complete lines; None without all three."""
         covered, lines = self.covered_s, sum(interval.counts[0] for interval in self.intervals)
         totals = [counts.success + counts.late for counts in (self.raw.get(0), self.summed.get(0)) if counts]
         if self.complete_s:

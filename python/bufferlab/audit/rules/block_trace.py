@@ -136,7 +136,7 @@ class DeviceCounts:
     side: str
     """ "read" or "write"."""
     is_first: bool
-    """Whether this is the device's first row: its reads or, where there are none, its writes."""
+    """Whether this is the device's first row: its reads, or its writes if it has no reads."""
     requests: Range
     """The requests queued."""
     bytes: Range

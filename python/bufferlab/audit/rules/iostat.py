@@ -206,7 +206,7 @@ def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
     for device in names:
         for name in _COLUMNS:
             if name in reports[0].devices[device].columns:
-                # -z leaves out what did nothing.
+                # -z leaves out idle devices.
                 values = [row.columns.get(name, 0.0) if (row := one.devices.get(device)) else 0.0 for one in reports]
                 found.append(_Column(device, name, values[0], tuple(values[1:])))
     total = sum(column.first + sum(column.rest) for column in found)

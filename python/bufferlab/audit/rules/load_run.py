@@ -20,7 +20,7 @@ _LAST_DIGIT_MIB_S = 0.011
 _LEAST_TPM_PER_NOPM = 2.0
 
 _Sum = tuple[str, float, float]
-"""The name of a number, the number as printed, and what the others make."""
+"""The name of a number, the number as printed, and the number that follows from the others."""
 
 
 def load_totals(case: Case) -> Iterator[Finding]:

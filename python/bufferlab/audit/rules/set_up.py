@@ -178,7 +178,7 @@ _CLOCKS, _SLOW_END_S = 0.05, 2.0
 def set_up_said(case: Case) -> Iterator[Finding]:
     """Compare warehouses, connections and seconds that a text states with those that the program itself printed.
 
-    A text may state several settings of several runs; a run is contradicted where none of them is its own.
+    A text may state several settings of several runs; it contradicts a run if none of them is the run's.
 
     Yield a finding for each run whose log has other parameters than are said.
     """

@@ -24,7 +24,7 @@ def idle_rates(case: Case) -> Iterator[Finding]:
     Yield one finding for each file with such a printout.
     """
     for runs in case.runs_by_file.values():
-        # Reads that fall are of two servers, or misread: a change between them is none.
+        # Reads that fall come from two servers, or are misread: such a change does not count.
         level = [run for run in runs if all(name != "pages_read" for *_, name in _falls(run))]
         found = [(run, segment) for run in level for segment in run.segments() if _idle(segment)]
         if not found:

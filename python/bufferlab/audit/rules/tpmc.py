@@ -121,7 +121,7 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: Counted, log: TpccLog
 _INTERVAL_S = 10
 _SINGLE_PRECISION = 2.0**-23
 _MOST_RUNS = 20
-#: One value that fits by chance proves nothing, one that does not is a slip of the pen: of a table more must be off.
+#: In a table one value may fit by chance, and one may be a slip of the pen: more must be off.
 _OFF = 0.5
 
 

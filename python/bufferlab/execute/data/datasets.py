@@ -170,7 +170,7 @@ class Datasets:
         return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:
-        """Return the user's own data, which are read in place and never copied or written; None if there are none."""
+        """Return the user's own data, which are read in place and never copied or written; None without them."""
         found = self._behaviour.data_in_place(dict(data.knobs))
         if found is None:
             return None
@@ -296,7 +296,7 @@ class Datasets:
         return shape
 
     def _check(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
-        """Check the workload's consistency conditions on a loaded database and return them as they are stored.
+        """Check the workload's consistency conditions on a loaded database and return them in their stored form.
 
         Raises RunFailed when one is broken: no run may start from such a database.
         """

@@ -69,7 +69,7 @@ def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
 
 
 def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]) -> str:
-    """Return, in words, the first part that is not as it was; of a database of one file, that its contents are not."""
+    """Return, in words, the first part that has changed; for a database of one file, that its contents have."""
     for name in sorted({*stored, *found}):
         if name not in found:
             return f"{name} is missing"

@@ -1,1 +1,1 @@
-"""One sweep on the nodes of a Ray cluster: a task for each block of the plan, and the runs that come home from it."""
+"""One sweep on the nodes of a Ray cluster: a task for each block of the plan, and the runs that it sends home."""

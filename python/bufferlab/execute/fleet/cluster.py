@@ -1,4 +1,4 @@
-"""Defines what the gathering of a sweep asks of a cluster: its nodes, one task on one of them, and what tasks say."""
+"""Defines the requests to a cluster during a sweep: list its nodes, start a task on one, read the tasks' reports."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Cluster(Protocol):
         """Have a node do a block, on all its CPUs."""
 
     def poll(self, tasks: Sequence[Task], seconds: float) -> list[tuple[Task, Item | Over]]:
-        """Return what some of the tasks say next; nothing when none says anything for so long."""
+        """Return the next reports of tasks; nothing if none comes within the time."""
 
     def cancel(self, task: Task, *, hard: bool) -> None:
         """Ask a task to end; with `hard`, end its process."""
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        """Have nodes remove what they keep of a sweep, as far as they can."""
+        """Have nodes remove their data of a sweep, as far as they can."""

@@ -32,9 +32,9 @@ _HIDDEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 def require_cluster(address: str, environ: Mapping[str, str] = os.environ) -> list[Problem]:
-    """Return what a user should know of a cluster that may be used.
+    """Return warnings about a usable cluster.
 
-    Raises SpecError for an address that is none, and EnvironmentLackingError for everything else that lacks.
+    Raises SpecError for a malformed address, and EnvironmentLackingError for anything else that is missing.
     """
     host, port = parse_address(address)
     require_ray()
@@ -150,7 +150,7 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
                     f"--ray {address}",
                     "end its nodes, and start them with RAY_AUTH_MODE=token (docs/fleet.md)",
                 )
-            case None:  # In doubt it is refused.
+            case None:  # An unclear case is refused.
                 raise EnvironmentLackingError(
                     f"whether the cluster works without a token was not to be told within {seconds:g} s",
                     f"--ray {address}",

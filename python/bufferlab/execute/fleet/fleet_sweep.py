@@ -52,13 +52,13 @@ def run_on_cluster(
     blocks = options.blocks or tuple(range(experiment.design.repetitions))
     make(
         experiment, estimated_facts(experiment), options.blocks
-    )  # What no node could do is refused before any is asked.
+    )  # An experiment that no node could do is refused before any node is asked.
     gathering = Gathering.create(out.absolute(), experiment, blocks, NodeOptions.of(options))
     return _gathered(gathering, address, progress)
 
 
 def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[SweepFolder, list[Problem]]:
-    """Do on a cluster what a gathering's folder lacks. Return as `run_on_cluster`.
+    """Do on a cluster the runs that a gathering's folder lacks. Return as `run_on_cluster`.
 
     Raises EnvironmentLackingError for a cluster that cannot serve or a node that differs, RunFailed when blocks are
     missing after all rounds, Interrupted when a signal asks to stop; the runs that have arrived stay in the folder.
@@ -112,7 +112,7 @@ def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopR
 
 
 class _Heard:
-    """Shows what the courier says."""
+    """Shows the courier's reports."""
 
     def __init__(self, gathering: Gathering, progress: Progress) -> None:
         self._progress = progress
@@ -182,7 +182,7 @@ def _more(outcome: Outcome) -> list[Problem]:
 
 
 def _home(gathering: Gathering) -> str:
-    """Return in words what of a sweep is home."""
+    """Return in words how much of a sweep has arrived."""
     done = 0
     for block in gathering.blocks:
         try:

@@ -32,15 +32,15 @@ class Bounds:
     """The longest waits, in seconds."""
 
     device: float = 3600.0
-    """For the lock of a node's device."""
+    """Seconds to wait for the lock of a node's device."""
     begin: float = 600.0
-    """For a task to begin on its node, whose CPUs another program of the cluster may have."""
+    """Seconds until a task begins on its node, whose CPUs another program of the cluster may use."""
     silent: float = 150.0
-    """For a word of a task that has begun, while home listens."""
+    """Seconds of silence of a task that has begun, while home listens."""
     no_node: float = 60.0
-    """For a node, while none lives."""
+    """Seconds to wait for a node, while none lives."""
     stop: float = 25.0
-    """For tasks that were asked to end."""
+    """Seconds that tasks get to end."""
     look: float = 2.0
     """Between two looks at the list of nodes."""
 
@@ -59,7 +59,7 @@ class _Running:
     begun: bool = False
     problem: Problem | None = None
     refused: bool = False
-    """Whether it sent what no node of ours would send."""
+    """Whether it sent data that no genuine node would send."""
     done: float = 0.0
     seconds_left: float = 0.0
 
@@ -148,7 +148,7 @@ class Gather:
             self._show(rounds, started)
 
     def _to_do(self) -> Iterable[tuple[int, Any]]:
-        """Yield the blocks that are not whole, each with the host of the runs that are home."""
+        """Yield the blocks that are not whole, each with the host of the runs that have arrived."""
         for block in self.gathering.blocks:
             try:
                 state = self.gathering.state(block)
@@ -200,7 +200,7 @@ class Gather:
         return problems
 
     def _differs(self, found: _Facts) -> Problem | None:
-        """Return in what a node differs from this host, or from the nodes before it."""
+        """Return the difference between a node and this host, or the nodes before it."""
         facts = {name: version for name, version in found.versions.items() if name not in _NO_MATTER}
         known = self._facts or {**self.versions, **{name: facts[name] for name in facts if name not in self.versions}}
         for name in sorted({*facts, *known}):
@@ -243,7 +243,7 @@ class Gather:
             self._say(f"{said([block])} goes to {node.name}")
 
     def _hear(self, rounds: Rounds) -> None:
-        """Take what the tasks say, for a second at most."""
+        """Take the tasks' reports, for a second at most."""
         asked = self.clock()
         said_now = self.cluster.poll([running.task for running in self._running], 1.0)
         listened = self.clock() - asked
@@ -328,7 +328,7 @@ class Gather:
                 self._over(rounds, running, Problem(f"{what} for {format_duration(bound)}"))
 
     def _stop(self) -> None:
-        """Ask the tasks that still run to end, and wait a while for it. What they say is not taken any more."""
+        """Ask the tasks that still run to end, and wait a while for it. Their reports are ignored."""
         for running in self._running:
             running.receiver.close()
             self.cluster.cancel(running.task, hard=False)

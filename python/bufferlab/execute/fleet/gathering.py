@@ -52,10 +52,10 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True)
 class PartState:
-    """The runs of a block that are home."""
+    """The runs of a block that have arrived."""
 
     host: Host | None = None
-    """The host that did them; None where there are none."""
+    """The host that did them; None without runs."""
     done: frozenset[str] = frozenset()
     """The names of the runs that ended well."""
     known: frozenset[str] = frozenset()
@@ -148,7 +148,7 @@ class Gathering:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Context manager that holds the folder: no other command adds runs. Entering removes what a kill has left."""
+        """Context manager that holds the folder: no other command adds runs. Entering removes the remains of a kill."""
         with storage.folder_lock(self.path):
             marked.remove_leftovers(self.path, f"{marked.TEMPORARY}*")
             for block in self.blocks:
@@ -157,7 +157,7 @@ class Gathering:
             yield
 
     def state(self, block: int) -> PartState:
-        """Return what of a block is home. Raises DataFileError where that is damaged."""
+        """Return the state of a block's arrived runs. Raises DataFileError for damaged ones."""
         if not self.part(block).exists():
             return PartState(missing=1)
         folder = open_sweep(self.part(block))
@@ -204,7 +204,7 @@ class Gathering:
             return False
 
     def join(self) -> tuple[SweepFolder, list[Problem]]:
-        """Make the sweep's folder of the blocks that are home, and remove this one.
+        """Make the sweep's folder of the blocks that have arrived, and remove this one.
 
         Return it, and a problem for each block that lacks runs. Raises DataFileError for a block that was altered.
         """

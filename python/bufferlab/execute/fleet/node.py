@@ -39,7 +39,7 @@ did them (None: no runs), the names of all (known), and of those that ended well
 
 
 def facts(order: Order) -> dict[str, Any]:
-    """Return what must be equal on all nodes, and which host this is.
+    """Return the facts that must be equal on all nodes, and this host's identity.
 
     Raises SpecError or EnvironmentLackingError where this host cannot do the experiment.
     """
@@ -56,7 +56,7 @@ def facts(order: Order) -> dict[str, Any]:
 
 
 def do_block(order: Order) -> Iterator[Item]:
-    """Do a block, and yield what home is to hear: events, and parcels in pieces. The last item is the event "end"."""
+    """Do a block, and yield the items to send home: events, and parcels in pieces. The last item is the event "end"."""
     try:
         with _room(order) as room:
             yield from _BlockDone(order, room).items()

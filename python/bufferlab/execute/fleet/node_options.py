@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """What `SweepOptions` says, but for what a cluster decides: the blocks, and how long a device is waited for."""
+    """The fields of `SweepOptions` that the cluster does not decide: all but the blocks and the wait for a device."""
 
     data_dir: str | None = None
     share_device: bool = False

@@ -1,7 +1,8 @@
 """Carries files of a sweep folder home: a node cuts them into pieces, home writes them again and trusts nothing.
 
 A piece is small enough to travel inside Ray's messages: no object of the object store is made, which may be full.
-Sizes and names are bounded here; what the files say is checked where they are opened, as those of a stranger's folder.
+Sizes and names are bounded here; the files' contents are checked when they are opened, like those of any foreign
+folder.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ RUN_ID = re.compile(r"[0-9a-f]{16}")
 _HINT = "its bufferlab is another, or it is not one of your nodes; leave it out of the cluster"
 
 Item = dict[str, Any]
-"""What a node sends: an event by its name, as a worker's."""
+"""An item that a node sends: an event with its name, like a worker's."""
 
 
 def packed(kind: Kind, name: str, folder: Path, files: Sequence[str]) -> Iterator[Item]:
@@ -85,7 +86,7 @@ class Arriving:
 
     @property
     def kind(self) -> Kind:
-        """Return what the parcel holds."""
+        """Return the parcel's contents."""
         kind: Kind = self.header["kind"]
         return kind
 

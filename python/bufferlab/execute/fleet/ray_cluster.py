@@ -17,11 +17,11 @@ from bufferlab.execute.fleet.parcels import Item
 from bufferlab.execute.fleet.rounds import Node
 
 _CALL_S = 120.0
-"""For a small task, which may have to wait until Ray has started a Python for it."""
+"""Seconds for a small task, which may have to wait until Ray has started a Python for it."""
 _ITEM_S = 30.0
-"""For what a node said to arrive."""
+"""Seconds until an item that a node has sent arrives."""
 _AHEAD = 8
-"""How many items a node may be ahead of what home has taken."""
+"""How many items a node may have sent that home has not taken yet."""
 _MOST_TEXT = 300
 
 _KNOWN: dict[str, tuple[str, str | None]] = {
@@ -102,7 +102,7 @@ class RayCluster:
         return self._on_each(nodes, _facts(), order)
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        """Have nodes remove what they keep of a sweep."""
+        """Have nodes remove their data of a sweep."""
         self._on_each(nodes, _forget(), sweep_id)
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
@@ -164,7 +164,7 @@ class RayCluster:
         return self._ray.remote(max_calls=1)(function).options(**options)
 
     def _next(self, generator: Any) -> Item | Over:
-        """Return what a task that is ready says, or how it ended."""
+        """Return the report of a task that is ready, or how it ended."""
         try:
             reference = next(generator)
         except StopIteration:

@@ -1,4 +1,4 @@
-"""Takes what a node sends of one block, item by item, and puts it into the block's folder once it is whole and checked.
+"""Takes the items that a node sends of one block and puts it into the block's folder once it is whole and checked.
 
 A node may be another program, or damaged: its items come in the order of ours, its files are bounded, and they are
 opened as those of a stranger's folder. A holder of the cluster's token could do worse: Ray runs any code that he sends.
@@ -27,7 +27,7 @@ from bufferlab.results.store import OTHER_POOLS_FILE, RunRecord, SweepFolder, ex
 
 _SPARE_BYTES = 1 << 20
 _RUNS_PER_CELL = 4
-"""How many runs of one point a task may send: the one that it does, and what a killed one had left there."""
+"""How many runs of one point a task may send: its own, and those left by killed tasks."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Receiver:
     _runs: int = 0
 
     def begun(self, *, resumed: bool) -> None:
-        """Note that a node begins: runs that are home stay if it continues them, and are set aside otherwise.
+        """Note that a node begins: arrived runs stay if it continues them, and are set aside otherwise.
 
         Raises DataFileError for a second beginning.
         """
@@ -55,10 +55,10 @@ class Receiver:
             self.gathering.set_aside(self.block)
 
     def take(self, item: Item) -> RunRecord | None:
-        """Take a parcel's header or a piece. Return a run that is now home, whole and checked.
+        """Take a parcel's header or a piece. Return a run that has arrived whole and is checked.
 
-        Raises DataFileError for what no node of ours would send, and EnvironmentLackingError when our disk does not
-        take it. Either way nothing of the parcel stays after `close`.
+        Raises DataFileError for an item that no genuine node would send, and EnvironmentLackingError when our disk does
+        not take it. Either way nothing of the parcel stays after `close`.
         """
         with self.gathering.writing("what the nodes send"):
             if not self._has_begun:
@@ -78,7 +78,7 @@ class Receiver:
                 self.close()
 
     def close(self) -> None:
-        """Remove what has arrived of a parcel that is not whole."""
+        """Remove the pieces of an incomplete parcel."""
         self._arriving = None
         self._stack.close()
 
@@ -138,7 +138,7 @@ class Receiver:
     def _opened(self, folder: Path) -> SweepFolder:
         try:
             return open_sweep(folder)
-        except EnvironmentLackingError as error:  # Of a file that was sent, and not of our disk.
+        except EnvironmentLackingError as error:  # The error concerns a sent file, and not our disk.
             raise DataFileError(error.what, self.where, COPY_HINT) from error
 
     def _keep_run(self, arriving: Arriving) -> RunRecord | None:
@@ -146,7 +146,7 @@ class Receiver:
         named = arriving.folder.rename(arriving.folder.with_name(run_id))
         told = read_json(named / "run.json", COPY_HINT).get("files") if "run.json" in arriving.header["files"] else None
         if not isinstance(told, dict) or {"run.json", *told} != {*arriving.header["files"]}:
-            self._refuse("other files than run.json names")  # None of another name is looked for.
+            self._refuse("other files than run.json names")  # Files of other names are ignored.
         record = open_run(named, registry())
         if (record.run.point.index, record.run.block) not in cells_of(read_json(part / "plan.json")):
             self._refuse("a run that is not of its block")

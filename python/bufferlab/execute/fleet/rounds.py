@@ -1,6 +1,7 @@
-"""Decides which node does which block next, and when a block has gone round often enough. Pure: no clock, no Ray.
+"""Decides which node does which block next, and when a block has been tried often enough. Pure: no clock, no Ray.
 
-A block is one host's work. Runs of it that are home can be continued on their host alone; on any other it begins anew.
+A block is one host's work. Its arrived runs can be continued on their host alone; on any other host the block starts
+over.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 MOST_TRIES = 3
-"""A block that is not whole goes round again, twice."""
+"""An incomplete block is tried again, twice."""
 
 Host = tuple[str, str]
 """A booted system: its `host_id` and `boot_key`."""
@@ -30,7 +31,7 @@ class Node:
 class _Block:
     number: int
     host: Host | None = None
-    """The host whose runs of this block are home; None without such runs."""
+    """The host whose runs of this block have arrived; None without such runs."""
     tries: int = 0
     failed_on: set[str] = field(default_factory=set)
 
@@ -39,7 +40,7 @@ class Rounds:
     """The blocks that are not whole yet: each waits, or a node does it, or it is given up."""
 
     def __init__(self, blocks: Iterable[tuple[int, Host | None]]) -> None:
-        """`blocks` are those to do, counted from 0, each with the host of its runs that are home already."""
+        """`blocks` are those to do, counted from 0, each with the host of its arrived runs."""
         self._waiting = [_Block(number, host) for number, host in blocks]
         self._begun: dict[int, _Block] = {}
         self._given_up: list[_Block] = []
@@ -69,9 +70,9 @@ class Rounds:
         return block.number
 
     def end(self, number: int, node: Node, *, whole: bool, host: Host | None) -> bool:
-        """Note that a node's work at a block is over; `host` is that of the block's runs that are home.
+        """Note that a node's work at a block is over; `host` is that of the block's arrived runs.
 
-        Return whether the block goes round again.
+        Return whether the block is tried again.
         """
         block = self._begun.pop(number)
         if whole:
@@ -83,7 +84,7 @@ class Rounds:
         return again
 
     def give_up(self, number: int) -> None:
-        """Let a block that waits go round no more: another try would fail as the last one did."""
+        """Stop trying a waiting block: another try would fail as the last one did."""
         for block in [block for block in self._waiting if block.number == number]:
             self._waiting.remove(block)
             self._given_up.append(block)

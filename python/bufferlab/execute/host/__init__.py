@@ -1,1 +1,1 @@
-"""The host around a sweep: its fingerprint, directories, locks and noise, and what must be put back."""
+"""The host around a sweep: its fingerprint, directories, locks and noise, and settings that must be restored."""

@@ -76,7 +76,7 @@ def boot_key() -> str:
 
 
 def booted_at() -> datetime:
-    """Return when this system booted, by the clock as it is now (proc_uptime(5))."""
+    """Return when this system booted, by the present clock (proc_uptime(5))."""
     return datetime.now(UTC) - timedelta(seconds=float(Path("/proc/uptime").read_text().split()[0]))
 
 

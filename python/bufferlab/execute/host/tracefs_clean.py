@@ -10,7 +10,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 def clean() -> list[str]:
-    """Remove what belongs to dead processes of bufferlab; return the names."""
+    """Remove the tracefs objects of dead bufferlab processes; return their names."""
     with suppress(EnvironmentLackingError):
         names: list[str] = json.loads(native().tracefs_clean())
         return names

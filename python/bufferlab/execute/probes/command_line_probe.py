@@ -17,7 +17,7 @@ class EndedRun:
 
     engine: str
     result: Mapping[str, Any] | None
-    """The core's answer; None when there is none."""
+    """The core's answer; None without one."""
     home: Path
     """The run's folder, into which the core wrote its records."""
     database: Path

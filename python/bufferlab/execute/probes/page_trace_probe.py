@@ -35,7 +35,7 @@ _NO_SPACE = "free some space, or name a directory on another disk with --data-di
 _KEPT: Mapping[KeepTraces, str] = {"one": "its first block", "none": "no run"}
 _CHUNK_EVENTS = 2_000_000
 _MOST_THREADS = 1 << 16
-"""What the column `thread` has numbers for."""
+"""The number of threads that the column `thread` can hold."""
 _MOST_OFF = 0.005
 """The share by which a trace's count in the window may differ from the engine's own."""
 _Records = np.ndarray[Any, Any]
@@ -47,7 +47,7 @@ class PageTraceAsked:
 
     name: ClassVar[str] = "page_trace"
     limit_bytes: int | None = None
-    """The most bytes of the file of accesses; None: by what the host has (`_limit_here`)."""
+    """The most bytes of the file of accesses; None: by the host's free space (`_limit_here`)."""
     keeps: KeepTraces = "one"
     by_name: bool = True
     """Whether a run whose accesses cannot be recorded must fail."""
@@ -165,7 +165,7 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
         what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
         return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")
-    # Without its counters an edge is none.
+    # An edge needs its counters.
     if told["window_end_ns"] is None or told.get("counters_end_ns", 0) is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())

@@ -31,7 +31,7 @@ DEFAULT_KEEP: KeepTraces = "one"
 
 @dataclass(frozen=True)
 class TraceWish:
-    """What a user says of page traces; nothing said is the default."""
+    """The user's options for page traces; without any, the defaults hold."""
 
     by_name: bool = False
     """Whether traces are asked for by name: a run that cannot be recorded must fail."""

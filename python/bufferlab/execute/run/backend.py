@@ -33,7 +33,7 @@ class FilledRun:
     """Everything a run has delivered so far. It is published even when the run fails."""
 
     run: Run
-    """What run.json will say. It is checked as a whole when it is published."""
+    """The future content of run.json. It is checked as a whole when it is published."""
     samples: list[dict[str, Any]] = field(default_factory=list)
     latency: list[dict[str, Any]] = field(default_factory=list)
     log: str = ""
@@ -78,7 +78,7 @@ class Backend(Protocol):
         """
 
     def leave(self, home: Path, filled: FilledRun) -> None:
-        """Put right, before publication, what the run may have left on this host, however it ended."""
+        """Clean up, before publication, after the run on this host, however it ended."""
 
     def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs, `spent_s` into a stage of which a share is done."""

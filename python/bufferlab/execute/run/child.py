@@ -1,4 +1,4 @@
-"""What every process does that works for its parent: it takes a job, tells events, ends with a result or an error.
+"""The common part of all processes that work for their parent: take a job, send events, end with a result or an error.
 
 It never outlives its parent: it ends when standard input does, and the kernel kills it at its parent's death. The
 parent's side is supervise.py. Imports are few: a process whose parent has died must not stay for seconds of them.
@@ -26,7 +26,7 @@ def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
     """Take the job on standard input, have `do` do it, and send the result that it returns, or the error it raises.
 
     `do` gets the envelope that `supervise` sends: kind, engine and job. Return 0 after a result, 1 after an error, and
-    1 without a word when the parent has died. Everything that is printed goes to the log.
+    1 without output when the parent has died. Everything that is printed goes to the log.
     """
     faulthandler.enable()
     out = _take_stdout()
@@ -47,7 +47,7 @@ def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
 
     try:
         result = do(envelope, tell)
-    except Exception as error:  # The parent must hear of every error.
+    except Exception as error:  # Every error must be reported to the parent.
         tell(json.dumps({"event": "error", **described(error), "more": _more(error)}))
         return 1
     tell(json.dumps({"event": "result", "result": result}))
@@ -61,7 +61,7 @@ def leave(code: int) -> NoReturn:
 
 
 def described(error: Exception) -> dict[str, str | None]:
-    """Return the error as its event tells it: kind, what, where, hint, and the traceback of its causes."""
+    """Return the error in its event's form: kind, what, where, hint, and the traceback of its causes."""
     from bufferlab.engines.behaviour import failure_of
     from bufferlab.errors import causes
 

@@ -110,7 +110,7 @@ class EngineBackend:
         return _OneRun(self.context, point, self.dataset(point), home, filled, on_stage).do()
 
     def leave(self, home: Path, filled: FilledRun) -> None:
-        """Keep the ends of the logs of a run that did not end well, and put back what its worker could not."""
+        """Keep the ends of the logs of a run that did not end well, and restore settings that its worker did not."""
         if filled.run.status != "ok":
             filled.log += _log_ends(home)
         for said in restore_host():  # A worker that was killed could not put these back itself.
@@ -166,7 +166,7 @@ class _OneRun:
         )
         self._keep_tables(ended)
         filled.run.database = Database(
-            # Of a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
+            # In a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
             bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
             bytes_start=self.sizes[0] if self.sizes else None,
             bytes_end=self.sizes[-1] if len(self.sizes) > 1 else None,
@@ -214,7 +214,7 @@ class _OneRun:
         return event["done"] / event["total"] if event.get("total") else 0.0
 
     def _keep_tables(self, ended: EndedRun) -> None:
-        """Keep what further probes recorded, or the reason why there is none. A missing table does not fail the run."""
+        """Keep further probes' tables, or the reasons why they are missing. The run does not fail."""
         for probe in self.context.probes:
             self.on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
             trace, table = probe.keep(ended)
@@ -324,7 +324,7 @@ def _engine_status(events: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _log_ends(home: Path) -> str:
-    """Return the last 64 KiB of every log of a run's server; "" if there is none."""
+    """Return the last 64 KiB of every log of a run's server; "" without logs."""
     found = ""
     for path in sorted([*(home / _SERVER).glob("*.log"), *(home / _SERVER).glob("*.err")]):
         if text := tail(path, None):

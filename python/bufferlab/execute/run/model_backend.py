@@ -27,7 +27,7 @@ PROBE = "model"
 
 
 class Origin(Protocol):
-    """Where page accesses come from, and the points to predict from them."""
+    """The source of page accesses, and the points to predict from them."""
 
     @property
     def plan(self) -> Plan:
@@ -105,7 +105,7 @@ class ModelBackend:
 
 
 def _settings(point: Point, predicted: Predicted) -> dict[str, StoredSetting]:
-    """Return the settings of run.json: those that the model obeys as it played them, others as they were planned."""
+    """Return the settings of run.json: as replayed if the model obeys them, others as planned."""
     settings = point.stored()
     for name, setting in settings.items():
         played = predicted.prediction.values.get(name) if setting.planned is None else setting.planned
@@ -124,7 +124,7 @@ def _samples(predicted: Predicted) -> Iterator[dict[str, Any]]:
 
 
 def _counted(prediction: Prediction) -> dict[str, float | None]:
-    """Return what a model counts, by the names of the metrics that every engine may have."""
+    """Return a model's counts, by the names of the metrics that every engine may have."""
     found = prediction.found
     return {
         "pages_read": found.reads if found else None,

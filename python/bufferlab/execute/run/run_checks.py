@@ -81,12 +81,12 @@ def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *,
 
 
 def _no_confounds(found: Sequence[str]) -> IntegrityRow:
-    """Return the row that names what else changed in the engine because a setting was changed."""
+    """Return the row that names other settings that the engine changed because of a swept one."""
     return _row("no_confounds", not found, "; ".join(found) or "nothing else changed with the settings")
 
 
 def _foreign_server(caveats: Sequence[str]) -> IntegrityRow:
-    """Return the row that names what a server that bufferlab did not start cannot meet: no check can ask it."""
+    """Return the row of conditions that a server which bufferlab did not start cannot meet, and no check can test."""
     return IntegrityRow(name=FOREIGN_SERVER, status="not_applicable", detail="; ".join(caveats))
 
 

@@ -68,7 +68,7 @@ def supervise(
     `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker, which
     then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed. The
     worker's standard error is appended to `log_file`. No process that the worker started outlives this call, unless
-    it left the worker's process group. `module` is what runs in the process.
+    it left the worker's process group. `module` is the module that runs in the process.
     """
     _LOG.debug("%s job for %s: %s", kind, engine, json.dumps(job))
     started = time.monotonic()

@@ -37,19 +37,19 @@ class Pool:
 
     frames: int
     values: Mapping[str, int]
-    """By the engine's names; a setting that was left to the server has its default."""
+    """Settings by the engine's names; a setting that was left to the server has its default."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What a model may know of the traced run, to say where it must not be believed."""
+    """The facts about the traced run from which a model judges where it must not be believed."""
 
     server: Server
     pool: Pool
     edges: Window
     """The engine's counters and gauges in the measured window."""
     transactions: int
-    """Those of the measured window."""
+    """Counts of the measured window."""
     connections: int
     objects: Sequence[PagesOfObject]
     """The tables and indexes whose pages the trace has."""

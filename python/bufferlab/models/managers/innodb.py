@@ -22,17 +22,17 @@ _HISTORY = "innodb_metric_trx_rseg_history_len"
 MOST_HISTORY = 1000
 """Transactions that purge has not reached yet: with more it reads pages that the transactions have long left."""
 MOST_HISTORY_GROWTH = 0.05
-"""Of the window's transactions: where the history grows by more, purge does not keep up."""
+"""Share of the window's transactions: where the history grows by more, purge does not keep up."""
 REVISITS = "mysql >= 8.0; mariadb >= 10.3"
 """The servers whose purge goes back to each changed row (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
 SMALLER_POOL = 2 / 3
-"""Of the pool: with less, purge that goes back to each changed row may fall behind."""
+"""Share of the pool: with less, purge that goes back to each changed row may fall behind."""
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
 """Changed rows a transaction: a workload that only reads has fewer, which are the server's own."""
 _DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
-"""Of the frames: a free list of more is filled and emptied in waves, whose height depends on time."""
+"""Share of the frames: a longer free list is filled and emptied in waves, whose height depends on time."""
 
 
 def _by_speed(pool: Pool) -> str | None:

@@ -19,7 +19,7 @@ _TABLE = "sbtest1"
 _INDEX_BYTES_PER_ROW = 12
 
 _UPDATES_A_ROW = 3
-"""In the mean, after which e^-3 of the rows, 5 %, had none."""
+"""The mean number of updates of a row, after which e^-3 of the rows, 5 %, had none."""
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:

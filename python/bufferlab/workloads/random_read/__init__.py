@@ -1,1 +1,1 @@
-"""Random reads of a file or block device: what a database asks of its storage, without the database."""
+"""Random reads of a file or block device: a database's requests to its storage, without the database."""

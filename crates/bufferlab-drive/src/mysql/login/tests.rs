@@ -38,7 +38,7 @@ impl<S: Read + Write> Peer<S> {
         self.0.read_exact(&mut header).ok()?;
         let mut bytes = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
         self.0.read_exact(&mut bytes).ok()?;
-        // The packets of an exchange count on, also over a change to TLS; a command begins anew.
+        // The packets of an exchange count on, also over a change to TLS; a command starts again at zero.
         assert!(header[3] == self.1 || header[3] == 0, "{} after {}", header[3], self.1);
         self.1 = header[3].wrapping_add(1);
         Some(bytes)
@@ -86,7 +86,8 @@ fn switch(plugin: &str) -> Vec<u8> {
     [b"\xfe", plugin.as_bytes(), b"\0", &NONCE[..], b"\0"].concat()
 }
 
-/// Connects to a server that greets with a plugin and then plays; returns the outcome, and what the server heard.
+/// Connects to a server that greets with a plugin and then plays; returns the outcome, and the bytes that the server
+/// received.
 fn meet(
     plugin: &'static str,
     security: Option<Security>,

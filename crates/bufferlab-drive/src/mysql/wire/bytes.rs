@@ -18,7 +18,7 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    /// Takes the bytes before the next zero byte; all that are left when there is none.
+    /// Takes the bytes before the next zero byte; all remaining bytes without one.
     pub(in crate::mysql) fn until_zero(&mut self) -> &'a [u8] {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
         let (taken, rest) = self.0.split_at(end);
@@ -62,7 +62,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// Reads a string behind its length.
+    /// Reads a length, and the string that follows.
     pub(in crate::mysql) fn string(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length()?;
         self.take(usize::try_from(length).map_err(|_| broken("a length beyond memory"))?)

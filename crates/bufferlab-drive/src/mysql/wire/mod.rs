@@ -91,7 +91,7 @@ impl Wire {
         Ok(Wire { stream: change(self.stream)?, ..self })
     }
 
-    /// From now on packets may be long, but shorter than this.
+    /// Allows longer packets from now on, up to `limit_bytes`.
     pub(super) fn logged_in(&mut self, limit_bytes: usize) {
         self.packets.logged_in(limit_bytes);
     }
@@ -235,7 +235,7 @@ impl Wire {
         Ok(statement)
     }
 
-    /// Lets the server forget a prepared statement. It does not answer.
+    /// Closes a prepared statement at the server, which does not answer.
     ///
     /// # Errors
     /// When the connection fails.

@@ -50,7 +50,7 @@ pub(super) struct Packets {
     buffer: Vec<u8>,
     /// The part that is read and not yet used.
     unused: Range<usize>,
-    /// Packets are shorter than this: memory grows with what a server announces.
+    /// Packets are shorter than this: a server's packets bound our memory.
     limit: usize,
     /// The number of the last packet in its exchange, read or sent.
     sequence: u8,
@@ -109,7 +109,7 @@ impl Packets {
             if self.unused.start + bytes > self.buffer.len() {
                 self.buffer.copy_within(self.unused.clone(), 0);
                 self.unused = 0..self.unused.len();
-                // As the bytes come: memory grows with the bytes that a server sends, not with the length that it
+                // Read as the bytes come: memory grows with the bytes that a server sends, not with the length that it
                 // announces.
                 if self.unused.end == self.buffer.len() {
                     self.buffer.resize(bytes.min(2 * self.buffer.len()), 0);

@@ -112,7 +112,7 @@ impl<'a> Row<'a> {
         Ok(Row { columns: &columns.0, nulls, values: rest })
     }
 
-    /// Refuses a row of another number of columns: the server describes them anew at each execution.
+    /// Refuses a row of another number of columns: the server describes them again at each execution.
     ///
     /// # Errors
     /// As it says.

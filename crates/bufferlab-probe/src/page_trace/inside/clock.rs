@@ -22,7 +22,8 @@ impl Clock {
             self.ns_per_count = ns as f64 / counts as f64;
         }
         let (first, first_ns) = self.before;
-        // In units of 2^-32 ns: a product of whole numbers takes a third of the time that conversions take.
+        // The factor is in units of 2^-32 ns: a product of whole numbers takes a third of the time that conversions
+        // take.
         let slope = i128::from((self.ns_per_count * 4_294_967_296.0) as i64);
         self.before = now;
         move |count| {

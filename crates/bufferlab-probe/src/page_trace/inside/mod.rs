@@ -34,7 +34,7 @@ use plan::{Mapped, Plan, Program, plan};
 use reader::Reader;
 use shared::Shared;
 
-/// The library, as build.rs made it; empty where there is none for this processor.
+/// The library made by build.rs; empty on processors without one.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bufferlab_inside.so"));
 const FILE: &str = "bufferlab-inside.so";
 const REPORT: &str = "please report this with the server's version";
@@ -86,7 +86,7 @@ fn program(binary: &Path) -> Result<Program, TraceError> {
 /// Returns the direct branches of a build that lead into bytes which a plan covers: from, to. There must be none.
 ///
 /// # Errors
-/// When the build cannot be recorded from inside at all.
+/// When the build cannot be recorded from inside.
 pub fn branches(settings: &Settings) -> Result<Vec<(u64, u64)>, TraceError> {
     let program = program(&settings.binary)?;
     Ok(plan::branches_into(&program, &plan_of(settings)?))
@@ -140,7 +140,7 @@ impl Inside {
             let hint = "name a directory without spaces, colons and dollars with --data-dir";
             TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
         })?;
-        // Everybody may read it, as the server has another user; a umask may have said otherwise.
+        // Every user may read it, as the server has another user; the umask may have forbidden it.
         let _ = std::fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
         file.and_then(|mut file| {

@@ -18,7 +18,7 @@ const ALIGN: usize = 16;
 const BREAKPOINT: u8 = 0xcc;
 const ANY: u32 = DecoderOptions::NONE;
 
-/// A part of a program as it is mapped.
+/// A mapped part of a program.
 #[derive(Clone, Debug)]
 pub struct Mapped {
     /// Its place in the file.
@@ -50,7 +50,7 @@ pub struct Program {
     pub data: Vec<(u64, u64, u64)>,
 }
 
-/// What the library is to do, and what records look like.
+/// The library's work, and the layout of records.
 #[derive(Debug)]
 pub struct Plan {
     segments: Vec<layout::Segment>,
@@ -152,7 +152,7 @@ impl Plan {
         bytes
     }
 
-    /// Returns first address and end of what each patch covers.
+    /// Returns the first address and the end of the bytes that each patch covers.
     pub fn covered(&self) -> impl Iterator<Item = (u64, u64)> {
         self.patches.iter().map(|patch| (patch.address, patch.address + u64::from(patch.bytes)))
     }
@@ -178,7 +178,7 @@ fn address_of_data(program: &Program, offset: u64) -> Option<u64> {
     })
 }
 
-/// What a patch takes from the program.
+/// The instructions that a patch takes from the program.
 struct Taken {
     bytes: usize,
     /// The instruction stays, and leads to the trampoline.

@@ -22,7 +22,7 @@ const FAST_BYTES: u64 = RING_BYTES as u64 / 8;
 /// more threads pays for the rest.
 const AHEAD: usize = 8;
 const MOST_AHEAD: usize = 62;
-/// Rounds between two looks for processes that have gone without a word.
+/// Rounds between two looks for processes that ended without freeing their slots.
 const ROUNDS_PER_LOOK: u32 = 10;
 /// Counts, about a microsecond, by which a record may be older than the one before it in its ring: a processor may look
 /// at its counter before it has done all that comes before, and the order of records needs no more.
@@ -33,7 +33,7 @@ pub(super) struct Reader {
     decoder: Decoder,
     spool: Spool,
     clock: Clock,
-    /// Of each slot that is or was used.
+    /// The state of each slot that is or was used.
     slots: Vec<Slot>,
     touched: usize,
     round: u32,
@@ -51,7 +51,7 @@ struct Slot {
     count: u64,
     /// Our number of the thread.
     thread: u32,
-    /// It lost records, or its server wrote nonsense, so that those that are left belong nowhere.
+    /// It lost records, or its server wrote nonsense, so that its remaining records are useless.
     is_over: bool,
 }
 
@@ -166,7 +166,7 @@ impl Reader {
         }
     }
 
-    /// Returns the slots of processes that have gone without a word, and these processes.
+    /// Returns the slots of processes that ended without freeing them, and these processes.
     fn gone(&self) -> Vec<(usize, u32)> {
         let states = self.shared.states()[..self.slots.len()].iter().enumerate();
         // Threads of one process often have slots in a row.
@@ -274,7 +274,7 @@ mod tests {
         ] {
             let folder = tempfile::tempdir().unwrap();
             let mut reader = reader(&folder);
-            // In two rounds, as a step back may lie between them.
+            // The records come in two rounds, as a step back may lie between them.
             for half in records.chunks(2) {
                 write(&reader, half);
                 reader.drain();

@@ -92,7 +92,7 @@ impl Shared {
         self.header().closed.store(1, Ordering::Release);
     }
 
-    /// Returns what the library did, and the system's error.
+    /// Returns the library's state, and the system's error.
     pub fn state(&self) -> (State, i32) {
         let state = self.header().state.load(Ordering::Acquire);
         let known = STATES.get(state as usize).copied().unwrap_or(State::Absent);

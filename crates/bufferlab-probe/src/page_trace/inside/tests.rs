@@ -17,7 +17,7 @@ use super::plan::{Mapped, Plan, Program, branches_into, plan};
 use super::shared::Shared;
 
 const PAGE: usize = 4096;
-/// Where the victim's code is, from its load address on.
+/// The place of the victim's code, from its load address on.
 const CODE_AT: u64 = 0x40_0000;
 /// x87, SSE, AVX and AVX-512, as far as the processor has them.
 const PARTS: u64 = 0b1110_0111;
@@ -49,7 +49,7 @@ static OWN_STACK: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
 /// The statics above serve one test at a time, and so does the library's own memory.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Signals that came, and those of them that came inside of a trampoline or what it calls.
+/// Signals that came, and those of them that came inside of a trampoline or of code that it calls.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 static SIGNALS_INSIDE: AtomicU64 = AtomicU64::new(0);
 
@@ -315,7 +315,7 @@ fn fetches(random: &mut Random) -> Vec<String> {
     (0..4).map(|_| one(random)).collect()
 }
 
-/// What a site fetches in a state.
+/// The values that a site fetches in a state.
 fn expected(fetch: &Fetch, before: &Processor, memory: &Memory, bytes: usize) -> u64 {
     let mask = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
     mask & match fetch {
@@ -537,7 +537,7 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     shared.free(0, std::process::id() + 1);
     assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();
-    // The next who has the slot is not taken for this process before it has said who it is.
+    // The slot's next owner is not taken for this process before its own process is noted.
     assert_eq!(slot.process.load(Ordering::Relaxed), 0);
 }
 

@@ -12,8 +12,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::fetch::{Fetch, Kept, Part};
 
-/// Stands for the distance of a thread's slot from the thread's base, until the library knows it. Nonzero, so that it
-/// is encoded in four bytes.
+/// Placeholder for the distance of a thread's slot from the thread's base, until the library knows it. Nonzero, so that
+/// it is encoded in four bytes.
 pub(super) const SLOT_OFFSET: i32 = 0;
 /// Bytes below the stack's pointer that belong to a leaf function (System V ABI for AMD64, 3.2.2).
 const RED_ZONE: i32 = 128;
@@ -25,14 +25,14 @@ pub(super) struct Job<'a> {
     /// The number in the record.
     pub site: u8,
     pub parts: &'a [Part],
-    /// What to fetch for each part.
+    /// The value to fetch for each part.
     pub fetches: &'a [Fetch],
     /// The site is a call, which leads here instead: flags and the memory below the stack's pointer are then unused,
     /// and the return address is on the stack.
     pub is_call: bool,
     /// The instructions that were moved.
     pub moved: &'a [Instruction],
-    /// Where the program goes on.
+    /// The address at which the program goes on.
     pub then: Option<u64>,
     /// The place of the address of the cold path.
     pub cold: u64,
@@ -208,7 +208,7 @@ fn whole(register: Register) -> AsmRegister64 {
         R12 => gpr64::r12,
         R13 => gpr64::r13,
         R14 => gpr64::r14,
-        // Those that are put aside and rsp have gone another way.
+        // Other functions handle the saved registers and rsp.
         _ => gpr64::r15,
     }
 }

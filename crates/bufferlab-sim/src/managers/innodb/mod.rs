@@ -4,9 +4,8 @@
 //! `midpoint.rs` have everything else. The rules are those of storage/innobase; each names its file and function.
 //!
 //! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22
-//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this tells of 98 to 100 % of the pages that
-//! its I/O threads freed after a write that they were dirty, and of 98 to 99 % of those that its cleaner freed that
-//! they were not.
+//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this finds 98 to 100 % of the pages dirty
+//! that its I/O threads freed after a write, and 98 to 99 % of those clean that its cleaner freed.
 //!
 //! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
 //! buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
@@ -41,7 +40,7 @@ pub trait Cleaner {
     /// Leaves a free frame in the pool for a user thread that takes it (`buf_LRU_get_free_block`).
     fn provide_frame(&mut self, pool: &mut Pool);
 
-    /// Hears that the thread has taken the frame.
+    /// Notes that the thread has taken the frame.
     fn frame_taken(&mut self, pool: &Pool);
 }
 

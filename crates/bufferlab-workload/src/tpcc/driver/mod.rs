@@ -169,7 +169,7 @@ impl Workload for TpccDriver {
         Planned { transaction_type, terminal }
     }
 
-    /// The deck and the terminals' turns begin anew too. Dates, and deliveries, continue.
+    /// The deck and the terminals' turns restart too. Dates, and deliveries, continue.
     fn begin_window(&mut self) {
         self.random = self.window.clone();
         self.deck = Deck::new();

@@ -1,4 +1,4 @@
-//! What transactions leave for their terminal, and the memory that they share.
+//! The output of transactions for their terminal, and the memory that they share.
 
 use crate::client::Batch;
 use crate::tpcc::schema::DISTRICTS;
