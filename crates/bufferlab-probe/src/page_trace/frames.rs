@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use bufferlab_model::trace::latch::{BULK_READ, NO_RING};
+use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING};
 use bufferlab_model::trace::{Kind, Record};
 use serde::{Deserialize, Serialize};
 
@@ -181,7 +181,7 @@ impl Frames {
                     held.filled_by == process && now.filled_at_own - held.filled_at_own < self.pool.ring_reads;
                 let is_ring = held.filled_at > 0 && (is_soon || is_soon_own);
                 self.frame_of.remove(&left);
-                tell(Kind::Evict, left, if is_ring { BULK_READ } else { NO_RING }, 0);
+                tell(Kind::Evict, left, if is_ring { LEFT_BY_RING } else { NO_RING }, 0);
             }
             None => {
                 site |= UNNAMED;
@@ -319,7 +319,7 @@ mod tests {
         let found = told(&mut frames, scan);
         let of = |wanted: &dyn Fn(u32) -> bool| {
             let evicted: Vec<_> = found.iter().filter(|row| row.0 == Kind::Evict && wanted(row.1)).collect();
-            (evicted.len(), evicted.iter().filter(|row| row.2 == BULK_READ).count())
+            (evicted.len(), evicted.iter().filter(|row| row.2 == LEFT_BY_RING).count())
         };
         assert_eq!(of(&|page| page < 128), (96, 96));
     }
