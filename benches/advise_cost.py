@@ -34,14 +34,13 @@ import polars as pl
 from mysql_client import CONNECTIONS, job_of
 from random_read_fio import bounds, spread
 
-from bufferlab.advise.cost import Processors
-from bufferlab.engines.innodb import find_mysqld
+from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import user
+from bufferlab.engines.servers import data_folder, user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.live.tiers import Processors
 from bufferlab.results.latency import latency_values
 from bufferlab.results.store import latency_rows
 from bufferlab.units import MIB
@@ -153,19 +152,19 @@ def whole_pairs(done: Mapping[Turn, Done]) -> dict[Turn, Done]:
 def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tuple[Turn, Done]]:
     """Yield windows of one server, in turn."""
     name, rows, pool_bytes = wanted[0].server, wanted[0].rows, wanted[0].pool_mib * MIB
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in name else "mysql"
+    flavour: programs.Flavour = "mariadb" if "mariadb" in name else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     workload = {"name": "hot_rows", "rows": rows, "load_seed": 1}
     knobs = {"page_size": 16384, "server": name}
     job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
     ServerBehaviour(family).load(job, lambda event: None)
-    identity = identities.read(database)
+    identity = data_folder.read_identity(database)
     settings = {
         "innodb_buffer_pool_size": str(pool_bytes), "innodb_flush_method": "O_DIRECT",
         "innodb_flush_log_at_trx_commit": "0", "innodb_log_file_size": str(256 * MIB),
     }  # fmt: skip
     with PrivateServer(
-        family, find_mysqld.find(flavour, name), database / "data", folder / "server", user=user.server_user(),
+        family, programs.find(flavour, name), database / "data", folder / "server", user=user.server_user(),
         login=(identity.user, identity.password), settings=settings, connections=2 * CONNECTIONS,
     ) as server:  # fmt: skip
         drive(server, identity, rows, seed=0, lead_s=warm_s, seconds=1)
@@ -173,7 +172,7 @@ def measured(folder: Path, wanted: Sequence[Turn], warm_s: int) -> Iterator[tupl
             yield turn, window(server, identity, turn)
 
 
-def window(server: PrivateServer, identity: identities.Identity, turn: Turn) -> Done:
+def window(server: PrivateServer, identity: data_folder.Identity, turn: Turn) -> Done:
     """One window, with `advise` attached or without."""
     if not turn.attached:
         return drive(server, identity, turn.rows, turn.pair + 1, LEAD_S, turn.seconds, turn.rate_per_s)
@@ -209,7 +208,7 @@ def with_cost(found: Done, told: Mapping[str, Any], seconds: float) -> Done:
 
 
 def drive(
-    server: PrivateServer, identity: identities.Identity, rows: int, seed: int, lead_s: float, seconds: float,
+    server: PrivateServer, identity: data_folder.Identity, rows: int, seed: int, lead_s: float, seconds: float,
     rate_per_s: float = 0.0,
 ) -> Done:  # fmt: skip
     """Run the load for a time that counts for nothing, then for a window."""

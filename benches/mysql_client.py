@@ -25,11 +25,10 @@ from typing import Any
 
 from server_bench import begun
 
-from bufferlab.engines.innodb import find_mysqld
+from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import user
+from bufferlab.engines.servers import data_folder, user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
 
@@ -49,7 +48,7 @@ def main() -> None:
 
 def measure(folder: Path, server_name: str, pairs: int) -> None:
     """All of it in one folder."""
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
+    flavour: programs.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     knobs = {"page_size": 16384, "server": server_name}
     loaded = ServerBehaviour(family).load(
@@ -64,7 +63,7 @@ def measure(folder: Path, server_name: str, pairs: int) -> None:
     print("| what | n | median | lowest to highest | unit |\n| --- | ---: | ---: | ---: | --- |")
     show("load of 4 warehouses", [loaded["rows"] / loaded["seconds"]], "rows/s")
     show("copy of the data directory over the load", [copy_seconds(database) / loaded["seconds"]], "ratio")
-    build, identity = find_mysqld.find(flavour, server_name), identities.read(database)
+    build, identity = programs.find(flavour, server_name), data_folder.read_identity(database)
     with PrivateServer(
         family,
         build,
@@ -100,7 +99,7 @@ class Spent:
 def point_selects(
     way: str,
     server: PrivateServer,
-    identity: identities.Identity,
+    identity: data_folder.Identity,
     pairs: int,
     port: int | None,
 ) -> None:
@@ -118,7 +117,7 @@ def point_selects(
 def ways_of_sending(
     way: str,
     server: PrivateServer,
-    identity: identities.Identity,
+    identity: data_folder.Identity,
     pairs: int,
     port: int | None,
 ) -> None:
@@ -136,7 +135,7 @@ def ways_of_sending(
 
 def run_core(
     server: PrivateServer,
-    identity: identities.Identity,
+    identity: data_folder.Identity,
     workload: dict[str, Any],
     count: int,
     sending: str,
@@ -171,7 +170,7 @@ def run_core(
 
 def job_of(
     server: PrivateServer,
-    identity: identities.Identity,
+    identity: data_folder.Identity,
     workload: dict[str, Any],
     sending: str,
     port: int | None = None,
@@ -185,7 +184,7 @@ def job_of(
             "place": {"tcp": {"host": "127.0.0.1", "port": port}} if port else {"socket": str(server.socket)},
             "user": identity.user,
             "password": identity.password,
-            "database": identities.DATABASE,
+            "database": data_folder.DATABASE,
             **({"security": security} if security else {}),
         },
         "server_pid": server.pid,
@@ -207,7 +206,7 @@ def sysbench(server: PrivateServer, port: int | None, command: str, *more: str) 
     process = subprocess.Popen(
         [
             "sysbench", "oltp_point_select", *where, "--mysql-user=bufferlab_ext",
-            f"--mysql-db={identities.DATABASE}", "--tables=1", f"--table-size={ROWS}", *more, command,
+            f"--mysql-db={data_folder.DATABASE}", "--tables=1", f"--table-size={ROWS}", *more, command,
         ],
         stdout=subprocess.PIPE,
         text=True,

@@ -21,10 +21,9 @@ from typing import Any
 from random_read_fio import ratio, spread
 from server_bench import begun
 
-from bufferlab.engines.postgres import find_postgres
+from bufferlab.engines.postgres import programs
 from bufferlab.engines.postgres.family import PostgresFamily
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import page_sites, user
+from bufferlab.engines.servers import data_folder, page_sites, user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.units import GIB
@@ -90,8 +89,8 @@ def load(folder: Path, server: str) -> None:
 
 def joined(folder: Path, server: str, traced: bool, joins: int) -> Joined:
     """Start a server, with a trace or without, join so often on one session, and end the server."""
-    family, build = PostgresFamily(), find_postgres.find(server)
-    identity = identities.read(folder / "database")
+    family, build = PostgresFamily(), programs.find(server)
+    identity = data_folder.read_identity(folder / "database")
     spool = folder / "spool"
     asked = {"spool": {"path": str(spool), "limit_bytes": 64 * GIB}, "required": True}
     with page_sites.recording(family.page_sites_table, build, asked, print) if traced else nullcontext() as trace:

@@ -21,12 +21,11 @@ from typing import Any
 from mysql_client import SCRIPT, Spent, run_core
 from server_bench import begun
 
-from bufferlab.engines.innodb import control, find_mysqld
+from bufferlab.engines.innodb import programs
 from bufferlab.engines.innodb.family import InnodbFamily
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import user
+from bufferlab.engines.servers import data_folder, user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
-from bufferlab.engines.servers.existing.security import Security
+from bufferlab.engines.servers.existing.address import Security
 from bufferlab.engines.servers.private_server import PrivateServer
 
 SELECTS = 50_000
@@ -53,12 +52,12 @@ def main() -> None:
 
 def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]]:
     """Return what a round trip took in each window of each side."""
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
+    flavour: programs.Flavour = "mariadb" if "mariadb" in server_name else "mysql"
     family, database = Listening(flavour), folder / "database"
     knobs, workload = {"page_size": 16384, "server": server_name}, {"name": "hot_rows", "rows": ROWS, "load_seed": 1}
     job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
     ServerBehaviour(InnodbFamily(flavour)).load(job, lambda event: None)
-    build, identity = find_mysqld.find(flavour, server_name), identities.read(database)
+    build, identity = programs.find(flavour, server_name), data_folder.read_identity(database)
     with socket.create_server(("127.0.0.1", 0)) as free:
         family.port = free.getsockname()[1]
     settings = {"innodb_buffer_pool_size": str(2 << 30), **certificate(folder)}
@@ -70,9 +69,9 @@ def measure(folder: Path, server_name: str, pairs: int) -> dict[str, list[Spent]
         login=(identity.user, identity.password), settings=settings, connections=20,
     ) as server:  # fmt: skip
         with closing(server.connect()) as connection:
-            control.rows(connection, "CREATE USER afar@'%'")
-            control.rows(connection, f"GRANT ALL ON {identities.DATABASE}.* TO afar@'%'")
-            control.rows(connection, "GRANT PROCESS ON *.* TO afar@'%'")
+            connection.rows("CREATE USER afar@'%'")
+            connection.rows(f"GRANT ALL ON {data_folder.DATABASE}.* TO afar@'%'")
+            connection.rows("GRANT PROCESS ON *.* TO afar@'%'")
         for turn in range(pairs):
             for side in sorted(SIDES, reverse=bool(turn % 2)):
                 found[side].append(round_trips(server, family.port, SIDES[side], SELECTS, turn))

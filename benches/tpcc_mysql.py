@@ -33,11 +33,11 @@ from mysql_client import CONNECTIONS, WAREHOUSES, job_of
 from random_read_fio import ratio
 from server_bench import begun
 
-from bufferlab.engines.innodb import control, find_mysqld
+from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb import programs as innodb
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.native import native
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import user
+from bufferlab.engines.servers import data_folder, user
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.private_server import PrivateServer
 
@@ -81,13 +81,13 @@ def main() -> None:
 
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, list[Window]]:
     """Return the windows of each program, round by round; without a peer, of our two ways alone."""
-    flavour: find_mysqld.Flavour = "mariadb" if "mariadb" in arguments.server else "mysql"
+    flavour: innodb.Flavour = "mariadb" if "mariadb" in arguments.server else "mysql"
     family, database = InnodbFamily(flavour), folder / "database"
     workload = {"name": "tpcc", "warehouses": WAREHOUSES, "load_seed": 1}
     knobs = {"page_size": 16384, "server": arguments.server}
     job = {"database": str(database), "knobs": knobs, "workload": workload, "threads": 2}
     ServerBehaviour(family).load(job, lambda event: None)
-    build, identity = find_mysqld.find(flavour, arguments.server), identities.read(database)
+    build, identity = innodb.find(flavour, arguments.server), data_folder.read_identity(database)
     programs = [PEER, *WAYS] if arguments.peer else list(WAYS)
     found: dict[str, list[Window]] = {program: [] for program in programs}
     with PrivateServer(
@@ -96,8 +96,8 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, list[Windo
         settings={"innodb_buffer_pool_size": str(2 << 30), "innodb_flush_log_at_trx_commit": "0"},
         connections=2 * CONNECTIONS,
     ) as server:  # fmt: skip
-        with closing(server.connect(identities.DATABASE)) as connection:
-            control.rows(connection, "CREATE VIEW new_orders AS SELECT no_w_id, no_d_id, no_o_id FROM new_order")
+        with closing(server.connect(data_folder.DATABASE)) as connection:
+            connection.rows("CREATE VIEW new_orders AS SELECT no_w_id, no_d_id, no_o_id FROM new_order")
         for turn in range(arguments.pairs):
             first = turn % len(programs)
             for program in programs[first:] + programs[:first]:
@@ -110,7 +110,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, list[Windo
 
 
 def by_us(
-    server: PrivateServer, identity: identities.Identity, workload: dict[str, Any], sending: str, seconds: float
+    server: PrivateServer, identity: data_folder.Identity, workload: dict[str, Any], sending: str, seconds: float
 ) -> Window:
     """Run one window of ours; its processor time is the core's, from the samples at the window's edges."""
     edges: list[dict[str, int]] = []
@@ -140,7 +140,7 @@ def by_peer(server: PrivateServer, program: Path, seconds: int) -> Window:
         before = counted(connection)
         process = subprocess.Popen(
             [
-                str(program), "-h", "localhost", "-S", str(server.socket), "-d", identities.DATABASE, "-u", ACCOUNT,
+                str(program), "-h", "localhost", "-S", str(server.socket), "-d", data_folder.DATABASE, "-u", ACCOUNT,
                 "-w", str(WAREHOUSES), "-c", str(CONNECTIONS), "-r", "0", "-l", str(seconds), "-i", str(seconds),
             ],
             stdout=output, stderr=subprocess.STDOUT,

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+
+def processes(proc: Path = Path("/proc")) -> Iterator[int]:
+    """Yield the processes that there are."""
+    return (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
 
 
 def stat_fields(pid: int | str, proc: Path = Path("/proc")) -> list[str]:

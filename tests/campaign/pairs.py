@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.postgres import control as postgres_control
 from campaign import witness
 from campaign.kills import left_over
 from campaign.place import Place, place
@@ -88,7 +86,7 @@ def _mysql(root: Path) -> Iterator[Owned]:
 
         def ask(query: str) -> list[tuple[Any, ...]]:
             with closing(server.connect()) as connection:
-                return innodb_control.rows(connection, query)
+                return connection.rows(query)
 
         def rows(schema: str) -> int:
             return int(ask(f"SELECT COUNT(*) FROM {schema}.sbtest1")[0][0])
@@ -115,7 +113,7 @@ def _postgres(root: Path) -> Iterator[Owned]:
 
         def ask(query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
             with closing(server.connect(database)) as connection:
-                return postgres_control.rows(connection, query)
+                return connection.rows(query)
 
         def rows(database: str) -> int:
             return int(ask("SELECT count(*) FROM sbtest1", database)[0][0])

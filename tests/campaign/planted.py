@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.innodb import owned_schema
 from bufferlab.engines.innodb.connection import connect as innodb_connect
+from bufferlab.engines.innodb.run import InnodbRun
 from bufferlab.engines.postgres import control as postgres_control
-from bufferlab.engines.postgres import owned_database
 from bufferlab.engines.postgres.connection import connect as postgres_connect
+from bufferlab.engines.postgres.run import PostgresRun
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import private
 from campaign import witness
@@ -91,16 +90,16 @@ class Tenancy:
 def _mysql(owned: Owned) -> Iterator[Tenancy]:
     socket = owned.url.partition("socket=")[2]
 
-    def session(user: str, password: str, schema: str | None) -> Any:
+    def session(user: str, password: str, schema: str | None) -> Client:
         return innodb_connect(private(socket, user, password), schema)
 
     def great(query: str) -> None:
         with closing(session("bufferlab", owned.password, None)) as connection:
-            innodb_control.rows(connection, query)
+            connection.rows(query)
 
     def ask(query: str) -> list[tuple[Any, ...]]:
         with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
-            return innodb_control.rows(connection, query)
+            return connection.rows(query)
 
     def begin() -> None:
         great("DROP DATABASE IF EXISTS lab")
@@ -108,10 +107,10 @@ def _mysql(owned: Owned) -> Iterator[Tenancy]:
 
     def forge() -> None:
         with closing(session(_TENANT, _PASSWORD, None)) as connection:
-            mark = owned_schema.marked(connection, "lab")
+            mark = InnodbRun().marked(connection, "lab")
             assert mark is not None
-            there = tuple(owned_schema.objects(connection, "lab"))
-            owned_schema.mark(connection, "lab", replace(mark, made=(*mark.made, "seen"), objects=there))
+            there = tuple(InnodbRun().objects(connection, "lab"))
+            InnodbRun().mark(connection, "lab", replace(mark, made=(*mark.made, "seen"), objects=there))
 
     great(f"CREATE USER {_TENANT}@localhost IDENTIFIED WITH mysql_native_password BY '{_PASSWORD}'")
     great(f"GRANT ALL ON lab.* TO {_TENANT}@localhost")
@@ -129,11 +128,11 @@ def _postgres(owned: Owned) -> Iterator[Tenancy]:
 
     def great(query: str) -> None:
         with closing(session("bufferlab", owned.password, "postgres")) as connection:
-            postgres_control.rows(connection, query)
+            connection.rows(query)
 
     def ask(query: str) -> list[tuple[Any, ...]]:
         with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
-            return postgres_control.rows(connection, query)
+            return connection.rows(query)
 
     def begin() -> None:
         great("DROP DATABASE IF EXISTS lab WITH (FORCE)")
@@ -141,10 +140,10 @@ def _postgres(owned: Owned) -> Iterator[Tenancy]:
 
     def forge() -> None:
         with closing(session(_TENANT, _PASSWORD, "lab")) as connection:
-            mark = owned_database.marked(connection, "lab")
+            mark = PostgresRun().marked(connection, "lab")
             assert mark is not None
-            there = tuple(owned_database.objects(connection))
-            owned_database.mark(connection, "lab", replace(mark, made=(*mark.made, "hidden.seen"), objects=there))
+            there = tuple(PostgresRun().objects(connection, "lab"))
+            PostgresRun().mark(connection, "lab", replace(mark, made=(*mark.made, "hidden.seen"), objects=there))
 
     great(f"CREATE ROLE {_TENANT} LOGIN PASSWORD '{_PASSWORD}'")
     seen = f"SELECT * FROM hidden.seen WHERE who <> '{_TENANT}' OR rights <> 'off'"

@@ -14,13 +14,12 @@ from typing import Any
 import click
 import pytest
 
-from bufferlab.advise import look
-from bufferlab.advise.tiers import Foretold
 from bufferlab.cli import advise as command
 from bufferlab.cli import app
 from bufferlab.cli.options import look_seconds
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.observe import session
+from bufferlab.live import advise, session
+from bufferlab.live.tiers import Foretold
 from bufferlab.units import GIB, MIB
 from support import fake_mysql
 from support.advised_server import Answer, Clock, FakeTracing
@@ -120,12 +119,12 @@ def test_while_it_is_attached_ctrl_z_does_not_stop_it(server: FakeMysql, monkeyp
     before = signal.getsignal(signal.SIGTSTP)
     during = []
 
-    def advise(*_: Any) -> None:
+    def end(*_: Any) -> None:
         during.append(signal.getsignal(signal.SIGTSTP))
         raise SpecError("the test ends here", "", "")
 
-    monkeypatch.setattr(look, "prepare", lambda *_: ready())
-    monkeypatch.setattr(look, "advise", advise)
+    monkeypatch.setattr(advise, "prepare", lambda *_: ready())
+    monkeypatch.setattr(advise, "advise", end)
     with pytest.raises(SpecError, match="the test ends here"):
         command.command.main(["--yes", server.url], standalone_mode=False)
     assert during == [signal.SIG_IGN]
@@ -153,15 +152,15 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> FakeTracing:
     """Let the command trace nothing and wait for nothing; return what it attaches in place of probes."""
     clock = Clock()
     tracing, here = FakeTracing(clock), lambda *_: os.getpid()
-    prepare, advise = look.prepare, look.advise
+    prepare, answered = advise.prepare, advise.advise
     monkeypatch.setattr(fake_mysql, "GROWTH", {**fake_mysql.GROWTH, "Innodb_buffer_pool_read_ahead": 0})
     monkeypatch.setattr(fake_mysql, "_LEVELS", dict(fake_mysql._LEVELS))
     monkeypatch.setattr(session, "Session", partial(session.Session, clock=clock))
-    monkeypatch.setattr(look, "prepare", lambda at, wanted, _: prepare(at, wanted, tracing, clock, clock.sleep, here))
+    monkeypatch.setattr(advise, "prepare", lambda at, wanted, _: prepare(at, wanted, tracing, clock, clock.sleep, here))
     monkeypatch.setattr(
-        look,
+        advise,
         "advise",
-        lambda ready, _, answer, stop, shown: advise(ready, tracing, Answer(), stop, shown, clock, clock.sleep),
+        lambda ready, _, answer, stop, shown: answered(ready, tracing, Answer(), stop, shown, clock, clock.sleep),
     )
     return tracing
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from bufferlab.advise import look
 from bufferlab.execute.host.tracefs_clean import clean
+from bufferlab.live import advise
 from real.test_live_trace import ALL, ONE, Served, kernel, served
 from support import innodb
 from support.core import ROOT
@@ -34,7 +34,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Served]:
 
 
 def started(server: Served, *arguments: str) -> subprocess.Popen[str]:
-    user, password = server.server._login
+    user, password = server.server.login
     folder = server.server.socket
     if server.flavour == "postgres":
         url = f"postgres://{user}@localhost/postgres?socket={folder.parent}"
@@ -110,7 +110,7 @@ def test_ctrl_c_detaches_and_tells_what_was_seen_and_a_kill_leaves_no_probe(serv
         process.kill()
         process.communicate(timeout=60)
         clean()
-        look.remove_stale()
+        advise.remove_stale()
         assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{process.pid}-*")) == []
         server.require_untouched()
     server.work(100)

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.advise import look
 from bufferlab.execute.host.tracefs_clean import clean
+from bufferlab.live import advise
 from bufferlab.stats.estimate import quantile_of_t
 from real.test_advise import started
 from real.test_live_trace import ROWS, Served, kernel, served
@@ -204,7 +204,7 @@ def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(
             killed = [pid for pids in pool.map(kills, range(LANES)) for pid in pids]
         assert len(killed) == KILLS
         require_as_fast(before, spent([*lanes, beside]))
-    look.remove_stale()
+    advise.remove_stale()
     clean()
     for pid in killed:
         assert defined(f"bufferlab_{pid}_") == []

@@ -18,10 +18,8 @@ import pytest
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_contents import has_rows
-from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.postgres import control as postgres_control
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import restoring
+from bufferlab.engines.servers import data_folder, restoring
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.dump_head import read_head, sha256_of
@@ -67,7 +65,7 @@ def load(name: str, dump: Path, root: Path) -> Path:
 
 def served(database: Path, name: str) -> PrivateServer:
     """A server on the restored database, as a check starts it."""
-    identity = identities.read(database)
+    identity = data_folder.read_identity(database)
     assert identity.restored
     family = engines.behaviour(identity.flavour).family  # type: ignore[attr-defined]
     given: Mapping[str, Any] = {"page_size": identity.page_size_bytes}
@@ -108,7 +106,7 @@ def require_shop_of_mysql(database: Path, name: str) -> None:
         assert networks(server) == ["lo"]
 
         def ask(query: str) -> list[tuple[Any, ...]]:
-            return innodb_control.rows(connection, query)
+            return connection.rows(query)
 
         assert ask("SELECT count(*), sum(price) FROM product") == [
             (dumps.ROWS, 30 + sum(i * 7919 % 9900 for i in range(3, dumps.ROWS + 1)))
@@ -168,12 +166,12 @@ def test_a_dump_by_a_later_pg_dump_is_restored(
 
 def require_shop_of_postgres(database: Path, name: str) -> None:
     """All rows and code of the shop are there, and the code's role may do nothing else."""
-    assert identities.read(database).user == restoring.USER
+    assert data_folder.read_identity(database).user == restoring.USER
     with served(database, name) as server, closing(server.connect()) as connection:
         assert networks(server) == ["lo"]
 
         def ask(query: str) -> list[tuple[Any, ...]]:
-            return postgres_control.rows(connection, query)
+            return connection.rows(query)
 
         assert ask("SELECT count(*) FROM store.product") == [(dumps.ROWS,)]
         ask("INSERT INTO sale (product) VALUES (2), (2)")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines import read_ahead
+from bufferlab.engines import host_settings
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.registry import open_sweep
 from support import core, innodb, postgres, prepared
@@ -61,7 +61,7 @@ def test_the_smoke_size_tells_plans_answers_and_what_a_query_costs(disk: Path) -
 @pytest.mark.usefixtures("hierarchy")  # Under a memory limit nothing of the copy is cached when a run begins.
 def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: Path) -> None:
     postgres.build("postgres-15")  # Fetched, or skipped.
-    device, may = read_ahead.read_ahead_of(disk), read_ahead.settable(disk, "read_ahead")
+    device, may = host_settings.read_ahead_of(disk), host_settings.settable(disk, "read_ahead")
     if device.file is None or not may.ok:
         pytest.skip(f"NOT TESTED: {may.detail}")
     before = device.file.read_text()
@@ -96,7 +96,7 @@ def test_the_devices_read_ahead_decides_the_size_of_postgresqls_requests(disk: P
 def test_every_engine_reads_with_the_read_ahead_that_was_asked_for(
     disk: Path, engine: str, more: tuple[str, ...]
 ) -> None:
-    device, may = read_ahead.read_ahead_of(disk), read_ahead.settable(disk, "read_ahead")
+    device, may = host_settings.read_ahead_of(disk), host_settings.settable(disk, "read_ahead")
     if device.file is None or not may.ok:
         pytest.skip(f"NOT TESTED: {may.detail}")
     if engine == "mysql":

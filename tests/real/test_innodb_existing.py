@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control, owned_schema, packages
+from bufferlab.engines.innodb import control, programs
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers.existing.address import parse, private
@@ -34,6 +34,7 @@ pytestmark = pytest.mark.real
 
 MIB = 1 << 20
 MYSQL = RunningHost(InnodbFamily("mysql"))
+RUN = InnodbFamily("mysql").run
 SETTINGS = ("innodb_buffer_pool_size", "innodb_lru_scan_depth", "innodb_io_capacity")
 
 
@@ -49,7 +50,7 @@ class Server(Existing):
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         with closing(self.server.connect()) as connection:
-            return control.rows(connection, query)
+            return connection.rows(query)
 
     def sweep(self) -> subprocess.CompletedProcess[str]:
         """A sweep through the command line, which asks for the server's settings."""
@@ -93,7 +94,7 @@ def loaded(started: Server, tmp_path: Path) -> Server:
     """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
     server = Server(started.server, tmp_path)
     with closing(started.server.connect()) as connection:
-        mark = owned_schema.marked(connection, "lab")
+        mark = RUN.marked(connection, "lab")
     drop = lambda: started.ask("DROP DATABASE IF EXISTS lab")  # noqa: E731
     server.load_hot_rows_once(started.root / "hot-rows", mark, drop)
     return server
@@ -140,7 +141,7 @@ def test_a_new_account_with_caching_sha2_password_logs_in_over_tcp(
                     "GRANT ALL ON lab.* TO new@'%'",
                     "GRANT PROCESS ON *.* TO new@'%'",
                 ):
-                    control.rows(connection, statement)
+                    connection.rows(statement)
             knobs: dict[str, Native] = {"page_size": 16384, "pool_size": 64 * MIB, "statements": "spec"}
             existing = Existing("mysql", f"mysql://new@127.0.0.1:{port}/lab", tmp_path, knobs)
             assert existing.load(HOT_ROWS).kind == "ok"
@@ -335,23 +336,23 @@ def test_what_others_put_on_our_tables_is_named_and_neither_run_nor_dropped(exis
     address = MYSQL.parse(existing.url)
     with closing(existing.server.connect()) as connection:
         for named, (make, undo) in STRANGE.items():
-            control.rows(connection, make)
-            before = owned_schema.objects(connection, "lab")
+            connection.rows(make)
+            before = RUN.objects(connection, "lab")
             with pytest.raises(EngineFailure) as caught:
-                owned_schema.claim(connection, address)
+                RUN.claim(connection, address)
             assert caught.value.kind == "usage"
             assert named in caught.value.what
             if "trigger" in named:
                 assert existing.run({**READS, "update_percent": 100}).kind == "usage"
-            assert owned_schema.objects(connection, "lab") == before
-            control.rows(connection, undo)
+            assert RUN.objects(connection, "lab") == before
+            connection.rows(undo)
         # A table that took the name of one of ours, whatever the list says.
-        control.rows(connection, "DROP TABLE lab.sbtest1")
-        control.rows(connection, "CREATE TABLE lab.sbtest1 (precious INT)")
+        connection.rows("DROP TABLE lab.sbtest1")
+        connection.rows("CREATE TABLE lab.sbtest1 (precious INT)")
         with pytest.raises(EngineFailure, match=r"did not make \(sbtest1\)"):
-            owned_schema.claim(connection, address)
-        control.rows(connection, "DROP TABLE lab.sbtest1")
-        owned_schema.claim(connection, address)
+            RUN.claim(connection, address)
+        connection.rows("DROP TABLE lab.sbtest1")
+        RUN.claim(connection, address)
 
 
 @pytest.fixture
@@ -385,26 +386,26 @@ def test_an_account_with_great_rights_does_not_enter_a_schema_where_others_may_m
 def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: Server) -> None:
     address = MYSQL.parse(tenant.url)
     with closing(tenant.server.connect()) as connection:
-        owned_schema.claim(connection, address)
-        owned_schema.mark(connection, "lab", Mark("d", "clean", ()))
+        RUN.claim(connection, address)
+        RUN.mark(connection, "lab", Mark("d", "clean", ()))
     with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         # A view in the marker's place, whose function would run with the rights of whoever reads or writes it.
-        control.rows(evil, "CREATE TABLE seen (who TEXT)")
-        control.rows(evil, "CREATE FUNCTION spy() RETURNS TEXT SQL SECURITY INVOKER MODIFIES SQL DATA "
+        evil.rows("CREATE TABLE seen (who TEXT)")
+        evil.rows("CREATE FUNCTION spy() RETURNS TEXT SQL SECURITY INVOKER MODIFIES SQL DATA "
                            "BEGIN INSERT INTO lab.seen VALUES (CURRENT_USER()); RETURN 'x'; END")  # fmt: skip
-        control.rows(evil, "ALTER TABLE bufferlab_marker RENAME hidden")
-        control.rows(evil, "CREATE SQL SECURITY INVOKER VIEW bufferlab_marker AS "
+        evil.rows("ALTER TABLE bufferlab_marker RENAME hidden")
+        evil.rows("CREATE SQL SECURITY INVOKER VIEW bufferlab_marker AS "
                            "SELECT id, data_id, state, made, spy() AS objects FROM hidden")  # fmt: skip
         with closing(tenant.server.connect()) as connection:
-            assert owned_schema.marked(connection, "lab") is None
+            assert RUN.marked(connection, "lab") is None
             for write in (
-                lambda: owned_schema.mark(connection, "lab", Mark("d", "clean", ())),
-                lambda: owned_schema.claim(connection, address),
+                lambda: RUN.mark(connection, "lab", Mark("d", "clean", ())),
+                lambda: RUN.claim(connection, address),
             ):
                 with pytest.raises(EngineFailure):
                     write()
         assert tenant.load(HOT_ROWS).kind == "environment"
-        assert control.rows(evil, "SELECT * FROM seen") == []
+        assert evil.rows("SELECT * FROM seen") == []
     assert tenant.ask("SHOW TABLES FROM lab LIKE 'hidden'") == [("hidden",)]
 
 
@@ -445,7 +446,7 @@ def test_a_sweep_through_the_command_line_leaves_settings_and_no_password(existi
     assert existing.holding(os.environ["BUFFERLAB_PASSWORD"]) == []
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in packages.PACKAGES])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in programs.PACKAGES])
 def test_lock_marker_and_rights_are_the_same_on_every_server(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with innodb.folder() as path:
         place = innodb.Place(innodb.build(name), path).initialise()
@@ -457,27 +458,27 @@ def test_lock_marker_and_rights_are_the_same_on_every_server(name: str, monkeypa
             lab, other = (host.parse(url.replace("/lab?", f"/{of}?")) for of in ("lab", "other"))
             with closing(server.connect()) as connection:
                 # Who else may make functions is asked in words that every server understands.
-                owned_schema.require_safe(connection, lab)
-                control.rows(connection, "CREATE USER tenant@localhost IDENTIFIED BY 'a tenant of lab'")
+                RUN.require_safe_for(connection, lab)
+                connection.rows("CREATE USER tenant@localhost IDENTIFIED BY 'a tenant of lab'")
                 for grant in ("CREATE ROUTINE ON lab.*", "TRIGGER ON `l%`.*", "CREATE VIEW ON lab.t"):
-                    control.rows(connection, "CREATE DATABASE IF NOT EXISTS lab")
-                    control.rows(connection, "CREATE TABLE IF NOT EXISTS lab.t (id INT)")
-                    control.rows(connection, f"GRANT {grant} TO tenant@localhost")
+                    connection.rows("CREATE DATABASE IF NOT EXISTS lab")
+                    connection.rows("CREATE TABLE IF NOT EXISTS lab.t (id INT)")
+                    connection.rows(f"GRANT {grant} TO tenant@localhost")
                     with pytest.raises(EngineFailure, match="functions that tenant@localhost may make"):
-                        owned_schema.require_safe(connection, lab)
-                    control.rows(connection, f"REVOKE {grant} FROM tenant@localhost")
-                    owned_schema.require_safe(connection, lab)
-                control.rows(connection, "DROP DATABASE lab")
+                        RUN.require_safe_for(connection, lab)
+                    connection.rows(f"REVOKE {grant} FROM tenant@localhost")
+                    RUN.require_safe_for(connection, lab)
+                connection.rows("DROP DATABASE lab")
                 with host.locked(lab), host.locked(other):
-                    assert not owned_schema.lock(connection, "lab", 0.1)
-                    owned_schema.claim(connection, lab)
-                    owned_schema.mark(connection, "lab", Mark("d", "clean", ("t",)))
-                assert owned_schema.lock(connection, "lab", 5)
+                    assert not RUN.lock(connection, "lab", 0.1)
+                    RUN.claim(connection, lab)
+                    RUN.mark(connection, "lab", Mark("d", "clean", ("t",)))
+                assert RUN.lock(connection, "lab", 5)
         with (
             place.server((identity.user, identity.password), connections=20) as server,
             closing(server.connect()) as connection,
         ):
-            assert owned_schema.marked(connection, "lab") == Mark("d", "clean", ("t",))
+            assert RUN.marked(connection, "lab") == Mark("d", "clean", ("t",))
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.innodb import packages
+from bufferlab.engines.innodb import programs
 from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
 from support import innodb
@@ -127,7 +127,7 @@ MATRIX = [
     pytest.param(
         name, page_bytes, marks=[] if (name, page_bytes) == EVERY_DAY else [pytest.mark.servers, pytest.mark.slow]
     )
-    for name in packages.PACKAGES
+    for name in programs.PACKAGES
     for page_bytes in (4096, 16384)
 ]
 

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import accounts, control, table_sizes
-from bufferlab.engines.innodb.find_mysqld import Build
+from bufferlab.engines.innodb import accounts, table_sizes
 from bufferlab.engines.innodb.option_file import read_back
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import signs_of_life, user
-from bufferlab.engines.servers import stored_sizes as server_sizes
+from bufferlab.engines.innodb.programs import Build
+from bufferlab.engines.servers import data_folder, signs_of_life, user
+from bufferlab.engines.servers import data_folder as server_sizes
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from support import innodb
@@ -86,14 +85,14 @@ def gone(pid: int, within_seconds: float = 5.0) -> bool:
 
 def ask(server: PrivateServer, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
-        return control.rows(connection, query)
+        return connection.rows(query)
 
 
 def kill_and_ask(server: PrivateServer) -> None:
     with closing(server.connect()) as connection:
         os.kill(server.pid, signal.SIGKILL)
         gone(server.pid)
-        control.rows(connection, "SELECT 1")
+        connection.rows("SELECT 1")
 
 
 def sleep_and_be_stopped(server: PrivateServer, pids: list[int]) -> None:
@@ -101,10 +100,10 @@ def sleep_and_be_stopped(server: PrivateServer, pids: list[int]) -> None:
     with closing(server.connect(patient=True)) as connection:
         with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
             # Slow is no fault: longer than the limit, while the server answers others.
-            assert control.rows(connection, "SELECT SLEEP(4)") == [(0,)]
+            assert connection.rows("SELECT SLEEP(4)") == [(0,)]
         with signs_of_life.signs_of_life(lambda event: None, "sleeping", server.listen):
             os.kill(server.pid, signal.SIGSTOP)
-            control.rows(connection, "SELECT SLEEP(600)")
+            connection.rows("SELECT SLEEP(600)")
 
 
 @pytest.mark.parametrize("page_size_bytes", [16384, pytest.param(4096, marks=pytest.mark.slow)])
@@ -125,8 +124,8 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
         pid, socket = server.pid, server.socket
         connection = server.connect()
         found = read_back(connection, build, knobs)
-        people = control.rows(connection, "SELECT user FROM mysql.user")
-        databases = control.rows(connection, "SHOW DATABASES")
+        people = connection.rows("SELECT user FROM mysql.user")
+        databases = connection.rows("SHOW DATABASES")
         connection.close()
         assert os.stat(f"/proc/{pid}").st_uid == (user.server_user() or (os.getuid(), 0))[0]
     assert found.actual["page_size"] == page_size_bytes
@@ -137,7 +136,7 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, page_size_byt
     assert 0.9 * 64 * MIB < found.frames * page_size_bytes <= 64 * MIB
     assert str(found.actual["version"]).startswith(build.version)
     names = {str(person) for (person,) in people}
-    assert {identities.USER, accounts.PROGRAM_USER} <= names
+    assert {data_folder.USER, accounts.PROGRAM_USER} <= names
     assert not names & {"root", ""}
     assert "test" not in {str(name) for (name,) in databases}
     assert gone(pid)
@@ -295,10 +294,10 @@ def test_a_corrupt_data_directory_ends_with_the_servers_own_words(
 
 def test_other_data_than_a_load_made_is_refused(root: Path) -> None:
     with pytest.raises(DataFileError, match="not a data directory"):
-        identities.read(root)
+        data_folder.read_identity(root)
     (root / "auth.json").write_text("{}")
     with pytest.raises(DataFileError):
-        identities.read(root)
+        data_folder.read_identity(root)
 
 
 def test_a_disk_that_fills_up_is_called_so(mysql: Build, root: Path) -> None:
@@ -322,16 +321,16 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path, new: N
     identity = place.with_accounts()
     rows = 20_000
     with place.server((identity.user, identity.password)) as server:
-        connection = server.connect(identities.DATABASE)
+        connection = server.connect(data_folder.DATABASE)
         connection.ask("CREATE TABLE t (id INT PRIMARY KEY, k INT, c CHAR(60), KEY by_k (k)) ENGINE = InnoDB")
         for first in range(0, rows, 1000):
             values = ", ".join(f"({i}, {-i}, '{'x' * 50}')" for i in range(first, first + 1000))
             connection.ask(f"INSERT INTO t VALUES {values}")
-        sizes = table_sizes.sizes(connection, build, identities.DATABASE, trees=True)
+        sizes = table_sizes.sizes(connection, build, data_folder.DATABASE, trees=True)
         connection.ask("SET GLOBAL innodb_fast_shutdown = 0")
         connection.close()
     sizes.store(place.database)
-    stored = server_sizes.read(place.database)
+    stored = server_sizes.read_sizes(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.engines import live_trace
 from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.live_trace import Tier, recorded
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.tracefs_clean import clean
+from bufferlab.live import live_trace
+from bufferlab.live.live_trace import Tier, recorded
 from bufferlab.results.page_traces import page_trace_words
 from support import innodb, postgres
 from support.core import ROOT

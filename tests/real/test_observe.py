@@ -14,17 +14,16 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.postgres import control as postgres_control
+from bufferlab.engines.servers.look import Refused
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.observe import report, sentence
-from bufferlab.observe.digests import Digests
-from bufferlab.observe.host_side import HostWork
-from bufferlab.observe.look import Observation, Seen
-from bufferlab.observe.looker import Refused
-from bufferlab.observe.pool_contents import PoolContents
-from bufferlab.observe.session import Session, address_of, looker_of
-from bufferlab.observe.window import Row, Window
+from bufferlab.live import observe_page, sentence
+from bufferlab.live.digests import Digests
+from bufferlab.live.host_side import HostWork
+from bufferlab.live.look import Observation, Seen
+from bufferlab.live.pool_contents import PoolContents
+from bufferlab.live.session import Session, address_of, family_of
+from bufferlab.live.window import Row, Window
 from support import innodb, postgres
 
 pytestmark = pytest.mark.real
@@ -53,8 +52,8 @@ class Load:
 
 
 def look(url: str, load: Load) -> Seen:
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session:
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session:
         return Observation(session, load).run(60, load)
 
 
@@ -82,36 +81,36 @@ def postgresql(request: pytest.FixtureRequest) -> Iterator[tuple[PrivateServer, 
             yield server, f"postgres://{place.identity.user}@localhost/postgres?socket={folder}"
 
 
-def _filled(connection: Any, rows: Callable[..., Any]) -> None:
-    rows(connection, "CREATE TABLE filled (id INT PRIMARY KEY, filler CHAR(200))")
-    rows(connection, "INSERT INTO filled VALUES " + ", ".join(f"({number}, 'x')" for number in range(ROWS)))
+def _filled(connection: Any) -> None:
+    connection.rows("CREATE TABLE filled (id INT PRIMARY KEY, filler CHAR(200))")
+    connection.rows("INSERT INTO filled VALUES " + ", ".join(f"({number}, 'x')" for number in range(ROWS)))
 
 
 def _at_rest(connection: Any) -> None:
     """Wait until MySQL 9 has written what was committed before into its table of GTIDs, by a transaction of its own."""
     counted: list[tuple[Any, ...]] = []
-    while counted != (counted := innodb_control.rows(connection, TRANSACTIONS)):
+    while counted != (counted := connection.rows(TRANSACTIONS)):
         time.sleep(1)
 
 
 def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str]) -> None:
     server, url = mysql
     with closing(server.connect("bufferlab")) as connection:
-        _filled(connection, innodb_control.rows)
+        _filled(connection)
         _at_rest(connection)
 
         def counted(name: str) -> int:
             return int(innodb_control.status(connection, name)[name.lower()])
 
         def work() -> None:
-            transactions.append(int(innodb_control.rows(connection, TRANSACTIONS)[0][0]))
+            transactions.append(int(connection.rows(TRANSACTIONS)[0][0]))
             for number in range(SELECTS // 2):
-                innodb_control.rows(connection, f"SELECT filler FROM filled WHERE id = {number}")
-            innodb_control.rows(connection, "BEGIN")
+                connection.rows(f"SELECT filler FROM filled WHERE id = {number}")
+            connection.rows("BEGIN")
             for number in range(SELECTS // 2):
-                innodb_control.rows(connection, f"SELECT filler FROM filled WHERE id = {number}")
-            innodb_control.rows(connection, "COMMIT")
-            transactions.append(int(innodb_control.rows(connection, TRANSACTIONS)[0][0]))
+                connection.rows(f"SELECT filler FROM filled WHERE id = {number}")
+            connection.rows("COMMIT")
+            transactions.append(int(connection.rows(TRANSACTIONS)[0][0]))
 
         transactions: list[int] = []
         before = counted("Innodb_buffer_pool_read_requests")
@@ -136,13 +135,13 @@ def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str])
     assert isinstance(statements, Digests)
     assert SELECTS in {one.calls for one in statements.statements if "filled" in one.text}
     assert seen.window.events == []
-    assert "Per transaction" in str(report.as_report(seen))
+    assert "Per transaction" in str(observe_page.as_report(seen))
 
 
 def test_a_write_from_our_session_is_refused(mysql: tuple[PrivateServer, str]) -> None:
     _, url = mysql
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session, pytest.raises(Refused, match=r"(?i)read.only"):
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session, pytest.raises(Refused, match=r"(?i)read.only"):
         session.query("CREATE TABLE bufferlab.mine (id INT)")
 
 
@@ -152,14 +151,14 @@ def test_an_account_with_few_rights_is_told_less_and_a_revoked_right_is_said(
     server, url = mysql
     with closing(server.connect()) as connection:
         for statement in ("CREATE USER watcher@localhost", "GRANT SELECT ON performance_schema.* TO watcher@localhost"):
-            innodb_control.rows(connection, statement)
+            connection.rows(statement)
 
         def revoke() -> None:
-            innodb_control.rows(connection, "REVOKE SELECT ON performance_schema.* FROM watcher@localhost")
+            connection.rows("REVOKE SELECT ON performance_schema.* FROM watcher@localhost")
 
         monkeypatch.setenv("BUFFERLAB_PASSWORD", "")
         seen = look(url.replace("bufferlab@", "watcher@"), Load(revoke, stop_after=4))
-        innodb_control.rows(connection, "DROP USER watcher@localhost")
+        connection.rows("DROP USER watcher@localhost")
     assert [event.kind for event in seen.window.events] == ["right"]
     assert "statement_ps" in seen.window.events[0].what
     assert 0 < seen.window.seconds_of["statement_ms"] < seen.window.seconds_of["page_gets"]
@@ -173,9 +172,7 @@ def test_an_idle_server_stays_as_it_is(mysql: tuple[PrivateServer, str]) -> None
     def state() -> list[Any]:
         with closing(server.connect()) as connection:
             told = innodb_control.variables(connection)
-            tables = innodb_control.rows(
-                connection, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES ORDER BY 1, 2"
-            )
+            tables = connection.rows("SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES ORDER BY 1, 2")
             log = {name for name in told if name not in ("timestamp", "rand_seed1", "rand_seed2")}
             return [{name: told[name] for name in log if "gtid" not in name}, tables]
 
@@ -187,28 +184,28 @@ def test_an_idle_server_stays_as_it_is(mysql: tuple[PrivateServer, str]) -> None
     assert seen.window.totals["statements"] == 0
     assert seen.window.totals["transactions"] == 0
     assert seen.window.totals["misses"] == 0
-    assert "Misses are not what slows this server" in sentence.answer(seen)
+    assert "Misses are not what slows this server" in sentence.observed(seen)
 
 
 def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, str]) -> None:
     server, url = postgresql
     with closing(server.connect("postgres")) as connection:
-        _filled(connection, postgres_control.rows)
+        _filled(connection)
 
         def work() -> None:
             for number in range(SELECTS):
-                postgres_control.rows(connection, f"SELECT filler FROM filled WHERE id = {number}")
-            postgres_control.rows(connection, "SELECT pg_stat_force_next_flush()")
+                connection.rows(f"SELECT filler FROM filled WHERE id = {number}")
+            connection.rows("SELECT pg_stat_force_next_flush()")
 
-        postgres_control.rows(connection, "VACUUM ANALYZE filled")
-        postgres_control.rows(connection, "SELECT pg_stat_force_next_flush()")
+        connection.rows("VACUUM ANALYZE filled")
+        connection.rows("SELECT pg_stat_force_next_flush()")
         seen = look(url, Load(work))
     totals = seen.window.totals
     # An autovacuum worker may come by; the launcher commits nothing.
     assert SELECTS + 1 <= totals["transactions"] <= SELECTS + 10
     assert 2 * SELECTS <= totals["page_gets"] <= 10 * SELECTS
     assert sentence.time_ratio(seen) is None
-    assert "track_io_timing is off" in sentence.answer(seen) or not totals["misses"]
+    assert "track_io_timing is off" in sentence.observed(seen) or not totals["misses"]
     assert seen.cost.core_ratio is not None
     assert "log_age_bytes" in seen.begin.values
 
@@ -222,10 +219,10 @@ def _scan(server: PrivateServer, *before: str, scans: int = 5, table: str = "wid
     """Scan a table so many times in a session that publishes its counts before it drops its own tables."""
     with closing(server.connect("postgres")) as connection:
         for statement in ("SET max_parallel_workers_per_gather = 0", *before):
-            postgres_control.rows(connection, statement)
+            connection.rows(statement)
         for _ in range(scans):
-            postgres_control.rows(connection, f"SELECT count(filler) FROM {table}")
-        postgres_control.rows(connection, "SELECT pg_stat_force_next_flush()")
+            connection.rows(f"SELECT count(filler) FROM {table}")
+        connection.rows("SELECT pg_stat_force_next_flush()")
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +231,7 @@ def wide(postgresql: tuple[PrivateServer, str]) -> tuple[PrivateServer, str]:
     server, _ = postgresql
     with closing(server.connect("postgres")) as connection:
         for statement in (f"CREATE TABLE wide AS {WIDE}", "CHECKPOINT"):
-            postgres_control.rows(connection, statement)
+            connection.rows(statement)
     _scan(server, scans=1)
     return postgresql
 
@@ -254,12 +251,12 @@ def test_pages_of_temporary_tables_are_none_of_the_pool(wide: tuple[PrivateServe
     totals = seen.window.totals
     if seen.facts.numbers[0] < 16:
         assert totals["misses"] > 4 * WIDE_PAGES
-        assert "counts among them reads of temporary tables" in sentence.answer(seen)
+        assert "counts among them reads of temporary tables" in sentence.observed(seen)
         return
     assert totals["misses"] < 500
     assert totals["evicted_pages"] < 500
     assert totals["temporary_pages_read"] == pytest.approx(5 * WIDE_PAGES, rel=0.05)
-    assert "pages of temporary tables a second" in sentence.answer(seen)
+    assert "pages of temporary tables a second" in sentence.observed(seen)
 
 
 @pytest.mark.slow
@@ -275,7 +272,7 @@ def test_scans_of_several_sessions_are_counted_once_and_named_as_a_ring(wide: tu
     _require_the_reads_of_proc(seen, seen.window.totals["misses"])
     if seen.facts.numbers[0] >= 16:
         assert seen.window.totals["ring_pages_read"] > 0.9 * seen.window.totals["misses"]
-        assert "a pool of more than four times the table" in sentence.answer(seen)
+        assert "a pool of more than four times the table" in sentence.observed(seen)
 
 
 @pytest.mark.slow
@@ -286,26 +283,26 @@ def test_a_session_that_has_published_nothing_is_said_with_the_bytes_that_it_rea
     with closing(server.connect("postgres")) as connection:
 
         def scan() -> None:
-            postgres_control.rows(connection, "SELECT count(filler) FROM wide")
+            connection.rows("SELECT count(filler) FROM wide")
 
         for statement in ("SET max_parallel_workers_per_gather = 0", "BEGIN", "SELECT 1"):
-            postgres_control.rows(connection, statement)
+            connection.rows(statement)
         time.sleep(0.1)
         seen = look(url, Load(scan))
         assert seen.unpublished.sessions == 1
         _require_the_reads_of_proc(seen, (seen.unpublished.read_bytes or 0) / seen.facts.page_size_bytes)
-        told = sentence.answer(seen)
+        told = sentence.observed(seen)
         assert "1 session worked in transactions that began before this look" in told
         assert "/proc/PID/io" in told
         assert "not what slows" not in told
         assert look(url, Load()).unpublished.sessions == 0, "it did nothing in this look"
         for statement in ("CREATE ROLE watcher LOGIN PASSWORD 'watches'", "COMMIT"):
-            postgres_control.rows(connection, statement)
+            connection.rows(statement)
         monkeypatch.setenv("BUFFERLAB_PASSWORD", "watches")
         hidden = look(url.replace("bufferlab@", "watcher@"), Load())
-        postgres_control.rows(connection, "DROP ROLE watcher")
+        connection.rows("DROP ROLE watcher")
     assert hidden.unpublished.hidden >= 1
-    assert hidden.window.totals["misses"] or "GRANT pg_monitor" in sentence.answer(hidden)
+    assert hidden.window.totals["misses"] or "GRANT pg_monitor" in sentence.observed(hidden)
 
 
 def test_an_idle_postgresql_counts_nothing_of_ours(postgresql: tuple[PrivateServer, str]) -> None:
@@ -313,8 +310,8 @@ def test_an_idle_postgresql_counts_nothing_of_ours(postgresql: tuple[PrivateServ
     seen = look(url, Load())
     assert seen.window.totals["transactions"] <= 3
     assert seen.window.totals["page_gets"] <= 30
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session, pytest.raises(Refused, match="read-only"):
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session, pytest.raises(Refused, match="read-only"):
         session.query("CREATE TABLE mine (id INT)")
 
 
@@ -323,10 +320,10 @@ def test_a_role_that_may_only_log_in_is_told_the_counts(
 ) -> None:
     server, url = postgresql
     with closing(server.connect("postgres")) as connection:
-        postgres_control.rows(connection, "CREATE ROLE watcher LOGIN PASSWORD 'watches'")
+        connection.rows("CREATE ROLE watcher LOGIN PASSWORD 'watches'")
         monkeypatch.setenv("BUFFERLAB_PASSWORD", "watches")
         seen = look(url.replace("bufferlab@", "watcher@"), Load())
-        postgres_control.rows(connection, "DROP ROLE watcher")
+        connection.rows("DROP ROLE watcher")
     assert seen.window.events == []
     assert {"page_gets", "pages_read", "pages_written", "transactions"} <= seen.window.totals.keys()
     assert {"free_pages", "dirty_pages"} <= seen.begin.why_not.keys()
@@ -335,14 +332,14 @@ def test_a_role_that_may_only_log_in_is_told_the_counts(
 def test_a_flush_of_the_status_is_said_and_no_count_is_negative(mysql: tuple[PrivateServer, str]) -> None:
     server, url = mysql
     with closing(server.connect()) as connection:
-        seen = look(url, Load(lambda: innodb_control.rows(connection, "FLUSH STATUS")))
+        seen = look(url, Load(lambda: connection.rows("FLUSH STATUS")))
     _require_reset(seen)
 
 
 def test_a_reset_of_the_statistics_is_said_and_no_count_is_negative(postgresql: tuple[PrivateServer, str]) -> None:
     server, url = postgresql
     with closing(server.connect("postgres")) as connection:
-        seen = look(url, Load(lambda: postgres_control.rows(connection, "SELECT pg_stat_reset()")))
+        seen = look(url, Load(lambda: connection.rows("SELECT pg_stat_reset()")))
     _require_reset(seen)
 
 
@@ -353,10 +350,10 @@ def test_the_crash_of_a_session_of_postgresql_is_said_to_be_a_restart(postgresql
     def crash() -> None:
         with closing(server.connect("postgres")) as connection:
             # A private server of ours ends after a crash; others do not.
-            postgres_control.rows(connection, "ALTER SYSTEM SET restart_after_crash = on")
-            postgres_control.rows(connection, "SELECT pg_reload_conf()")
+            connection.rows("ALTER SYSTEM SET restart_after_crash = on")
+            connection.rows("SELECT pg_reload_conf()")
             time.sleep(0.5)
-            ((pid,),) = postgres_control.rows(connection, "SELECT pg_backend_pid()")
+            ((pid,),) = connection.rows("SELECT pg_backend_pid()")
             os.kill(pid, signal.SIGKILL)
 
     seen = look(url, Load(crash))

@@ -16,9 +16,10 @@ import pymysql
 import pytest
 from pymysql.constants import COMMAND
 
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold, Query, Server
-from bufferlab.observe import confounds, digests, host_side, pool_contents
+from bufferlab.engines.servers.questions import NotTold, Query
+from bufferlab.live import confounds, digests, host_side, pool_contents
 from support import innodb, postgres
 
 pytestmark = pytest.mark.real
@@ -68,7 +69,7 @@ def looking(server: PrivateServer, user: str, password: str) -> Iterator[Query]:
 @dataclass
 class Mysql:
     server: PrivateServer
-    asked: Server
+    asked: Flavour
     data: Path
 
     def connect(self, user: str = "root") -> Any:
@@ -93,7 +94,7 @@ def mysql(request: pytest.FixtureRequest) -> Iterator[Mysql]:
     with innodb.folder() as path:
         place = innodb.Place(build, path).initialise()
         with place.server(settings={"performance_schema": "ON"}) as server:
-            made = Mysql(server, Server(build.flavour, build.version), place.data)
+            made = Mysql(server, build.flavour, place.data)
             made.run(
                 "CREATE DATABASE lab",
                 "CREATE TABLE lab.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200), KEY v (v)) ENGINE = InnoDB",
@@ -168,7 +169,7 @@ def test_prepared_statements_of_mysql_are_counted_with_a_digest_or_all_together(
         told = digests.finish(query, mysql.asked, first)
     assert isinstance(told, digests.Digests), told
     (ours,) = [one for one in told.statements if one.calls == CALLS]
-    counts_rows = mysql.asked.flavour == "mysql" or mysql.asked.numbers > (10, 3)
+    counts_rows = mysql.server.build.flavour == "mysql" or mysql.server.build.numbers > (10, 3)
     assert ours.rows_returned == (2 * CALLS if counts_rows else 0)
     assert ours.text.startswith("SELECT") or "no digests of them" in ours.text
     assert CALLS <= told.calls < 2 * CALLS
@@ -176,7 +177,7 @@ def test_prepared_statements_of_mysql_are_counted_with_a_digest_or_all_together(
 
 
 def test_what_mysql_does_besides_is_seen(mysql: Mysql) -> None:
-    is_mariadb, numbers = mysql.asked.flavour == "mariadb", mysql.asked.numbers
+    is_mariadb, numbers = mysql.server.build.flavour == "mariadb", mysql.server.build.numbers
     # MySQL 5.7 has no such lock; MariaDB shows it since 10.5.
     has_lock = numbers >= (10, 5) if is_mariadb else numbers >= (8,)
     with (
@@ -237,7 +238,7 @@ def test_the_thread_and_the_process_of_mysql_are_found(mysql: Mysql) -> None:
     with mysql.looking() as query:
         sql = (
             "SELECT TID AS thread FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
-            if mysql.asked.flavour == "mariadb"
+            if mysql.asked == "mariadb"
             else "SELECT thread_os_id AS thread FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()"
         )
         thread = int(str(query(sql)[0]["thread"]))
@@ -259,7 +260,7 @@ def test_the_thread_and_the_process_of_mysql_are_found(mysql: Mysql) -> None:
 @dataclass
 class Postgres:
     server: PrivateServer
-    asked: Server
+    asked: Flavour
     data: Path
 
     def connect(self) -> psycopg.Connection[Any]:
@@ -290,7 +291,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Postgres]:
             connection.ask("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
             connection.ask("ALTER SYSTEM SET track_io_timing = on")
         with place.server() as server:
-            made = Postgres(server, Server("postgres", build.version), place.data)
+            made = Postgres(server, "postgres", place.data)
             made.run(
                 "CREATE EXTENSION pg_buffercache",
                 "CREATE EXTENSION pg_stat_statements",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from bufferlab.engines.innodb import client_options
+from bufferlab.engines.innodb import connection
 from bufferlab.engines.servers.child_process import environment, loaded
 from support import innodb
 
@@ -44,7 +44,5 @@ def test_mysqls_own_reader_finds_the_same_options(tmp_path: Path, text: str, inn
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(environment(build.libraries)))
     # MySQL's programs end at a file with a mistake; ours reads it as far as that. A value without a name is no option.
     assume(done.returncode == 0 and not re.search(r"^[ \t\v\f\r]*=", f"{text}\n{inner}", re.MULTILINE))
-    ours = [
-        f"--{name}" + ("" if value is None else f"={value}") for name, value, _ in client_options.options(path, GROUPS)
-    ]
+    ours = [f"--{name}" + ("" if value is None else f"={value}") for name, value, _ in connection.options(path, GROUPS)]
     assert "".join(f"{line}\n" for line in ours) == done.stdout

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import control, owned_database
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers.existing.address import Address
@@ -29,6 +28,7 @@ from support.fake import wait_until
 pytestmark = pytest.mark.real
 
 POSTGRES = RunningHost(PostgresFamily())
+RUN = POSTGRES.family.running
 
 MIB = 1 << 20
 CHANGED: dict[str, Native] = {"bgwriter_lru_maxpages": 7, "random_page_cost": 1.5}
@@ -38,9 +38,9 @@ PLAIN = "a plain role's password"
 
 def claim(address: Address) -> None:
     """As a load does."""
-    owned_database.make_sure_of(address)
+    RUN.make_sure_of(address)
     with closing(connect(address)) as connection:
-        owned_database.claim(connection, address)
+        RUN.claim(connection, address)
 
 
 class Server(Existing):
@@ -55,7 +55,7 @@ class Server(Existing):
 
     def ask(self, query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         with closing(self.server.connect(database)) as connection:
-            return control.rows(connection, query)
+            return connection.rows(query)
 
     def settings(self) -> tuple[dict[str, str], list[tuple[Any, ...]], str]:
         """As new sessions have them, those of databases and roles, and what ALTER SYSTEM wrote."""
@@ -98,7 +98,7 @@ def loaded(started: Server, tmp_path: Path) -> Server:
     """The server with hot rows, which a test leaves as they are: the next one has them without a load."""
     server = Server(started.server, tmp_path)
     with closing(started.server.connect("postgres")) as connection:
-        mark = owned_database.marked(connection, "lab")
+        mark = RUN.marked(connection, "lab")
     drop = lambda: started.ask("DROP DATABASE IF EXISTS lab")  # noqa: E731
     server.load_hot_rows_once(started.root / "hot-rows", mark, drop)
     return server
@@ -235,7 +235,7 @@ def test_a_database_that_has_gone_is_loaded_anew(existing: Server) -> None:
 
 def test_two_runs_do_not_use_one_database(existing: Server) -> None:
     with closing(existing.server.connect("postgres")) as other:
-        control.rows(other, "SELECT pg_advisory_lock(hashtext('bufferlab'), hashtext('lab'))")
+        other.rows("SELECT pg_advisory_lock(hashtext('bufferlab'), hashtext('lab'))")
         outcome = existing.load(HOT_ROWS)
     assert outcome.kind == "environment"
     assert outcome.failure is not None
@@ -291,10 +291,10 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
     with closing(connect(address)) as owner:
         for named, (make, undo) in STRANGE.items():
             if "trigger" in named:
-                control.rows(owner, EVIL)
+                owner.rows(EVIL)
             for statement in make.split("; "):
-                control.rows(owner, statement)
-            before = owned_database.objects(owner)
+                owner.rows(statement)
+            before = RUN.objects(owner, "lab")
             assert named in before
             with pytest.raises(EngineFailure) as caught:
                 claim(address)
@@ -303,22 +303,22 @@ def test_what_an_owner_put_into_our_database_is_named_and_neither_run_nor_droppe
             if "trigger" in named or "view" in named:
                 outcome = plain.run({**READS, "update_percent": 100})
                 assert outcome.kind == "usage", outcome
-            assert owned_database.objects(owner) == before
-            control.rows(owner, undo)
+            assert RUN.objects(owner, "lab") == before
+            owner.rows(undo)
 
 
 def test_a_trigger_that_a_planted_list_hides_gets_no_rights_even_if_it_resets_its_role(plain: Server) -> None:
     plain.ask("CREATE DATABASE lab OWNER plain")
     assert plain.load(HOT_ROWS).kind == "ok"
     with closing(connect(POSTGRES.parse(plain.url))) as owner:
-        control.rows(owner, EVIL)
-        control.rows(owner, STRANGE["trigger pwn on table sbtest1"][0])
-        mark = owned_database.marked(owner, "lab")
+        owner.rows(EVIL)
+        owner.rows(STRANGE["trigger pwn on table sbtest1"][0])
+        mark = RUN.marked(owner, "lab")
         assert mark is not None
-        owned_database.mark(owner, "lab", replace(mark, objects=tuple(owned_database.objects(owner))))
+        RUN.mark(owner, "lab", replace(mark, objects=tuple(RUN.objects(owner, "lab"))))
         outcome = plain.run({**READS, "update_percent": 100})
         assert outcome.kind == "ok", outcome
-        ran = control.rows(owner, "SELECT DISTINCT trim(pad) FROM sbtest1 WHERE pad LIKE '%off%' OR pad LIKE '%on%'")
+        ran = owner.rows("SELECT DISTINCT trim(pad) FROM sbtest1 WHERE pad LIKE '%off%' OR pad LIKE '%on%'")
     assert ran == [("plainoff",)]
 
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.postgres import control, packages
+from bufferlab.engines.postgres import control, programs
 from bufferlab.engines.postgres.connection import connect
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import memory_limit
+from bufferlab.engines.servers import data_folder, memory_limit
 from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing.address import private
 from bufferlab.execute.run.supervise import Outcome, supervise
@@ -27,7 +26,7 @@ from support import postgres
 
 pytestmark = pytest.mark.real
 
-OTHERS = tuple(name for name in packages.PACKAGES if name != "postgres-17")
+OTHERS = tuple(name for name in programs.PACKAGES if name != "postgres-17")
 MIB = 1 << 20
 PAGE_BYTES = 8192
 TPCC = {"name": "tpcc", "warehouses": 1, "load_seed": 1}
@@ -225,15 +224,15 @@ def test_who_watches_holds_no_snapshot_that_would_keep_old_rows_alive(closed: Jo
     def look(event: dict[str, Any]) -> None:
         if event.get("event") != "sample" or event.get("phase") != "measure" or event.get("edge"):
             return
-        identity = identities.read(job.database)
+        identity = data_folder.read_identity(job.database)
         address = private(str(root / "server"), identity.user, identity.password, "bufferlab", control.PORT)
         # On a busy machine a sample may be heard when its run is over and the server stops.
         with suppress(*FAILURES), closing(connect(address)) as connection:
             looks.append(event)
             # The server reads a session's state and its snapshot one after the other: only the same idle time with
             # a snapshot in two looks is a snapshot that was held.
-            first = set(control.rows(connection, idle_with_snapshot))
-            held.update(first & set(control.rows(connection, idle_with_snapshot)))
+            first = set(connection.rows(idle_with_snapshot))
+            held.update(first & set(connection.rows(idle_with_snapshot)))
 
     assert job.run(6000, look).kind == "ok"
     assert looks

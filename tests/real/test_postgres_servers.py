@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import consistency_by_psycopg, control, relation_sizes
+from bufferlab.engines.postgres import consistency_by_psycopg, relation_sizes
 from bufferlab.engines.postgres.declaration import DECLARATION
 from bufferlab.engines.postgres.postgresql_conf import read_back, server_settings
 from bufferlab.engines.servers import child_process, memory_limit, user
-from bufferlab.engines.servers import stored_sizes as server_sizes
+from bufferlab.engines.servers import data_folder as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
@@ -63,7 +63,7 @@ def place(build: Build, root: Path, empty: Path) -> postgres.Place:
 
 def ask(server: PrivateServer, query: str) -> list[tuple[Any, ...]]:
     with closing(server.connect()) as connection:
-        return control.rows(connection, query)
+        return connection.rows(query)
 
 
 def listening(pid: int) -> list[str]:
@@ -75,10 +75,10 @@ def listening(pid: int) -> list[str]:
 
 def kill_backend_and_ask(server: PrivateServer) -> None:
     with closing(server.connect()) as connection:
-        ((backend,),) = control.rows(connection, "SELECT pg_backend_pid()")
+        ((backend,),) = connection.rows("SELECT pg_backend_pid()")
         os.kill(backend, signal.SIGKILL)
         postgres.gone(server.pid)
-        control.rows(connection, "SELECT 1")
+        connection.rows("SELECT 1")
 
 
 def stop_and_ask(server: PrivateServer) -> None:
@@ -88,7 +88,7 @@ def stop_and_ask(server: PrivateServer) -> None:
         for pid in postgres.processes(server.log.parent.parent):
             os.kill(pid, signal.SIGSTOP)
         threading.Thread(target=server.listen).start()
-        control.rows(connection, "SELECT 1")
+        connection.rows("SELECT 1")
 
 
 def native(version: str, **asked: str) -> dict[str, Native]:
@@ -123,9 +123,9 @@ def test_a_server_is_made_started_read_back_and_stopped(name: str, checksums: bo
     with place.server(settings=server_settings(build.version, knobs)) as server:
         pid, socket = server.pid, server.socket
         with closing(server.connect()) as connection:
-            found = read_back(connection, build.version, knobs, None)
-            people = [name for (name,) in control.rows(connection, "SELECT rolname FROM pg_roles WHERE rolcanlogin")]
-            places = control.rows(connection, "SELECT datcollate, pg_encoding_to_char(encoding) FROM pg_database")
+            found = read_back(connection, build, knobs, None)
+            people = [name for (name,) in connection.rows("SELECT rolname FROM pg_roles WHERE rolcanlogin")]
+            places = connection.rows("SELECT datcollate, pg_encoding_to_char(encoding) FROM pg_database")
         assert os.stat(f"/proc/{pid}").st_uid == (user.server_user() or (os.getuid(), 0))[0]
         assert listening(pid) == []
     assert {name: found.actual[name] for name in knobs} == knobs
@@ -339,14 +339,14 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
     place = postgres.Place(postgres.build(name), root).initialise()
     rows = 200_000
     with place.server() as server, closing(server.connect()) as connection:
-        control.rows(connection, "CREATE TABLE t (id int PRIMARY KEY, k int, c text)")
-        control.rows(connection, f"INSERT INTO t SELECT i, -i, repeat('x', 50) FROM generate_series(1, {rows}) AS i")
-        control.rows(connection, "CREATE INDEX by_k ON t (k)")
-        control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
-        control.rows(connection, "CHECKPOINT")
-        sizes = relation_sizes.sizes(connection)
+        connection.rows("CREATE TABLE t (id int PRIMARY KEY, k int, c text)")
+        connection.rows(f"INSERT INTO t SELECT i, -i, repeat('x', 50) FROM generate_series(1, {rows}) AS i")
+        connection.rows("CREATE INDEX by_k ON t (k)")
+        connection.rows("VACUUM (FREEZE, ANALYZE)")
+        connection.rows("CHECKPOINT")
+        sizes = relation_sizes.sizes(connection, place.build, "bufferlab", trees=True)
     sizes.store(place.database)
-    stored = server_sizes.read(place.database)
+    stored = server_sizes.read_sizes(place.database)
     table, index = stored["shape"]["trees"]
     assert (table["name"], index["name"]) == ("t", "by_k")
     assert table["rows"] == index["rows"] == rows
@@ -361,31 +361,26 @@ def test_trees_counted_in_the_files_hold_every_row(name: str, root: Path) -> Non
 
 def test_a_damaged_index_and_a_broken_row_are_told_by_the_check(place: postgres.Place) -> None:
     with place.server() as server, closing(server.connect()) as connection:
-        control.rows(connection, "CREATE EXTENSION amcheck")
-        control.rows(connection, "CREATE TABLE sbtest1 (id int PRIMARY KEY, k int, c text, pad text)")
+        connection.rows("CREATE EXTENSION amcheck")
+        connection.rows("CREATE TABLE sbtest1 (id int PRIMARY KEY, k int, c text, pad text)")
         digits = "(SELECT string_agg(repeat('1', 11), '-') FROM generate_series(1, {}))"
-        control.rows(
-            connection,
+        connection.rows(
             f"INSERT INTO sbtest1 SELECT i, 1, {digits.format(10)}, {digits.format(5)} FROM generate_series(1, 500) i",
         )
-        control.rows(connection, "CREATE INDEX k_1 ON sbtest1 (k)")
-        workload = {"name": "hot_rows", "rows": 500}
-        sound = consistency_by_psycopg.check(server.address, workload, [], place.database)
+        connection.rows("CREATE INDEX k_1 ON sbtest1 (k)")
+        job = {"workload": {"name": "hot_rows", "rows": 500}, "delivered_orders": []}
+        sound = consistency_by_psycopg.check(server.address, job, place.database)
         assert [row["passed"] for row in sound["conditions"]] == [True] * 6
-        control.rows(connection, "UPDATE sbtest1 SET pad = 'short' WHERE id < 4")
-        broken = consistency_by_psycopg.check(server.address, workload, [], place.database)["conditions"]
+        connection.rows("UPDATE sbtest1 SET pad = 'short' WHERE id < 4")
+        broken = consistency_by_psycopg.check(server.address, job, place.database)["conditions"]
         assert [row["passed"] for row in broken] == [True, True, True, True, False, True]
         assert broken[4]["violations"] == 3
         assert broken[4]["example"]["id"] == 1
         # An index without a row of its table: the catalogue is told that it is whole.
-        control.rows(
-            connection, "UPDATE pg_index SET indisready = false, indislive = false WHERE indexrelid = 'k_1'::regclass"
-        )
-        control.rows(connection, "INSERT INTO sbtest1 SELECT 501, 1, c, pad FROM sbtest1 WHERE id = 5")
-        control.rows(
-            connection, "UPDATE pg_index SET indisready = true, indislive = true WHERE indexrelid = 'k_1'::regclass"
-        )
-        trees = consistency_by_psycopg.check(server.address, workload, [], place.database)["conditions"]
+        connection.rows("UPDATE pg_index SET indisready = false, indislive = false WHERE indexrelid = 'k_1'::regclass")
+        connection.rows("INSERT INTO sbtest1 SELECT 501, 1, c, pad FROM sbtest1 WHERE id = 5")
+        connection.rows("UPDATE pg_index SET indisready = true, indislive = true WHERE indexrelid = 'k_1'::regclass")
+        trees = consistency_by_psycopg.check(server.address, job, place.database)["conditions"]
         assert [row["passed"] for row in trees] == [False]
         assert "k_1" in trees[0]["example"]["message"]
 
@@ -469,7 +464,7 @@ def test_an_abandoned_server_is_gone_with_all_its_processes(place: postgres.Plac
         connection = server.connect()
         threading.Timer(0.5, server.abandon).start()
         with pytest.raises(Exception, match=r"."):
-            control.rows(connection, "SELECT pg_sleep(60)")
+            connection.rows("SELECT pg_sleep(60)")
         connection.close()
         # What is raised inside after it was wanted is no failure of the server's.
     assert postgres.processes(place.root) == []

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines import host_settings, read_ahead, registry
+from bufferlab.engines import host_settings, registry
 from bufferlab.engines.file import loop_device
 from bufferlab.engines.native import native
 from support import core, random_read
@@ -263,7 +263,7 @@ def test_read_ahead_is_put_back_after_a_failed_run(file: Path, left_alone: None)
 def test_what_a_killed_run_left_is_put_back_by_the_next_start_and_its_loop_device_is_gone(
     file: Path, left_alone: None
 ) -> None:
-    device = read_ahead.read_ahead_of(file).file
+    device = host_settings.read_ahead_of(file).file
     if device is None:
         pytest.skip("the disk's read-ahead cannot be set")
     before = device.read_text()
@@ -375,7 +375,7 @@ def workers_of(pid: int) -> list[int]:
 def test_a_sweep_that_is_stopped_or_loses_its_worker_leaves_the_host_as_it_was(
     file: Path, disk: Path, left_alone: None, how: str
 ) -> None:
-    setting = read_ahead.read_ahead_of(file).file
+    setting = host_settings.read_ahead_of(file).file
     if setting is None:
         pytest.skip("the disk's read-ahead cannot be set")
     before = setting.read_text()

@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 
 from bufferlab import spec
-from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute import preflight
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate, run_sweep
@@ -191,7 +189,7 @@ def started_mariadb() -> Iterator[Server]:
 
             def ask(query: str) -> list[tuple[Any, ...]]:
                 with closing(server.connect()) as connection:
-                    return innodb_control.rows(connection, query)
+                    return connection.rows(query)
 
             for name in ("small", "poor", "maker"):
                 ask(f"CREATE USER {name}@localhost IDENTIFIED BY '{identity.password}'")
@@ -213,7 +211,7 @@ def started_postgresql() -> Iterator[Server]:
             def ask(query: str, database: str = "postgres") -> list[tuple[Any, ...]]:
                 name = "lab" if query.startswith(IN_LAB) else database
                 with closing(server.connect(name)) as connection:
-                    return postgres_control.rows(connection, query.removeprefix(IN_LAB))
+                    return connection.rows(query.removeprefix(IN_LAB))
 
             ask(f"CREATE ROLE small LOGIN PASSWORD '{place.identity.password}'")
             url = f"postgres://bufferlab@localhost/lab?socket={server.socket.parent}"

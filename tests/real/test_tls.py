@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from bufferlab.engines.behaviour import failure_of
-from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.postgres.family import PostgresFamily
 from bufferlab.engines.servers import user as server_user
@@ -132,7 +131,7 @@ def innodb_served(name: str, root: Path) -> Iterator[Served]:
         def ask(*statements: str) -> None:
             with closing(server.connect()) as connection:
                 for statement in statements:
-                    control.rows(connection, statement)
+                    connection.rows(statement)
 
         def use(certificate: str) -> None:
             show(folder, certificate)
@@ -256,7 +255,7 @@ def test_a_full_login_without_tls_hides_the_password_by_the_servers_key(monkeypa
             def ask(*statements: str) -> None:
                 with closing(server.connect()) as connection:
                     for statement in statements:
-                        control.rows(connection, statement)
+                        connection.rows(statement)
 
             how = f"IDENTIFIED WITH caching_sha2_password BY '{SECRET}'"
             ask("CREATE DATABASE lab", f"CREATE USER sha2@'%' {how}", "GRANT ALL ON lab.* TO sha2@'%'")
@@ -299,14 +298,14 @@ def test_a_relay_between_sees_no_byte_of_a_statement_after_the_handshake() -> No
         with place.server(settings=files, connections=20) as server, recording(server.socket, seen) as port:
             family: Any = InnodbFamily("mariadb")
             with closing(server.connect()) as connection:
-                control.rows(connection, "CREATE DATABASE lab")
-                control.rows(connection, f"CREATE USER me@localhost IDENTIFIED BY '{SECRET}'")
-                control.rows(connection, "GRANT ALL ON lab.* TO me@localhost")
+                connection.rows("CREATE DATABASE lab")
+                connection.rows(f"CREATE USER me@localhost IDENTIFIED BY '{SECRET}'")
+                connection.rows("GRANT ALL ON lab.* TO me@localhost")
             for mode, is_plain in (("disable", True), ("require", False)):
                 seen.clear()
                 address = addresses.parse(f"mysql://me@localhost:{port}/lab?sslmode={mode}", family.form)
                 with closing(family.connect(address)) as connection:
-                    assert control.rows(connection, "SELECT 'mango', 7 * 6") == [("mango", 42)]
+                    assert connection.rows("SELECT 'mango', 7 * 6") == [("mango", 42)]
                 assert (b"mango" in b"".join(seen)) is is_plain
                 # The account's name stands in the login; with TLS that comes after the handshake.
                 assert (b"me\0" in b"".join(seen)) is is_plain

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bufferlab.advise.recorded import Counted, PoolFacts, Recorded
 from bufferlab.engines.native import native
+from bufferlab.live.estimate import Counted, PoolFacts
+from bufferlab.live.live_trace import Recorded
 from bufferlab.traces.page_trace import Columns, number_of
 
 PAGE_BYTES = 16_384

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from bufferlab.advise import look
-from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
-from bufferlab.engines.live_trace import Tier, stop_us
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.observe.session import Session, address_of, looker_of
+from bufferlab.live import advise
+from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.live_trace import Recorded, Tier, stop_us
+from bufferlab.live.session import Session, address_of, family_of
 from support.fake_mysql import FakeMysql
 
 
@@ -86,10 +86,10 @@ class FakeTracing:
     limits: list[float] = field(default_factory=list)
     limits_bytes: list[int] = field(default_factory=list)
 
-    def plan(self, pid: int, flavour: str, tier: Tier) -> FakePlan:
+    def plan(self, pid: int, flavour: str, tier: Tier) -> Any:
         return FakePlan(tier)
 
-    def attach(self, plan: FakePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> FakeTrace:
+    def attach(self, plan: Any, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> Any:
         if self.refuses:
             raise self.refuses
         assert spool.parent.stat().st_mode & 0o077 == 0
@@ -99,7 +99,7 @@ class FakeTracing:
         self.traces.append(FakeTrace(plan.tier, self.clock, self.events_per_s, self.states, self.others))
         return self.traces[-1]
 
-    def recorded(self, trace: FakeTrace, *, stopped: bool = False) -> Recorded:
+    def recorded(self, trace: Any, *, stopped: bool = False) -> Recorded:
         state: Any = trace.told()["state"]
         none = np.empty(0, np.uint32)
         ended = "stopped" if stopped else "whole" if state == "attached" else state
@@ -153,8 +153,8 @@ class Shown:
         self.stages.append((what, done))
 
 
-def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> look.Asked:
-    return look.Asked(within_s, tier, more.pop("sizes", ()), max_cores, **more)
+def asked(within_s: float = 60.0, tier: Tier = "misses", max_cores: float = 0.25, **more: Any) -> advise.Asked:
+    return advise.Asked(within_s, tier, more.pop("sizes", ()), max_cores, **more)
 
 
 @dataclass
@@ -171,21 +171,21 @@ class Bench:
     def __post_init__(self) -> None:
         self.tracing = FakeTracing(self.clock)
 
-    def prepare(self, wanted: look.Asked) -> look.Ready:
-        return look.prepare(
+    def prepare(self, wanted: advise.Asked) -> advise.Ready:
+        return advise.prepare(
             self.session, wanted, self.tracing, self.clock, self.clock.sleep, server_pid=lambda *_: os.getpid()
         )
 
-    def advise(self, wanted: look.Asked) -> look.Advice:
+    def advise(self, wanted: advise.Asked) -> advise.Advice:
         ready = self.prepare(wanted)
-        return look.advise(ready, self.tracing, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
+        return advise.advise(ready, self.tracing, self.answer, self.stop, self.shown, self.clock, self.clock.sleep)
 
 
 @contextmanager
 def bench(server: FakeMysql | None = None) -> Any:
     """Context manager for a bench."""
     with server or FakeMysql() as made:
-        looker = looker_of(made.url)
+        family = family_of(made.url)
         clock = Clock()
-        with Session(looker, address_of(made.url, looker), clock) as session:
+        with Session(family, address_of(made.url, family), clock) as session:
             yield Bench(made, session, clock)

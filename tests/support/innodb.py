@@ -15,27 +15,26 @@ from typing import Any
 import pytest
 
 from bufferlab.engines import families
-from bufferlab.engines.innodb import accounts, initialise, packages
-from bufferlab.engines.innodb import find_mysqld as servers
+from bufferlab.engines.innodb import accounts, initialise, programs
+from bufferlab.engines.innodb import programs as servers
 from bufferlab.engines.innodb.family import InnodbFamily
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import signs_of_life, user
+from bufferlab.engines.servers import data_folder, signs_of_life, user
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from support.core import usual_cache
 
 EVERY_DAY = ("mysql-5.7", "mysql-8.0", "mariadb-10.11")
 """The servers that ./test boots; the others take --all."""
-OTHERS = tuple(name for name in packages.PACKAGES if name not in EVERY_DAY)
+OTHERS = tuple(name for name in programs.PACKAGES if name not in EVERY_DAY)
 ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
 
 
 @cache
 def build(name: str) -> Build:
     """The server of that name, fetched if need be; skipped, loudly, where it cannot be had."""
-    flavour = packages.PACKAGES[name].flavour
+    flavour = programs.PACKAGES[name].flavour
     assert flavour != "postgres"
     with usual_cache():
         try:
@@ -108,7 +107,8 @@ class Place:
         self.database.mkdir(mode=0o700)
         user.give(self.database, user.server_user())
         wait = signs_of_life.patience(self.events.append, lambda: False)
-        initialise.initialise(self.build, self.data, self.home, user.server_user(), self.all_settings(), wait)
+        identity = data_folder.new_identity(self.build, self.page_size_bytes)
+        initialise.make(self.build, self.database, identity, {}, self.all_settings(), user.server_user(), wait)
         return self
 
     def server(self, login: tuple[str, str] = ("root", ""), **options: Any) -> PrivateServer:
@@ -120,7 +120,7 @@ class Place:
 
     def with_accounts(self) -> Identity:
         """Accounts as a load makes them, after one boot."""
-        identity = identities.new_identity(self.build, self.page_size_bytes)
+        identity = data_folder.new_identity(self.build, self.page_size_bytes)
         with self.server() as server:
             connection = server.connect()
             if self.build.numbers < (5, 7):
@@ -128,5 +128,5 @@ class Place:
                     connection.ask(statement)
             accounts.make(connection, identity, self.build)
             connection.close()
-        identities.store(self.database, identity, user.server_user())
+        data_folder.store_identity(self.database, identity, user.server_user())
         return identity

@@ -18,13 +18,12 @@ import psycopg
 import pytest
 
 from bufferlab.engines import families
-from bufferlab.engines.postgres import find_postgres as servers
-from bufferlab.engines.postgres import initialise, packages
+from bufferlab.engines.postgres import cluster, programs
+from bufferlab.engines.postgres import programs as servers
 from bufferlab.engines.postgres.family import PostgresFamily
-from bufferlab.engines.servers import child_process, signs_of_life, user
-from bufferlab.engines.servers import identity as identities
+from bufferlab.engines.servers import child_process, data_folder, signs_of_life, user
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from support.core import usual_cache
@@ -34,7 +33,7 @@ __all__ = ["ALL", "EVERY_DAY", "Place", "build", "folder", "gone", "listening", 
 
 EVERY_DAY = ("postgres-15", "postgres-17")
 """The servers that ./test boots: before and after the checkpointer had a view of its own. The others take --all."""
-OTHERS = tuple(name for name in packages.PACKAGES if name not in EVERY_DAY)
+OTHERS = tuple(name for name in programs.PACKAGES if name not in EVERY_DAY)
 ALL = [*EVERY_DAY, *(pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in OTHERS)]
 
 
@@ -105,17 +104,18 @@ class Place:
 
     @property
     def identity(self) -> Identity:
-        return identities.read(self.database)
+        return data_folder.read_identity(self.database)
 
     def initialise(self, checksums: bool = False) -> Place:
         """A new cluster with the workload's database in it, as a load makes it."""
         owner = user.server_user()
         self.database.mkdir(mode=0o700)
         user.give(self.database, owner)
-        identity = identities.new_identity(self.build, 8192)
+        identity = data_folder.new_identity(self.build, 8192)
         wait = signs_of_life.patience(self.events.append, lambda: False)
-        initialise.initialise(self.build, self.data, self.home, owner, identity, wait, checksums=checksums)
-        identities.store(self.database, identity, owner)
+        knobs = {"data_checksums": "on" if checksums else "off"}
+        cluster.make(self.build, self.database, identity, knobs, {}, owner, wait)
+        data_folder.store_identity(self.database, identity, owner)
         with self.server() as server:
             connection = server.connect("postgres")
             connection.ask("CREATE DATABASE bufferlab")

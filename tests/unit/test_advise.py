@@ -12,15 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from bufferlab import marked
-from bufferlab.advise import attachments, cost, doubts, look, memory, report, sentence, tiers
-from bufferlab.advise.cost import Second
-from bufferlab.advise.look import Advice
-from bufferlab.advise.recorded import Estimate
-from bufferlab.advise.tiers import Stage
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.observe.confounds import Confound
-from bufferlab.observe.window import Event, Row
+from bufferlab.live import advise, advise_page, attach, doubts, sentence, tiers
+from bufferlab.live.advise import Advice
+from bufferlab.live.confounds import Confound
+from bufferlab.live.estimate import Estimate
+from bufferlab.live.tiers import Second, Stage
+from bufferlab.live.window import Event, Row
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.figures.svg import draw
@@ -76,7 +75,7 @@ def test_windows_of_full_grow_with_the_turnover_and_cost_no_more_than_short_ones
     assert full_s(20_000, 1000) == tiers.FULL_S  # It turns over in 3 s.
     assert full_s(400, 15) == pytest.approx(2 * 200 / 3)
     busy = full_s(40_000, 15)
-    assert busy * cost.foretold_cores(40_000 + 2 * 15, "mysql", "full") == pytest.approx(tiers.FULL_S * 0.25)
+    assert busy * tiers.foretold_cores(40_000 + 2 * 15, "mysql", "full") == pytest.approx(tiers.FULL_S * 0.25)
     assert full_s(400, 0) == full_s(0, 0) == tiers.FULL_S
 
 
@@ -96,7 +95,7 @@ def test_misses_are_attached_and_larger_sizes_answered(at: Bench, monkeypatch: p
     assert PRESENT not in sizes
     assert [one.pool_size_bytes for one in advice.estimates] == [MIB * size for size in (32, 48, 64, 96, 128, 256)]
     assert [one.cannot_say is None for one in advice.others] == [False, False, True, True, True]
-    assert "64 MiB reads 60 pages a second; 96 MiB would read 36 to 44, 256 MiB" in sentence.answer(advice)
+    assert "64 MiB reads 60 pages a second; 96 MiB would read 36 to 44, 256 MiB" in sentence.advised(advice)
 
 
 def test_full_comes_in_short_windows_and_hands_the_rest_to_misses(at: Bench) -> None:
@@ -136,8 +135,8 @@ def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench)
 def test_the_recorder_leaves_disk_and_memory_to_the_server(
     at: Bench, monkeypatch: pytest.MonkeyPatch, left_bytes: int, free_bytes: int, limit_bytes: int
 ) -> None:
-    monkeypatch.setattr(attachments.memory, "left", lambda pid: memory.MemoryLeft(left_bytes, "host"))
-    monkeypatch.setattr(attachments.shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
+    monkeypatch.setattr(attach, "left", lambda pid: attach.MemoryLeft(left_bytes, "host"))
+    monkeypatch.setattr(attach.shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
     at.advise(asked())
     assert at.tracing.limits_bytes == [limit_bytes]
 
@@ -238,17 +237,17 @@ def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.Monkey
         monkeypatch.setitem(fake_mysql.GROWTH, name, 0)
     advice = at.advise(asked())
     assert at.tracing.traces == []
-    assert "idle" in sentence.answer(advice)
-    assert report.as_json(advice, interrupted=False)["status"] == "cannot_say"
+    assert "idle" in sentence.advised(advice)
+    assert advise_page.as_json(advice, interrupted=False)["status"] == "cannot_say"
 
 
 def test_a_server_elsewhere_is_refused_with_the_way_to_look(at: Bench) -> None:
     with pytest.raises(EnvironmentLackingError, match="nothing can be attached") as refused:
-        look.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep)
+        advise.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep)
     assert refused.value.hint == "run it as root on the server's own host, and name its socket by ?socket=/path"
     several = NotTold("several servers fit", "name its Unix socket in the URL")
     with pytest.raises(EnvironmentLackingError, match="several servers fit") as refused:
-        look.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep, lambda *_: several)
+        advise.prepare(at.session, asked(), at.tracing, at.clock, at.clock.sleep, lambda *_: several)
     assert refused.value.hint == several.remedy
 
 
@@ -262,7 +261,7 @@ def test_a_restart_or_a_resize_in_the_window_is_no_answer(monkeypatch: pytest.Mo
     for action, words in ((resize, "64 MiB to 128 MiB"), (FakeMysql.restart, "the server was restarted")):
         with monkeypatch.context(), bench(FakeMysql({30: action})) as at:
             advice = at.advise(asked())
-        assert words in sentence.answer(advice), words
+        assert words in sentence.advised(advice), words
         assert at.answer.asked == []
         monkeypatch.undo()
 
@@ -364,7 +363,7 @@ def second(tier: tiers.Tier | None, processor_s: float, gets: float = 10_000) ->
 def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     seconds = [second(None, 0.5 + wobble) for wobble in (0.01, -0.01) * 5]
     seconds += [second("misses", 0.53 + wobble) for wobble in (0.01, -0.01) * 10]
-    (found,) = cost.costs(seconds, [("misses", 20.0, 200_000, 0.031)], "mysql")
+    found = tiers.cost(seconds, "mysql", "misses", 20.0, 200_000, 0.031)
     assert found.server_cores == pytest.approx(0.03)
     assert found.low is not None
     assert found.high is not None
@@ -372,42 +371,46 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     assert found.by_events_cores == pytest.approx(0.03)
     assert found.ours_cores == pytest.approx(0.02)
     assert found.is_told
-    assert "misses cost the server 3 % of a processor (2.15 % to 3.85 %; foretold 3.1 %, by its" in report.cost(found)
-    assert "more than its stops explain" not in report.cost(found)
-    (few,) = cost.costs(seconds[8:], [("misses", 20.0, 200_000, 0.031)], "mysql")
+    assert "misses cost the server 3 % of a processor (2.15 % to 3.85 %; foretold 3.1 %, by its" in advise_page.cost(
+        found
+    )
+    assert "more than its stops explain" not in advise_page.cost(found)
+    few = tiers.cost(seconds[8:], "mysql", "misses", 20.0, 200_000, 0.031)
     assert (few.server_cores, few.is_told) == (None, False)
-    assert "misses cost the server 3 % of a processor by its stops (foretold 3.1 %; not measured)" in report.cost(few)
+    assert "misses cost the server 3 % of a processor by its stops (foretold 3.1 %; not measured)" in advise_page.cost(
+        few
+    )
 
 
 def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told() -> None:
     seconds = [second(None, 0.5 + 0.1 * (place % 2)) for place in range(10)]
     seconds += [second("misses", 0.53 + 0.1 * (place % 2)) for place in range(20)]
-    (hidden,) = cost.costs(seconds, [("misses", 20.0, 200_000, 0.031)], "mysql")
+    hidden = tiers.cost(seconds, "mysql", "misses", 20.0, 200_000, 0.031)
     assert hidden.server_cores == pytest.approx(0.03)
     assert not hidden.is_told
     most = format_percent(hidden.high or 0.0)
     assert f"measured it cannot be told, for the seconds of this server differ by more: nothing to {most})" in (
-        report.cost(hidden)
+        advise_page.cost(hidden)
     )
-    assert "3 % of a processor by its stops (foretold 3.1 %; " in report.cost(hidden)
-    assert "explain" not in report.cost(hidden)
+    assert "3 % of a processor by its stops (foretold 3.1 %; " in advise_page.cost(hidden)
+    assert "explain" not in advise_page.cost(hidden)
     steady = [second(one.tier, 0.5 if one.tier is None else 0.53) for one in seconds]
-    (dear,) = cost.costs(steady, [("misses", 20.0, 20_000, 0.0031)], "mysql")
-    assert "more than its stops explain" in report.cost(dear)
+    dear = tiers.cost(steady, "mysql", "misses", 20.0, 20_000, 0.0031)
+    assert "more than its stops explain" in advise_page.cost(dear)
 
 
 def test_gets_that_are_told_a_second_late_are_no_cost() -> None:
     """The processor time of a get is the same, and each other second has next to no gets."""
     seconds = [second(tier, 0.5, 10_000 + 9_000 * (-1) ** place) for tier in (None, "misses") for place in range(20)]
-    (found,) = cost.costs(seconds, [("misses", 20.0, 300_000, 0.03)], "mysql")
+    found = tiers.cost(seconds, "mysql", "misses", 20.0, 300_000, 0.03)
     assert found.server_cores == pytest.approx(0.0, abs=1e-9)
     uneven = [replace(one, gets=10_000.0) if one.tier is None else one for one in seconds]
-    (found,) = cost.costs(uneven, [("misses", 20.0, 300_000, 0.03)], "mysql")
+    found = tiers.cost(uneven, "mysql", "misses", 20.0, 300_000, 0.03)
     assert found.server_cores == pytest.approx(0.0, abs=1e-9), "a mean of ratios would tell 2.1 processors"
 
 
 def test_the_time_of_a_server_is_that_of_all_its_threads() -> None:
-    reader = cost.Processors(os.getpid())
+    reader = tiers.Processors(os.getpid())
     go = threading.Event()
     thread = threading.Thread(target=lambda: (sum(range(3_000_000)), go.wait()))
     thread.start()
@@ -434,10 +437,10 @@ def test_the_least_of_host_and_groups_is_left_and_files_that_are_given_back_coun
         folder.mkdir()
         for name, text in files.items():
             (folder / name).write_text(text)
-    assert memory.least(meminfo, [(2, inner)]) == memory.MemoryLeft(1 << 30, "host")
-    assert memory.least(meminfo, [(2, inner), (2, outer)]) == memory.MemoryLeft(1400, "cgroup")
-    assert memory.least(meminfo, [(2, outer), (1, first), (2, tmp_path / "none")]) == memory.MemoryLeft(200, "cgroup")
-    assert memory.least(tmp_path / "nowhere", []) is None
+    assert attach.least(meminfo, [(2, inner)]) == attach.MemoryLeft(1 << 30, "host")
+    assert attach.least(meminfo, [(2, inner), (2, outer)]) == attach.MemoryLeft(1400, "cgroup")
+    assert attach.least(meminfo, [(2, outer), (1, first), (2, tmp_path / "none")]) == attach.MemoryLeft(200, "cgroup")
+    assert attach.least(tmp_path / "nowhere", []) is None
 
 
 def test_what_a_killed_command_left_goes_and_what_is_used_or_anothers_stays(tmp_path: Path) -> None:
@@ -450,7 +453,7 @@ def test_what_a_killed_command_left_goes_and_what_is_used_or_anothers_stays(tmp_
     for folder in (killed, other):
         leave_marked(folder)
     with marked.folder(tmp_path, "bufferlab-advise-999999-c") as used:
-        look.remove_stale(tmp_path)
+        advise.remove_stale(tmp_path)
         assert [folder.exists() for folder in (killed, strangers, other, used)] == [False, True, True, True]
 
 
@@ -475,7 +478,7 @@ def told(size_mib: int, reads: float, tier: tiers.Tier = "misses", half: float =
 def advised(advice: Advice, *others: Estimate, reads: float = 400.0, room_mib: int | None = 4096) -> Advice:
     present = Estimate(PRESENT, reads, None, None, "counted", None)
     estimates = tuple(sorted((*others, present), key=lambda one: one.pool_size_bytes))
-    left = None if room_mib is None else memory.MemoryLeft(room_mib * MIB, "host")
+    left = None if room_mib is None else attach.MemoryLeft(room_mib * MIB, "host")
     return replace(advice, estimates=estimates, memory=left)
 
 
@@ -500,18 +503,18 @@ REFUSED = Estimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes 
     ],
 )  # fmt: skip
 def test_the_sentence(advice: Advice, others: tuple[Estimate, ...], words: str) -> None:
-    assert sentence.answer(advised(advice, *others)) == words
+    assert sentence.advised(advised(advice, *others)) == words
 
 
 def test_a_pool_that_holds_what_the_load_reads_is_said_to_do_so(advice: Advice) -> None:
     held = Estimate(128 * MIB, None, 0.0, 0.1, "counted")
-    assert "; a larger one can spare no more than that" in sentence.answer(advised(advice, REFUSED, held))
+    assert "; a larger one can spare no more than that" in sentence.advised(advised(advice, REFUSED, held))
 
 
 def test_reads_that_nobody_saw_are_not_told_as_none(advice: Advice) -> None:
     made = advised(advice, REFUSED)
     unseen = replace(made, estimates=tuple(replace(one, reads_per_s=None) for one in made.estimates))
-    assert sentence.answer(unseen).startswith("nobody saw how much 64 MiB reads; what another size")
+    assert sentence.advised(unseen).startswith("nobody saw how much 64 MiB reads; what another size")
 
 
 def test_what_could_not_be_looked_at_stands_in_every_view(advice: Advice) -> None:
@@ -519,8 +522,8 @@ def test_what_could_not_be_looked_at_stands_in_every_view(advice: Advice) -> Non
         advice.seen.inside, not_told=(NotTold("which sessions work", "GRANT PROCESS ON *.* TO the account"),)
     )
     made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, inside=inside))
-    assert "Not looked at: which sessions work; GRANT PROCESS" in terminal.text(report.as_report(made))
-    (one,) = report.as_json(made, interrupted=False)["not_looked_at"]
+    assert "Not looked at: which sessions work; GRANT PROCESS" in terminal.text(advise_page.as_report(made))
+    (one,) = advise_page.as_json(made, interrupted=False)["not_looked_at"]
     assert one["why"] == "which sessions work"
 
 
@@ -533,50 +536,50 @@ def test_reads_are_the_devices_where_the_server_opens_files_past_the_page_cache(
     settings = {"innodb_flush_method": method} if method else {}
     facts = replace(advice.seen.facts, settings=settings)
     made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, facts=facts))
-    assert report.as_json(made, interrupted=False)["reads_are"] == are
-    assert ("cache has" in terminal.text(report.as_report(made))) == (are != "device reads")
+    assert advise_page.as_json(made, interrupted=False)["reads_are"] == are
+    assert ("cache has" in terminal.text(advise_page.as_report(made))) == (are != "device reads")
 
 
 def test_a_size_for_which_there_is_no_memory_is_said_to_be_so(advice: Advice) -> None:
     tight = advised(advice, told(128, 80), told(256, 3), room_mib=10)
-    assert "128 MiB (more than there is memory for) would read" in sentence.answer(tight)
+    assert "128 MiB (more than there is memory for) would read" in sentence.advised(tight)
     roomy = advised(advice, told(96, 200), told(128, 80), told(256, 3), room_mib=100)
-    assert "96 MiB would read 180 to 220, 128 MiB 72 to 88." in sentence.answer(roomy)
-    assert any("leaves 100 MiB more" in fact for fact in report.as_report(roomy).facts)
+    assert "96 MiB would read 180 to 220, 128 MiB 72 to 88." in sentence.advised(roomy)
+    assert any("leaves 100 MiB more" in fact for fact in advise_page.as_report(roomy).facts)
 
 
 def test_postgres_needs_a_restart_and_asks_the_system(advice: Advice) -> None:
     facts = replace(advice.seen.facts, flavour="postgres", version="17.2", numbers=(17, 2))
     made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, facts=facts))
-    words = sentence.answer(made)
+    words = sentence.advised(made)
     assert words.startswith("shared_buffers of 64 MiB asks the system for 400 pages a second;")
     assert words.endswith(", after a restart.")
-    shown = terminal.text(report.as_report(made))
+    shown = terminal.text(advise_page.as_report(made))
     assert "fewer are no fewer reads of the device" in shown
     assert "Reads asked of the system a second" in shown
-    assert report.as_json(made, interrupted=False)["reads_are"] == "asked of the system"
+    assert advise_page.as_json(made, interrupted=False)["reads_are"] == "asked of the system"
 
 
 def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advice) -> None:
     bound = Estimate(256 * MIB, None, 0.0, 3.0, "misses", None, longest_pages=4096)
     made = advised(advice, told(128, 80), bound)
-    shown = terminal.text(report.as_report(made))
+    shown = terminal.text(advise_page.as_report(made))
     assert "≤ 3.00" in shown
     assert "≤ -397" in shown
     words = "tell of pools up to 128 MiB. A larger pool reads no more than what was left there"
     assert words in " ".join(shown.split())
-    assert "≤" not in table_csv(report.sizes_table(made, with_reasons=True))
-    assert "A larger pool" not in terminal.text(report.as_report(advised(advice, told(128, 80))))
+    assert "≤" not in table_csv(advise_page.sizes_table(made, with_reasons=True))
+    assert "A larger pool" not in terminal.text(advise_page.as_report(advised(advice, told(128, 80))))
 
 
 def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
-    found = report.as_report(advice)
-    document = Advised.model_validate({"format_version": 1, **report.as_json(advice, interrupted=False)})
+    found = advise_page.as_report(advice)
+    document = Advised.model_validate({"format_version": 1, **advise_page.as_json(advice, interrupted=False)})
     assert document.answer == found.answer
     assert [one.pool_size_bytes for one in document.sizes] == [one.pool_size_bytes for one in advice.estimates]
     assert document.present.pool_pages == 4096
     heads, *lines = (
-        line for line in table_csv(report.sizes_table(advice, with_reasons=True)).splitlines() if line[0] != "#"
+        line for line in table_csv(advise_page.sizes_table(advice, with_reasons=True)).splitlines() if line[0] != "#"
     )
     assert heads.startswith("Pool,Reads a second,From,To,Change")
     assert len(lines) == len(advice.estimates)
@@ -588,7 +591,7 @@ def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
 
 @pytest.mark.figures
 def test_the_figure_shades_the_bounds_and_marks_the_present_size(advice: Advice) -> None:
-    figure = report.as_report(
+    figure = advise_page.as_report(
         advised(advice, told(128, 80), told(256, 3), told(32, 900, "full"), room_mib=100)
     ).headline
     assert figure

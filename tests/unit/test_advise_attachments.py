@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from bufferlab.advise import doubts, look, resident
-from bufferlab.advise.attachments import Attached
-from bufferlab.advise.recorded import Recorded
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.look import Facts, Sample
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.observe.look import Observation, Seen
-from bufferlab.observe.looker import Facts, Sample
-from bufferlab.observe.window import Row, Window
+from bufferlab.live import advise, doubts, pool_facts
+from bufferlab.live.attach import Attached
+from bufferlab.live.live_trace import Recorded
+from bufferlab.live.look import Observation, Seen
+from bufferlab.live.window import Row, Window
 from support import fake_mysql
 from support.advised import CREATE, READ, columns_of, recorded
 from support.advised_server import Bench, asked, bench
@@ -42,7 +42,7 @@ def test_after_an_event_that_leaves_no_answer_nothing_stays_attached(
         return add(window, sample)
 
     monkeypatch.setattr(Window, "add", add_and_say)
-    advice = look.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    advice = advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     (trace,) = at.tracing.traces
     assert trace.ended_s - 1000.0 == pytest.approx(31, abs=1.2)
     assert at.clock.now_s - 1000.0 < 35
@@ -59,9 +59,9 @@ def test_what_is_asked_before_full_and_the_reading_of_a_record_take_no_time_from
         return read(*arguments, **how)
 
     monkeypatch.setattr(at.tracing, "recorded", slowly)
-    monkeypatch.setattr(resident, "pages", lambda *_, **__: at.clock.sleep(5.0) or [])
+    monkeypatch.setattr(pool_facts, "pages", lambda *_, **__: at.clock.sleep(5.0) or [])
     ready = at.prepare(asked(60, "full"))
-    advice = look.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
+    advice = advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     full, misses = at.tracing.traces
     _, of_full, beside, of_misses, _ = ready.planned
     assert (full.tier, misses.tier) == ("full", "misses")
@@ -136,6 +136,6 @@ def test_the_pages_made_are_taken_from_all_rows_together() -> None:
     window = replace(recorded(columns_of([(1, CREATE)] * 40)), seconds=2.0)
     facts = Facts("postgres", "15.1", (15, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
     rows = tuple(Row(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))
-    found = look._without_creations(Attached(window, rows, {}), facts)
-    assert look.count(found).reads == 4 * (80 - 20)
-    assert look.count(found[:1]).reads == 0
+    found = advise._without_creations(Attached(window, rows, {}), facts)
+    assert advise.count(found).reads == 4 * (80 - 20)
+    assert advise.count(found[:1]).reads == 0

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.advise import rules
-from bufferlab.advise.answer import answer
-from bufferlab.advise.by_model import ByModel, by_model, played
-from bufferlab.advise.recorded import Estimate, PoolFacts, Recorded
-from bufferlab.advise.resident import with_one_numbering
 from bufferlab.engines.native import native
+from bufferlab.live import rules
+from bufferlab.live.answer import answer
+from bufferlab.live.by_model import ByModel, by_model, played
+from bufferlab.live.estimate import Estimate, PoolFacts
+from bufferlab.live.live_trace import Recorded
+from bufferlab.live.pool_facts import with_one_numbering
 from bufferlab.models.predict import OWN_LIMIT
 from bufferlab.traces.page_trace import Columns, number_of
 from support.advised import GET, PAGE_BYTES, columns_of, counted, facts, recorded, skewed, with_reads

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bufferlab.advise import larger, rules
-from bufferlab.advise.answer import answer
-from bufferlab.advise.recorded import Estimate, Recorded
+from bufferlab.live import answer as larger
+from bufferlab.live import rules
+from bufferlab.live.answer import answer
+from bufferlab.live.estimate import Estimate
+from bufferlab.live.live_trace import Recorded
 from support.advised import (
     CREATE,
     EVICT,
@@ -242,8 +244,8 @@ def test_where_a_load_hardly_reads_more_memory_brings_nothing_and_less_is_not_to
 ) -> None:
     window = recorded(columns_of([(page, READ) for page in range(reads)]), seconds=80.0)
     sizes = [size * PAGE_BYTES for size in (FRAMES // 2, 2 * FRAMES)]
-    smaller, larger = answer([window], facts(FRAMES), counted(window), sizes, None)
-    assert (larger.reads_per_s, larger.low, larger.high, larger.cannot_say) == (None, 0.0, most_per_s, None)
+    smaller, greater = answer([window], facts(FRAMES), counted(window), sizes, None)
+    assert (greater.reads_per_s, greater.low, greater.high, greater.cannot_say) == (None, 0.0, most_per_s, None)
     assert smaller.cannot_say is not None
     assert "holds all that this load reads" in smaller.cannot_say.why
     lost = replace(window, ended="lost")

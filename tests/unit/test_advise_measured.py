@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bufferlab.advise.answer import answer
-from bufferlab.advise.recorded import Counted, Estimate, PoolFacts, Recorded
+from bufferlab.live.answer import answer
+from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.live_trace import Recorded
 from bufferlab.models import source
 from bufferlab.models.source import Source
 from bufferlab.registry import open_sweep

@@ -15,7 +15,7 @@ import pytest
 
 from bufferlab import marked
 from bufferlab.cli import doctor
-from bufferlab.engines.servers import fetch, unpacked, version_call
+from bufferlab.engines.servers import fetch, finder, version_call
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import SHORT_SOCKETS
@@ -224,12 +224,12 @@ def server(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     told = {"flavour": "mysql", "version": "5.7.22", "binary": "bin/mysqld", "share": None}
     (folder / "manifest.json").write_text(json.dumps(told))
     monkeypatch.setattr(version_call, "server_user", lambda: None)
-    unpacked.record(folder)
+    finder.record(folder)
     return folder
 
 
 def find() -> Build:
-    from bufferlab.engines.innodb import find_mysqld as find_innodb
+    from bufferlab.engines.innodb import programs as find_innodb
 
     return find_innodb.find("mysql", "mysql-5.7")
 
@@ -267,9 +267,9 @@ def test_a_server_that_was_altered_is_named_before_it_is_used(server: Path, how:
 
 def test_a_server_that_only_looks_different_is_hashed_once(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.utime(server / "lib" / "lib.so.1")
-    unpacked.require_unaltered(server)
-    monkeypatch.setattr(unpacked, "_contents", lambda server: pytest.fail("hashed again"))
-    unpacked.require_unaltered(server)
+    finder.require_unaltered(server)
+    monkeypatch.setattr(finder, "_contents", lambda server: pytest.fail("hashed again"))
+    finder.require_unaltered(server)
 
 
 def test_an_altered_server_is_fetched_again_unless_it_is_in_use(server: Path) -> None:

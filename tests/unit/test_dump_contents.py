@@ -15,8 +15,7 @@ import pytest
 from bufferlab import spec
 from bufferlab.engines import dump_contents
 from bufferlab.engines.dump_contents import has_rows
-from bufferlab.engines.servers.archive_contents import Archive, CutArchiveError, entries_of
-from bufferlab.engines.servers.dump_head import read_head
+from bufferlab.engines.servers.dump_head import Archive, CutArchiveError, entries_of, read_head
 from bufferlab.errors import SpecError
 from bufferlab.spec import Overrides
 from docs.documents import ROOT

@@ -10,8 +10,8 @@ import pytest
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import restore
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.client import LostError, ServerError
-from bufferlab.engines.servers.identity import new_identity
+from bufferlab.engines.servers.client import Client, LostError, ServerError
+from bufferlab.engines.servers.data_folder import new_identity
 from bufferlab.engines.servers.restoring import Dump
 
 BUILD = Build("mysql-8.0", "mysql", "8.0.33", Path("/nowhere/mysqld"))
@@ -22,8 +22,10 @@ Refusals = dict[bytes, ServerError | LostError]
 """What a server says to the statements that begin with some words."""
 
 
-class Connection:
+class Connection(Client):
     """A session with such a server."""
+
+    engine = "mysql"
 
     def __init__(self, refusals: Refusals) -> None:
         self.refusals = refusals
@@ -70,7 +72,7 @@ def restored(folder: Path, statements: bytes, refusals: Refusals | None = None) 
     path.write_bytes(text)
     connection = Connection(refusals or {})
     dump = Dump(path, hashlib.sha256(text).hexdigest())
-    restore.restore(Server(connection), BUILD, dump, new_identity(BUILD, 16_384))
+    restore.restore(Server(connection), BUILD, dump, new_identity(BUILD, 16_384), None, lambda what: None)
     return connection
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from bufferlab import marked, spec
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import find_restore, restore
-from bufferlab.engines.servers import child_process, stored_sizes
+from bufferlab.engines.postgres import programs, restore
+from bufferlab.engines.servers import child_process, data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.dump_head import DumpHead, read_head
 from bufferlab.engines.servers.restoring import Dump, RoomWatch, require_restorable
@@ -342,12 +342,12 @@ def test_pg_restore_is_the_oldest_that_reads_the_dump(tmp_path: Path, monkeypatc
             "(PostgreSQL) 17.2", "bad": "bash: no"}  # fmt: skip
     build = Build("path", "postgres", "17.2", tmp_path / "17" / "postgres")
     candidates = [tmp_path / one / "pg_restore" for one in said]
-    monkeypatch.setattr(find_restore, "_candidates", lambda build: iter(candidates))
-    monkeypatch.setattr(find_restore.version_call, "what_it_says", lambda path, *more: said[path.parent.name])
+    monkeypatch.setattr(programs, "_candidates", lambda build: iter(candidates))
+    monkeypatch.setattr(programs.version_call, "what_it_says", lambda path, *more: said[path.parent.name])
     head = DumpHead("postgres", "14.1", "14.9")
-    assert find_restore.pg_restore(build, head).binary == tmp_path / "15" / "pg_restore"
+    assert programs.pg_restore(build, head).binary == tmp_path / "15" / "pg_restore"
     with pytest.raises(EnvironmentLackingError, match="needs a pg_restore of 18 or later") as raised:
-        find_restore.pg_restore(build, DumpHead("postgres", "17.1", "18.0"))
+        programs.pg_restore(build, DumpHead("postgres", "17.1", "18.0"))
     assert "here: 13, 15, 17" in raised.value.what
 
 
@@ -370,6 +370,6 @@ def test_tables_whose_files_cannot_be_counted_have_sizes_and_no_trees(tmp_path: 
     def count(data: Path) -> dict[str, object]:
         raise FileNotFoundError(data / "my@002dtable.ibd")
 
-    stored_sizes.store_where_known(stored_sizes.Sizes(4096, {"tables": []}, count), tmp_path)
-    stored = stored_sizes.read(tmp_path)
+    data_folder.store_where_known(data_folder.Sizes(4096, {"tables": []}, count), tmp_path)
+    stored = data_folder.read_sizes(tmp_path)
     assert (stored["allocated_bytes"], stored["shape"]) == (4096, None)

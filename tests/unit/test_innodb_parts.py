@@ -17,22 +17,21 @@ import pytest
 from bufferlab.engines import families, registry
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import (
+    accounts,
     connection,
     consistency_by_pymysql,
     control,
-    find_mysqld,
     option_file,
-    packages,
-    program,
+    programs,
     table_sizes,
 )
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
-from bufferlab.engines.innodb.find_mysqld import Build, Flavour
 from bufferlab.engines.innodb.option_file import confounds
-from bufferlab.engines.servers import stored_sizes, user, version_call
+from bufferlab.engines.innodb.programs import Build, Flavour
+from bufferlab.engines.servers import data_folder, user, version_call
 from bufferlab.engines.servers.child_process import missing_library
-from bufferlab.engines.servers.client import Cursor, ServerError
+from bufferlab.engines.servers.client import Client, Cursor, ServerError
 from bufferlab.engines.servers.existing.address import parse
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.workload_conditions import MYSQL
@@ -79,12 +78,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_version_and_flavour_are_what_the_binary_says(tmp_path: Path, said: str, version: str, flavour: str) -> None:
     binary = script(tmp_path / "mysqld", f'echo "{said}"')
-    assert find_mysqld.ask_version(binary, None) == (version, flavour)
+    assert programs.ask_version(binary, None) == (version, flavour)
 
 
 def test_a_program_that_is_no_server_is_called_so(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="not a MySQL or MariaDB server"):
-        find_mysqld.by_path(script(tmp_path / "mysqld", "echo hello"))
+        programs.by_path(script(tmp_path / "mysqld", "echo hello"))
 
 
 def test_a_binary_of_another_machine_cannot_be_run(tmp_path: Path) -> None:
@@ -92,32 +91,32 @@ def test_a_binary_of_another_machine_cannot_be_run(tmp_path: Path) -> None:
     binary.write_bytes(b"\x7fELF garbage")
     binary.chmod(0o755)
     with pytest.raises(EnvironmentLackingError, match="cannot be run"):
-        find_mysqld.by_path(binary)
+        programs.by_path(binary)
 
 
 def test_a_missing_library_is_named_with_its_package(tmp_path: Path) -> None:
     text = "mysqld: error while loading shared libraries: libaio.so.1: cannot open shared object file: No such file"
     assert missing_library(text) == "libaio.so.1"
     with pytest.raises(EnvironmentLackingError, match="libaio1"):
-        find_mysqld.by_path(script(tmp_path / "mysqld", f"echo '{text}' >&2; exit 127"))
+        programs.by_path(script(tmp_path / "mysqld", f"echo '{text}' >&2; exit 127"))
 
 
 def test_a_folder_without_a_server_is_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="no mysqld or mariadbd"):
-        find_mysqld.by_path(tmp_path)
+        programs.by_path(tmp_path)
 
 
 def test_a_server_of_the_other_flavour_is_refused(tmp_path: Path, cache: Path) -> None:
     binary = script(tmp_path / "mysqld", 'echo "mysqld Ver 10.11.2-MariaDB for Linux on x86_64 (x)"')
     with pytest.raises(EnvironmentLackingError, match="mariadb server") as caught:
-        find_mysqld.find("mysql", str(binary))
+        programs.find("mysql", str(binary))
     assert "--engine mariadb" in (caught.value.hint or "")
 
 
 def test_a_name_that_was_not_fetched_says_how_to_fetch_it(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find_mysqld, "_on_path", lambda names: iter(()))
+    monkeypatch.setattr(programs, "_on_path", lambda names: iter(()))
     with pytest.raises(EnvironmentLackingError) as caught:
-        find_mysqld.find("mysql", "mysql-5.7")
+        programs.find("mysql", "mysql-5.7")
     assert "bufferlab engines fetch mysql-5.7" in (caught.value.hint or "")
 
 
@@ -170,7 +169,7 @@ def test_a_missing_client_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
-    for package in packages.PACKAGES.values():
+    for package in programs.PACKAGES.values():
         assert package.sha256 is None if package.client == "apt-get" else len(package.sha256 or "") == 64
         assert package.name.startswith(f"{package.flavour}-")
 
@@ -309,8 +308,10 @@ def test_a_private_server_may_prepare_all_statements_of_all_connections_and_a_po
     )
 
 
-class Asked:
+class Asked(Client):
     """A connection to a server with one table, whose name has a quote; it keeps what it is asked."""
+
+    engine = "mysql"
 
     def __init__(self) -> None:
         self.statements: list[str] = []
@@ -347,9 +348,9 @@ def test_a_compressed_table_is_known_by_its_first_page_and_has_no_shape(
     (tmp_path / "data" / "t.ibd").write_bytes(first)
     indexes = [{"table": "t", "name": "PRIMARY", "index_id": 1, "clustered": True}]
     asked = {"indexes": indexes, "page_size_bytes": 16_384}
-    sizes = stored_sizes.Sizes(1, asked, lambda data: table_sizes.count(data, indexes, 16_384))
-    stored_sizes.store_where_known(sizes, tmp_path)
-    told = stored_sizes.read(tmp_path)
+    sizes = data_folder.Sizes(1, asked, lambda data: table_sizes.count(data, indexes, 16_384))
+    data_folder.store_where_known(sizes, tmp_path)
+    told = data_folder.read_sizes(tmp_path)
     assert (told["shape"] is None) == compressed
     assert told["page_size_bytes"] == 16_384
 
@@ -369,7 +370,7 @@ def test_a_programs_places_are_filled_in_and_passwords_refused(tmp_path: Path) -
     command = (
         "sysbench oltp --mysql-socket={socket} --mysql-user={user} --mysql-db={database} --threads={connections} run"
     )
-    done = program.expand(command, target, tmp_path / "program", 8)
+    done = accounts.expand(command, target, tmp_path / "program", 8)
     assert done["argv"][2:] == [
         "--mysql-socket=/run/x.sock", "--mysql-user=bufferlab_ext", "--mysql-db=bufferlab", "--threads=8", "run",
     ]  # fmt: skip
@@ -377,9 +378,9 @@ def test_a_programs_places_are_filled_in_and_passwords_refused(tmp_path: Path) -
     assert stat.S_IMODE(defaults.stat().st_mode) == 0o600
     assert "secret" not in json.dumps(done) + defaults.read_text()
     with pytest.raises(EngineFailure, match="passwords do not belong"):
-        program.expand("x --password={password}", target, tmp_path / "program")
+        accounts.expand("x --password={password}", target, tmp_path / "program")
     with pytest.raises(EngineFailure, match="cannot be understood"):
-        program.expand("x {nowhere}", target, tmp_path / "program")
+        accounts.expand("x {nowhere}", target, tmp_path / "program")
 
 
 def test_a_folder_closed_to_the_servers_user_is_named(tmp_path: Path) -> None:

@@ -19,17 +19,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines import live_trace
-from bufferlab.engines.live_trace import LivePlan, LiveTrace, recorded
+from bufferlab.engines.families import all_families
 from bufferlab.engines.servers import page_sites
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
+from bufferlab.live import live_trace
+from bufferlab.live.live_trace import LivePlan, LiveTrace, recorded
 from bufferlab.results.page_traces import page_trace_words
 from support.fake import wait_until
 
 KINDS = page_trace_words().kinds
 ENTRIES = [
     entry
-    for table in dict.fromkeys(live_trace._TABLES.values())
+    for table in dict.fromkeys(family.page_sites_table for family in all_families())
     for entry in tomllib.loads(table.read_text("utf-8"))["build"]
 ]
 SITES = page_sites.PageSites(

@@ -15,22 +15,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bufferlab.engines.innodb.look import InnodbLook
+from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.existing.greeting import scheme
+from bufferlab.engines.servers.existing.whereabouts import scheme
+from bufferlab.engines.servers.look import Facts, Pool, Sample, Unpublished
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.observe import host_side, prometheus, report, sentence, server_process
-from bufferlab.observe.confounds import Confound
-from bufferlab.observe.digests import Digests, Statement
-from bufferlab.observe.ends import Inside
-from bufferlab.observe.host_side import HostWork
-from bufferlab.observe.innodb import InnodbLooker
-from bufferlab.observe.look import Cost, Observation, Seen
-from bufferlab.observe.looker import Facts, Pool, Sample, Unpublished
-from bufferlab.observe.pool_contents import PoolContents, PoolObject
-from bufferlab.observe.postgres import PostgresLooker
-from bufferlab.observe.session import Session, address_of, looker_of
-from bufferlab.observe.window import Row, Window, grown
+from bufferlab.live import host_side, observe_page, prometheus, sentence
+from bufferlab.live.confounds import Confound
+from bufferlab.live.digests import Digests, Statement
+from bufferlab.live.host_side import HostWork
+from bufferlab.live.look import Cost, Inside, Observation, Seen
+from bufferlab.live.pool_contents import PoolContents, PoolObject
+from bufferlab.live.session import Session, address_of, family_of
+from bufferlab.live.window import Row, Window, grown
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.html import render_html
@@ -238,16 +237,16 @@ def test_a_count_that_was_read_late_has_the_seconds_between_its_own_readings() -
 def test_a_miss_is_a_read_that_was_not_ahead(flavour: Flavour, numbers: tuple[int, ...], misses: int) -> None:
     growth = {"reads_told": 100, "read_ahead_pages": 20, "random_read_ahead_pages": 5, "page_gets": 1000, "commits": 7}
     facts = replace(FACTS, flavour=flavour, numbers=numbers, transactions="explicit commit")
-    found = InnodbLooker().derive(growth, facts)
+    found = InnodbLook().derive(growth, facts)
     assert found["misses"] == misses
     assert found["read_ahead_pages"] == 25
     assert found["transactions"] == 7
 
 
 def test_times_become_milliseconds() -> None:
-    innodb = InnodbLooker().derive({"reads_told": 1, "read_ps": 5 * 10**9, "statement_ps": 10**10}, FACTS)
+    innodb = InnodbLook().derive({"reads_told": 1, "read_ps": 5 * 10**9, "statement_ps": 10**10}, FACTS)
     assert (innodb["read_ms"], innodb["statement_ms"]) == (5, 10)
-    postgres = PostgresLooker().derive({"pages_read": 3, "read_us": 5000, "active_us": 10_000}, FACTS)
+    postgres = PostgresLook().derive({"pages_read": 3, "read_us": 5000, "active_us": 10_000}, FACTS)
     assert (postgres["misses"], postgres["read_ms"], postgres["statement_ms"]) == (3, 5, 10)
 
 
@@ -273,7 +272,7 @@ COUNTS = {"page_gets": 100_000, "misses": 1000, "pages_read": 1000, "pages_writt
     ],
 )
 def test_the_sentence_tells_misses_and_the_time_they_take(more: dict[str, float], expected: str) -> None:
-    assert expected in sentence.answer(seen({**COUNTS, **more}))
+    assert expected in sentence.observed(seen({**COUNTS, **more}))
 
 
 UNPUBLISHED = {"sessions": 1, "hidden": 2, "readers": "7 8", "io_method": None}
@@ -291,7 +290,7 @@ UNPUBLISHED = {"sessions": 1, "hidden": 2, "readers": "7 8", "io_method": None}
 def test_sessions_that_have_published_nothing_are_told_with_the_processes_that_read_for_them(
     row: dict[str, object], told: Unpublished
 ) -> None:
-    assert PostgresLooker().unpublished(lambda sql: [row], 10.0) == told
+    assert PostgresLook().unpublished(lambda sql: [row], 10.0) == told
 
 
 @pytest.mark.parametrize(
@@ -310,16 +309,16 @@ def test_while_sessions_have_published_nothing_a_pool_that_misses_nothing_is_not
     unpublished: Unpublished, expected: str
 ) -> None:
     made = seen({**COUNTS, "misses": 0}, POSTGRES)
-    told = sentence.answer(replace(made, unpublished=unpublished))
+    told = sentence.observed(replace(made, unpublished=unpublished))
     assert told.startswith("Whether misses slow this server cannot be told: the pool missed none of the 100,000 gets")
     assert expected in told
-    assert "not what slows" in sentence.answer(made)
+    assert "not what slows" in sentence.observed(made)
 
 
 def test_few_misses_are_no_verdict_while_sessions_have_published_nothing() -> None:
     made = seen({**COUNTS, "read_ms": 10, "statement_ms": 1000}, POSTGRES)
-    told = sentence.answer(replace(made, unpublished=Unpublished(1)))
-    assert "not what slows" in sentence.answer(made)
+    told = sentence.observed(replace(made, unpublished=Unpublished(1)))
+    assert "not what slows" in sentence.observed(made)
     assert "not what slows" not in told
     assert "they take 1 % of statement time. 1 session worked" in told
 
@@ -327,52 +326,52 @@ def test_few_misses_are_no_verdict_while_sessions_have_published_nothing() -> No
 def test_misses_of_scans_through_a_ring_name_the_pool_that_ends_them() -> None:
     free = Pool({"pool_pages": 100.0, "free_pages": 70.0}, {})
     made = replace(seen({**COUNTS, "ring_pages_read": 501}, POSTGRES), begin=free, end=free)
-    told = sentence.answer(made)
+    told = sentence.observed(made)
     assert "50.1 % of the misses are of scans through a ring" in told
     assert "a pool of more than four times the table" in told
     assert "want of memory" not in told
     made.window.totals["ring_pages_read"] = 500
-    assert "ring" not in sentence.answer(made)
-    assert "not for want of memory" in sentence.answer(made)
+    assert "ring" not in sentence.observed(made)
+    assert "not for want of memory" in sentence.observed(made)
 
 
 def test_reads_of_temporary_tables_are_told_beside_the_misses() -> None:
     made = seen({**COUNTS, "temporary_pages_read": 5000}, POSTGRES)
-    assert "also read 500 pages of temporary tables a second" in sentence.answer(made)
+    assert "also read 500 pages of temporary tables a second" in sentence.observed(made)
     made.window.totals["temporary_pages_read"] = 1000
-    assert "temporary" not in sentence.answer(made)
+    assert "temporary" not in sentence.observed(made)
 
 
 def test_versions_that_cannot_separate_temporary_tables_say_so() -> None:
     for numbers, is_said in (((15, 18), True), ((16, 1), False)):
-        told = sentence.answer(seen(COUNTS, replace(POSTGRES, numbers=numbers)))
+        told = sentence.observed(seen(COUNTS, replace(POSTGRES, numbers=numbers)))
         assert ("among them reads of temporary tables" in told) == is_said
 
 
 def test_without_timings_the_sentence_says_so_and_what_would_let_it() -> None:
     facts = replace(FACTS, no_time="performance_schema is off; `performance_schema = ON` would let it")
-    told = sentence.answer(seen(COUNTS, facts))
+    told = sentence.observed(seen(COUNTS, facts))
     assert "cannot be told: performance_schema is off; `performance_schema = ON` would let it." in told
     assert "not what slows" not in told
 
 
 def test_where_statements_are_not_counted_misses_are_told_per_transaction() -> None:
     counts = {"page_gets": 100.0, "misses": 10.0, "transactions": 5.0}
-    assert ", 2.00 per transaction" in sentence.answer(seen(counts))
+    assert ", 2.00 per transaction" in sentence.observed(seen(counts))
 
 
 def test_nothing_is_claimed_of_nothing() -> None:
     nothing = seen({})
     nothing.window.rows.clear()
-    assert sentence.answer(nothing).startswith("Nothing was seen")
-    assert "Nothing was seen" in terminal.text(report.as_report(nothing))
+    assert sentence.observed(nothing).startswith("Nothing was seen")
+    assert "Nothing was seen" in terminal.text(observe_page.as_report(nothing))
 
 
 # What is written.
 
 
 def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
-    found = report.as_report(seen({**COUNTS, "transactions": 0.0}))
+    found = observe_page.as_report(seen({**COUNTS, "transactions": 0.0}))
     text = terminal.text(found)
     assert "hit ratio 99 %, which hides 100 misses a second" in text
     assert "25 %" in text, "the dirty share"
@@ -391,7 +390,7 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
 
 
 def test_csv_has_a_line_for_each_second() -> None:
-    lines = table_csv(report.seconds_table(seen(COUNTS))).splitlines()
+    lines = table_csv(observe_page.seconds_table(seen(COUNTS))).splitlines()
     head, row = (line for line in lines if not line.startswith("#"))
     assert dict(zip(head.split(","), row.split(","), strict=True))["page_gets_per_s"] == "10000"
 
@@ -414,10 +413,10 @@ def test_misses_of_a_pool_that_is_largely_free_are_not_for_want_of_memory(
 ) -> None:
     made = seen(COUNTS, replace(FACTS, settings=settings))
     begin, end = (Pool({"pool_pages": 100.0, "free_pages": pages}, {}) for pages in free)
-    assert sentence.answer(made) in sentence.answer(replace(made, begin=begin, end=end))
-    assert said in sentence.answer(replace(made, begin=begin, end=end))
+    assert sentence.observed(made) in sentence.observed(replace(made, begin=begin, end=end))
+    assert said in sentence.observed(replace(made, begin=begin, end=end))
     for other in (Pool({"pool_pages": 100.0, "free_pages": 19.0}, {}), Pool({"pool_pages": 100.0}, {}), None):
-        assert sentence.answer(replace(made, begin=begin, end=other)) == sentence.answer(made)
+        assert sentence.observed(replace(made, begin=begin, end=other)) == sentence.observed(made)
 
 
 def test_the_file_for_prometheus_is_whole_and_escapes_its_labels(tmp_path: Path) -> None:
@@ -478,8 +477,8 @@ class Quiet:
 
 
 def look(server: FakeMysql, seconds: float, listener: Quiet) -> Seen:
-    looker, clock = looker_of(server.url), Clock()
-    with Session(looker, address_of(server.url, looker), clock) as session:
+    family, clock = family_of(server.url), Clock()
+    with Session(family, address_of(server.url, family), clock) as session:
         return Observation(session, listener, clock, clock.sleep).run(seconds, listener)
 
 
@@ -505,8 +504,8 @@ def test_what_our_session_costs_is_the_time_of_the_thread_as_this_host_numbers_i
         asked.append(thread)
         return float(len(asked))
 
-    monkeypatch.setattr(server_process, "find", lambda facts, peer: 700)
-    monkeypatch.setattr(server_process, "thread_of", lambda facts, pid: pid + 1)
+    monkeypatch.setattr(host_side, "find", lambda facts, peer: 700)
+    monkeypatch.setattr(host_side, "thread_of", lambda facts, pid: pid + 1)
     monkeypatch.setattr(host_side, "thread_processor_s", processor_s)
     with FakeMysql() as server:
         cost = look(server, 3, Quiet()).cost
@@ -570,7 +569,7 @@ def test_a_server_that_goes_before_anything_was_seen_is_an_error_with_a_sentence
 
 def test_what_was_seen_is_an_object_without_nan() -> None:
     with FakeMysql() as server:
-        found = report.as_json(look(server, 3, Quiet()))
+        found = observe_page.as_json(look(server, 3, Quiet()))
     assert json.loads(json.dumps(found, allow_nan=False))["transactions_are"] == "explicit commits"
     assert "PROCESS" in found["not_told"]["old_pages"]
 
@@ -578,11 +577,11 @@ def test_what_was_seen_is_an_object_without_nan() -> None:
 def test_a_url_of_the_wrong_family_is_named() -> None:
     with FakeMysql() as server:
         url = server.url.replace("mysql", "postgres")
-        looker = looker_of(url)
-        assert scheme(address_of(url, looker)) == "mysql"
+        family = family_of(url)
+        assert scheme(address_of(url, family)) == "mysql"
         with (
             pytest.raises(EnvironmentLackingError, match="a server of mysql answers there"),
-            Session(looker, address_of(url, looker)),
+            Session(family, address_of(url, family)),
         ):
             pass
 
@@ -599,7 +598,7 @@ def test_a_server_of_postgresql_is_known_by_its_answer() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         url = f"mysql://me@127.0.0.1:{listener.getsockname()[1]}"
-        assert scheme(address_of(url, looker_of(url))) == "postgres"
+        assert scheme(address_of(url, family_of(url))) == "postgres"
         thread.join()
     assert asked == [struct.pack(">II", 8, 80877103)], "SSLRequest (protocol.h)"
 
@@ -607,18 +606,18 @@ def test_a_server_of_postgresql_is_known_by_its_answer() -> None:
 def test_what_the_server_costs_its_host_is_told_where_it_is_seen() -> None:
     host = HostWork(10.0, 1.5, 1000, 250, 0, 0.75, {"reads": 5}, None)
     found = seen(COUNTS)
-    text = terminal.text(report.as_report(replace(found, inside=replace(found.inside, host=host))))
+    text = terminal.text(observe_page.as_report(replace(found, inside=replace(found.inside, host=host))))
     assert "the server kept 1.50 cores busy" in text
     assert "the page cache had 75 % of the bytes it read" in text
 
 
 def test_a_url_needs_no_schema_and_no_other_scheme_is_a_server() -> None:
-    looker = looker_of("postgresql://me@host")
-    assert address_of("postgresql://me@host", looker).schema == "postgres"
-    assert address_of("mysql://me@host", looker_of("mysql://")).place == "host:3306"
-    assert address_of("postgresql://me@host/postgres", looker).schema == "postgres"
-    assert address_of("postgresql://me@host/shop", looker).schema == "shop"
+    family = family_of("postgresql://me@host")
+    assert address_of("postgresql://me@host", family).schema == "postgres"
+    assert address_of("mysql://me@host", family_of("mysql://")).place == "host:3306"
+    assert address_of("postgresql://me@host/postgres", family).schema == "postgres"
+    assert address_of("postgresql://me@host/shop", family).schema == "shop"
     with pytest.raises(EnvironmentLackingError, match="password in a URL"):
-        address_of("mysql://me:secret@host", looker_of("mysql://"))
+        address_of("mysql://me:secret@host", family_of("mysql://"))
     with pytest.raises(SpecError, match="no server"):
-        looker_of("sqlite:///x")
+        family_of("sqlite:///x")

@@ -6,12 +6,13 @@ from decimal import Decimal
 
 import pytest
 
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import LostError, ServerError
-from bufferlab.engines.servers.questions import Server
-from bufferlab.observe import confounds
+from bufferlab.live import confounds
 
-MYSQL, MARIADB = Server("mysql", "9.7.4-2"), Server("mariadb", "11.8.9-MariaDB-0+deb13u1 from Debian")
-POSTGRES = Server("postgres", "18.0")
+MYSQL: Flavour = "mysql"
+MARIADB: Flavour = "mariadb"
+POSTGRES: Flavour = "postgres"
 
 NOBODY_SEES = {"may_see": True, "is_replica": False, "replicas": 0}
 
@@ -43,7 +44,7 @@ def postgres_session(**more: object) -> dict[str, object]:
             "is_backup": False, "words": None, **more}  # fmt: skip
 
 
-def sentences(asked: Asked, server: Server, **options: float) -> dict[str, str]:
+def sentences(asked: Asked, server: Flavour, **options: float) -> dict[str, str]:
     told = confounds.find(asked.query, server, **options)  # type: ignore[arg-type]
     assert len({one.kind for one in told.found}) == len(told.found), told.found
     return {one.kind: one.sentence for one in told.found}

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.servers.questions import NotTold, Server
-from bufferlab.observe import digests
-from bufferlab.observe.digests import Digests, Entry, Snapshot
-from bufferlab.observe.statement_text import is_monitoring, shown
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import digests
+from bufferlab.live.digests import Digests, Entry, Snapshot, is_monitoring, shown
 
-MYSQL, POSTGRES = Server("mysql", "9.7.4-2"), Server("postgres", "17.2")
+MYSQL: Flavour = "mysql"
+POSTGRES: Flavour = "postgres"
 BORN = datetime(2026, 11, 25, 10, 52, 23, 24553)
 SELECT, SHOW, OURS, INSERT = "a" * 64, "b" * 64, "c" * 64, "d" * 64
 TEXTS = {

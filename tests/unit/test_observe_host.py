@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.observe import host_side
-from bufferlab.observe.host_side import Reading
+from bufferlab.live import host_side
+from bufferlab.live.host_side import Reading
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

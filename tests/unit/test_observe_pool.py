@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.innodb import observe_pool as innodb
-from bufferlab.engines.postgres import observe_pool as postgres
+from bufferlab.engines.innodb import questions as innodb
+from bufferlab.engines.postgres import questions as postgres
+from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import LostError, ServerError
-from bufferlab.engines.servers.questions import NotTold, Server
-from bufferlab.observe import pool_contents
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import pool_contents
 
-MYSQL, MARIADB = Server("mysql", "9.7.4-2"), Server("mariadb", "11.8.9-MariaDB-0+deb13u1 from Debian")
-POSTGRES = Server("postgres", "17.2")
+MYSQL: Flavour = "mysql"
+MARIADB: Flavour = "mariadb"
+POSTGRES: Flavour = "postgres"
 
 
 def innodb_row(table: str | None, index: str | None, kind: str, state: str, *counts: int) -> dict[str, object]:
@@ -59,7 +61,7 @@ def test_the_cost_is_foretold_from_the_pages() -> None:
     ("server", "pages", "asked"),
     [(MYSQL, 16_000, True), (MARIADB, 16_667, False), (POSTGRES, 131_071, True), (POSTGRES, 131_072, False)],
 )
-def test_a_pool_that_is_long_to_look_through_is_not_looked_at(server: Server, pages: int, asked: bool) -> None:
+def test_a_pool_that_is_long_to_look_through_is_not_looked_at(server: Flavour, pages: int, asked: bool) -> None:
     sent: list[str] = []
 
     def query(sql: str) -> list[dict[str, object]]:
@@ -154,7 +156,7 @@ def test_shares_sum_to_one_and_no_page_is_lost(rows: list[tuple[Any, ...]], beyo
         (POSTGRES, ServerError("57014", "canceled"), None),
     ],
 )
-def test_a_refusal_is_said_with_the_line_that_helps(server: Server, error: Exception, remedy: str | None) -> None:
+def test_a_refusal_is_said_with_the_line_that_helps(server: Flavour, error: Exception, remedy: str | None) -> None:
     def query(sql: str) -> list[dict[str, object]]:
         if "pg_extension" in sql:
             return [{"place": "public"}]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.questions import NotTold
-from bufferlab.observe import server_process
-from bufferlab.observe.looker import Facts
+from bufferlab.live import host_side
 
 UPTIME_S = 500.0
 UUID, OTHER = "6ad4b66c-0000-11f0-8000-000000000001", "6ad4b66c-0000-11f0-8000-000000000002"
@@ -56,7 +56,7 @@ def proc(tmp_path: Path) -> Path:
     ("thread", "peer", "pid"), [(501, None, 500), (None, 700, 700), (30, None, 700), (30, 700, 700), (501, 700, 700)]
 )
 def test_the_first_process_is_found(proc: Path, thread: int | None, peer: int | None, pid: int) -> None:
-    assert server_process.find(facts(thread), peer, proc) == pid
+    assert host_side.find(facts(thread), peer, proc) == pid
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_the_thread_of_our_session_is_the_servers_as_this_host_numbers_it(
     proc: Path, told: int | None, pid: int, thread: int | None
 ) -> None:
     """This host's process 30 is a shell."""
-    assert server_process.thread_of(facts(told), pid, proc) == thread
+    assert host_side.thread_of(facts(told), pid, proc) == thread
 
 
 def test_of_two_containers_each_has_its_own_thread_of_that_number(proc: Path) -> None:
     add(proc, 900, "mysqld", {900: "900\t1", 930: "930\t30"})
-    assert [server_process.thread_of(facts(30), pid, proc) for pid in (700, 900)] == [701, 930]
+    assert [host_side.thread_of(facts(30), pid, proc) for pid in (700, 900)] == [701, 930]
 
 
 def test_the_process_that_serves_our_session_of_postgres_is_the_servers_child(proc: Path) -> None:
@@ -79,55 +79,55 @@ def test_the_process_that_serves_our_session_of_postgres_is_the_servers_child(pr
     add(proc, 840, "postgres", {840: "840\t40"})
     status = proc / "840/status"
     status.write_text(status.read_text().replace("PPid:\t1", "PPid:\t800"))
-    assert server_process.thread_of(facts(40, "postgres"), 800, proc) == 840
+    assert host_side.thread_of(facts(40, "postgres"), 800, proc) == 840
 
 
 def test_a_server_elsewhere_is_not_found(proc: Path) -> None:
     # The server of the container would tell 30, not the number that its thread has on the host.
     for thread in (None, 30_000, 701):
-        found = server_process.find(facts(thread), None, proc)
+        found = host_side.find(facts(thread), None, proc)
         assert isinstance(found, NotTold)
     (proc / "uptime").write_text("5000.0 1.0\n")
-    assert isinstance(server_process.find(facts(30), 700, proc), NotTold), "it is older than the server says"
+    assert isinstance(host_side.find(facts(30), 700, proc), NotTold), "it is older than the server says"
 
 
 def test_of_two_servers_that_fit_neither_is_taken_unless_the_socket_tells_which(proc: Path) -> None:
     add(proc, 900, "mysqld", {900: "900\t1", 930: "930\t30"})
-    found = server_process.find(facts(30), None, proc)
+    found = host_side.find(facts(30), None, proc)
     assert isinstance(found, NotTold)
     assert "processes 700, 900" in found.why
     assert found.remedy
     assert "Unix socket" in found.remedy
-    assert server_process.find(facts(30), 900, proc) == 900
+    assert host_side.find(facts(30), 900, proc) == 900
 
 
 def test_the_identity_in_the_data_directory_tells_which_server_it_is(proc: Path) -> None:
     mine = facts(30, server_uuid=UUID)
     (proc / "data-700/auto.cnf").write_text(f"[auto]\nserver-uuid={OTHER}\n")
-    assert isinstance(server_process.find(mine, None, proc), NotTold), "a server of another host, over TCP"
+    assert isinstance(host_side.find(mine, None, proc), NotTold), "a server of another host, over TCP"
     second = add(proc, 900, "mysqld", {900: "900\t1", 930: "930\t30"})
-    assert server_process.find(mine, None, proc) == 900, "the one that is not known to be another"
+    assert host_side.find(mine, None, proc) == 900, "the one that is not known to be another"
     (second / "auto.cnf").write_text(f"[auto]\nserver-uuid={UUID}\n")
     add(proc, 950, "mysqld", {950: "950\t1", 951: "951\t30"})
-    assert server_process.find(mine, None, proc) == 900, "the one that is known to be it"
+    assert host_side.find(mine, None, proc) == 900, "the one that is known to be it"
     (proc / "data-700/auto.cnf").write_text(f"[auto]\nserver-uuid={UUID}\n")
-    assert isinstance(server_process.find(mine, None, proc), NotTold), "a copy of its data"
+    assert isinstance(host_side.find(mine, None, proc), NotTold), "a copy of its data"
 
 
 def test_a_pipe_or_a_link_in_place_of_the_identity_is_not_read(proc: Path) -> None:
     file = proc / "data-700/auto.cnf"
     os.mkfifo(file)
-    assert server_process.find(facts(30, server_uuid=UUID), None, proc) == 700
+    assert host_side.find(facts(30, server_uuid=UUID), None, proc) == 700
     file.unlink()
     (proc / "elsewhere").write_text(f"[auto]\nserver-uuid={OTHER}\n")
     file.symlink_to(proc / "elsewhere")
-    assert server_process.find(facts(30, server_uuid=UUID), None, proc) == 700
+    assert host_side.find(facts(30, server_uuid=UUID), None, proc) == 700
 
 
 def test_postgres_is_known_by_its_system_identifier(proc: Path) -> None:
     for pid, identifier in ((800, 7_412_345_678_901_234_567), (850, 7_412_345_678_901_234_568)):
         data = add(proc, pid, "postgres", {pid: f"{pid}\t40"})
         (data / "global/pg_control").write_bytes(struct.pack("=q", identifier) + b"more")
-    assert server_process.find(facts(40, "postgres", "7412345678901234568"), None, proc) == 850
-    assert isinstance(server_process.find(facts(40, "postgres", "5"), None, proc), NotTold)
-    assert isinstance(server_process.find(facts(40, "postgres", ""), None, proc), NotTold), "it tells no identity"
+    assert host_side.find(facts(40, "postgres", "7412345678901234568"), None, proc) == 850
+    assert isinstance(host_side.find(facts(40, "postgres", "5"), None, proc), NotTold)
+    assert isinstance(host_side.find(facts(40, "postgres", ""), None, proc), NotTold), "it tells no identity"

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.innodb import page_owners as innodb_owners
+from bufferlab.engines.innodb import table_sizes as innodb_owners
 from bufferlab.engines.native import native
-from bufferlab.engines.postgres import page_owners as postgres_owners
-from bufferlab.engines.servers import child_process, page_sites, signs_of_life, stored_sizes
+from bufferlab.engines.postgres import relation_sizes as postgres_owners
+from bufferlab.engines.servers import child_process, data_folder, page_sites, signs_of_life
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.builds import ON_PATH, Build, servers_root
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
@@ -369,12 +369,12 @@ INDEXES = [
 @pytest.mark.parametrize(
     "sizes",
     [
-        stored_sizes.Sizes(1, {"indexes": INDEXES}, lambda _: {"page_size_bytes": 1024}),
-        stored_sizes.Sizes(1, {"indexes": INDEXES, "page_size_bytes": 1024}),
+        data_folder.Sizes(1, {"indexes": INDEXES}, lambda _: {"page_size_bytes": 1024}),
+        data_folder.Sizes(1, {"indexes": INDEXES, "page_size_bytes": 1024}),
     ],
     ids=["its trees are counted", "its trees cannot be counted"],
 )
-def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Path, sizes: stored_sizes.Sizes) -> None:
+def test_innodbs_pages_belong_to_the_index_that_their_header_names(tmp_path: Path, sizes: data_folder.Sizes) -> None:
     data = tmp_path / "data" / "bufferlab"
     data.mkdir(parents=True)
     tablespace(data.parent / "ibdata1", 0, [(8, 0, 0), (2, 9, 0), (17855, 1, 11)])
@@ -399,7 +399,7 @@ def test_pages_of_data_that_were_loaded_before_page_sizes_were_noted_are_of_the_
     page = bytearray(16_384)
     struct.pack_into(">I", page, 34, 23)
     (tmp_path / "data" / "stock.ibd").write_bytes(page)
-    stored_sizes.Sizes(1, {"indexes": []}).store(tmp_path)
+    data_folder.Sizes(1, {"indexes": []}).store(tmp_path)
     found = innodb_owners.owners(tmp_path, keys((23, 0)))
     assert {one.name: len(one.pages) for one in found if len(one.pages)} == {"(space management)": 1}
 
@@ -411,7 +411,7 @@ def test_postgresqls_pages_belong_to_the_relation_of_their_file(tmp_path: Path) 
         {"oid": 16396, "name": "by_item", "file": "base/16384/16396", "table_oid": 16390, "method": "btree"},
     ]
     btree(tmp_path / "data/base/16384/16395", [0, 0, 0, 1, 0, 0, 0, 0])
-    stored_sizes.Sizes(1, {"relations": relations}).store(tmp_path)
+    data_folder.Sizes(1, {"relations": relations}).store(tmp_path)
     told = [(1663, 16384, 16400, 0), (1663, 16384, 16395, 0), (1663, 16384, 1259, 0), (1663, 16384, 16400, 2),
             (1663, 5, 17000, 0), (1663, 16384, 16396, 0)]  # fmt: skip
     touched = keys((0, 7), (1, 3), (1, 7), (1, 8), (2, 0), (3, 0), (4, 1), (5, 2))

@@ -11,17 +11,11 @@ import pytest
 
 from bufferlab.engines import families
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import (
-    find_postgres,
-    initialise,
-    packages,
-    postgresql_conf,
-    relation_sizes,
-)
+from bufferlab.engines.postgres import cluster, postgresql_conf, programs, relation_sizes
+from bufferlab.engines.postgres.cluster import failure
 from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.failure import failure
+from bufferlab.engines.servers import data_folder as server_sizes
 from bufferlab.engines.servers import memory_limit, user, version_call
-from bufferlab.engines.servers import stored_sizes as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.workload_conditions import POSTGRES
 from bufferlab.engines.workload_conditions import conditions as read_conditions
@@ -158,8 +152,9 @@ def test_a_memory_limit_is_a_size_a_share_or_off() -> None:
 
 def configuration(own_ipc: bool = True, **given: str) -> str:
     place = Path("/data")
+    build = Build("x", "postgres", "17.2", place)
     return postgresql_conf.configuration_file(
-        place / "data", place / "server", place / "server", 8, given, own_ipc=own_ipc
+        build, place / "data", place / "server", place / "server" / "socket", 8, given, own_ipc=own_ipc
     )
 
 
@@ -192,11 +187,11 @@ def test_a_setting_is_one_line(name: str, value: str) -> None:
 
 
 def test_initdb_makes_one_account_and_knows_each_versions_default_of_checksums(tmp_path: Path) -> None:
-    identity = initialise.Identity("bufferlab", "secret", "x", "x", "postgres", "15.18", PAGE)
+    identity = cluster.Identity("bufferlab", "secret", "x", "x", "postgres", "15.18", PAGE)
 
     def words(version: str, checksums: bool) -> list[str]:
         build = Build("x", "postgres", version, Path("/x/postgres"))
-        return initialise._arguments(build, tmp_path / "data", tmp_path / "pw", identity, checksums)
+        return cluster._arguments(build, tmp_path / "data", tmp_path / "pw", identity, checksums)
 
     assert "secret" not in " ".join(words("15.18", False))
     assert {"-U", "bufferlab", "--auth=scram-sha-256", "--locale=C", "--encoding=UTF8"} <= set(words("15.18", False))
@@ -219,7 +214,7 @@ def servers_run_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(user, "server_user", lambda: None)
-    monkeypatch.setattr(find_postgres, "_installed", lambda: iter(()))
+    monkeypatch.setattr(programs, "_installed", lambda: iter(()))
     return tmp_path / "cache"
 
 
@@ -231,38 +226,38 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_version_is_what_the_binary_says(tmp_path: Path, said: str, version: str) -> None:
-    assert find_postgres.ask_version(script(tmp_path / "postgres", f'echo "{said}"'), None) == (version, "postgres")
+    assert programs.ask_version(script(tmp_path / "postgres", f'echo "{said}"'), None) == (version, "postgres")
 
 
 def test_a_program_that_is_no_server_is_called_so(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="not a PostgreSQL server"):
-        find_postgres.by_path(script(tmp_path / "postgres", 'echo "psql (PostgreSQL) 15.18"'))
+        programs.by_path(script(tmp_path / "postgres", 'echo "psql (PostgreSQL) 15.18"'))
 
 
 def test_a_folder_without_a_server_and_a_server_without_initdb_are_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="no program postgres"):
-        find_postgres.by_path(tmp_path)
-    build = find_postgres.by_path(script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 17.2"'))
+        programs.by_path(tmp_path)
+    build = programs.by_path(script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 17.2"'))
     with pytest.raises(EnvironmentLackingError, match="no initdb"):
-        find_postgres.initdb(build)
+        programs.initdb(build)
 
 
 def test_an_old_server_is_refused_with_what_can_be_measured(tmp_path: Path, cache: Path) -> None:
     binary = script(tmp_path / "postgres", 'echo "postgres (PostgreSQL) 13.4"')
     with pytest.raises(EnvironmentLackingError, match="15 and later"):
-        find_postgres.find(str(binary))
+        programs.find(str(binary))
 
 
 def test_a_name_that_was_not_fetched_says_how_to_fetch_it(cache: Path) -> None:
     with pytest.raises(EnvironmentLackingError) as caught:
-        find_postgres.find("postgres-17")
+        programs.find("postgres-17")
     assert "bufferlab engines fetch postgres-17" in (caught.value.hint or "")
     with pytest.raises(EnvironmentLackingError, match="none was fetched"):
-        find_postgres.find()
+        programs.find()
 
 
 def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
-    for package in packages.PACKAGES.values():
+    for package in programs.PACKAGES.values():
         assert package.sha256 is None if package.client == "apt-get" else len(package.sha256 or "") == 64
         assert package.name.startswith("postgres-")
 
@@ -359,7 +354,7 @@ def test_a_tables_levels_are_those_of_its_keys_index_and_the_heap_below(tmp_path
     assert (index["name"], index["level_pages"], index["rows"]) == ("by_k", [1], 9)
     assert shape["pages"] == 14
     relation_sizes.sizes_of(found).store(tmp_path)
-    assert server_sizes.read(tmp_path)["allocated_bytes"] == 14 * PAGE
+    assert server_sizes.read_sizes(tmp_path)["allocated_bytes"] == 14 * PAGE
 
 
 # Memory limits.

@@ -10,17 +10,16 @@ from bufferlab.engines.innodb.connection import FORM
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address, parse
-from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.family import Difference, ReadBack
-from bufferlab.engines.servers.hosts.caveats import Others, caveats, confounds
-from bufferlab.engines.servers.hosts.refusals import other_settings
+from bufferlab.engines.servers.family import ReadBack
+from bufferlab.engines.servers.hosts.preflight import Others, caveats, confounds, other_settings
+from bufferlab.engines.servers.run import Difference, Survey
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import preflight
 from bufferlab.execute.run.run_checks import _foreign_server
 from bufferlab.results.check import FOREIGN_SERVER
 
 GIB = 1 << 30
-FACTS = Facts(
+FACTS = Survey(
     version="10.11.19-MariaDB",
     tls=None,
     variables={},

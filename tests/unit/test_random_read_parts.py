@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from bufferlab import spec
 from bufferlab.chapter.analysis import Analysis, PointRuns, value_words
 from bufferlab.engines import registry as engines
-from bufferlab.engines.file import checks
-from bufferlab.engines.file.chapters.factors import answer
+from bufferlab.engines.file import results
+from bufferlab.engines.file.chapters import answer
 from bufferlab.engines.file.results import RESULTS
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
@@ -344,7 +344,7 @@ def measured(counts: list[int], *, device: str = "loop", seconds: float = 2.0, s
 
 
 def status(run: MeasuredRun) -> dict[str, str]:
-    return {check.name: check.status for check in (check([run]) for check in checks.CHECKS)}
+    return {check.name: check.status for check in (check([run]) for check in results.CHECKS)}
 
 
 def test_direct_reads_on_a_device_of_our_own_must_be_one_request_each() -> None:

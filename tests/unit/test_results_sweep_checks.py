@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from bufferlab.chapter import doubts
-from bufferlab.engines.sqlite import checks as sqlite_checks
+from bufferlab.engines.sqlite import results as sqlite_checks
 from bufferlab.registry import registry
 from bufferlab.results import sweep_checks
 from bufferlab.results.check import Off, stood_still, worst_of

@@ -12,10 +12,9 @@ from bufferlab.cli.options import refuse_password, server_setting
 from bufferlab.engines import registry
 from bufferlab.engines.innodb.connection import FORM
 from bufferlab.engines.postgres.connection import FORM as POSTGRES
-from bufferlab.engines.servers.existing.address import Address, Form, is_url, private
+from bufferlab.engines.servers.existing.address import Address, Form, Security, is_url, private
 from bufferlab.engines.servers.existing.address import parse as parse_as
 from bufferlab.engines.servers.existing.passwords import find
-from bufferlab.engines.servers.existing.security import Security
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.units import UnitError
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.innodb import initialise, program
+from bufferlab.engines.innodb import accounts, initialise
 from bufferlab.engines.postgres import restore
-from bufferlab.engines.servers import child_process, stored_sizes
+from bufferlab.engines.servers import child_process, data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.user import make_folder_for, open_log, write_for
 from bufferlab.errors import EnvironmentLackingError
@@ -45,9 +45,9 @@ def test_the_sizes_of_loaded_data_are_written_through_no_link(tmp_path: Path, pr
     database = tmp_path / "database"
     database.mkdir()
     (database / "sizes.json").symlink_to(precious)
-    stored_sizes.Sizes(4096).store(database)
+    data_folder.Sizes(4096).store(database)
     assert precious.read_text() == "kept"
-    assert stored_sizes.read(database)["allocated_bytes"] == 4096
+    assert data_folder.read_sizes(database)["allocated_bytes"] == 4096
 
 
 @pytest.mark.parametrize("plant", [Path.symlink_to, Path.hardlink_to, lambda path, _: os.mkfifo(path)])
@@ -126,7 +126,7 @@ def test_a_link_in_the_place_of_a_programs_folder_is_refused(tmp_path: Path) -> 
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "program").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(EnvironmentLackingError, match="the server's folder"):
-        program.expand("sysbench", {"place": {"socket": "/s"}, "database": "x"}, tmp_path / "program")
+        accounts.expand("sysbench", {"place": {"socket": "/s"}, "database": "x"}, tmp_path / "program")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bufferlab.engines.innodb import client_options
-from bufferlab.engines.innodb.client_options import Line
-from bufferlab.engines.innodb.connection import FORM
-from bufferlab.engines.postgres.client_passwords import password_of_service
+from bufferlab.engines.innodb import connection
+from bufferlab.engines.innodb.connection import FORM, Line
 from bufferlab.engines.postgres.connection import FORM as POSTGRES
+from bufferlab.engines.postgres.connection import password_of_service
 from bufferlab.engines.servers.existing.address import Form, parse
 from bufferlab.engines.servers.existing.passwords import DeniedError, Password, find, logged_in, source_words
 from bufferlab.errors import EnvironmentLackingError
@@ -157,14 +156,14 @@ def test_a_password_beside_another_users_name_is_not_used(home: Path) -> None:
 )
 def test_an_option_file_is_read_as_the_clients_read_it(home: Path, text: str, password: str | None) -> None:
     path = write(home / "client.cnf", text)
-    told = client_options.password_in(path, parse(MYSQL_URL, FORM))
+    told = connection.password_in(path, parse(MYSQL_URL, FORM))
     assert (told and told[0]) == password
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text())
 def test_no_text_of_an_option_file_makes_the_parser_fail(text: str) -> None:
-    assert all(isinstance(line, Line) for line in client_options.lines(text))
+    assert all(isinstance(line, Line) for line in connection.lines(text))
 
 
 @settings(max_examples=300, deadline=None)
@@ -172,7 +171,7 @@ def test_no_text_of_an_option_file_makes_the_parser_fail(text: str) -> None:
 @example('it\'s "both" \\ and # more')
 def test_what_is_quoted_and_escaped_comes_back(value: str) -> None:
     written = value.replace("\\", "\\\\").replace('"', '\\"')
-    assert [*client_options.lines(f'[client]\npassword = "{written}"  # mine')] == [Line("client", "password", value)]
+    assert [*connection.lines(f'[client]\npassword = "{written}"  # mine')] == [Line("client", "password", value)]
 
 
 def test_a_service_ends_where_the_next_begins() -> None:

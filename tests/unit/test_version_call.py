@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.postgres import find_postgres
+from bufferlab.engines.postgres import programs
 from bufferlab.engines.servers import page_sites, version_call
 from bufferlab.errors import EnvironmentLackingError
 
@@ -48,14 +48,14 @@ def test_a_binary_is_its_own_program() -> None:
 def test_a_script_that_answers_itself_is_refused_by_name(tmp_path: Path) -> None:
     named = script(tmp_path / "postgres", f"echo '{SAYS}'")
     with pytest.raises(EnvironmentLackingError, match="this is a script, and which server it starts") as caught:
-        find_postgres.by_path(named)
+        programs.by_path(named)
     assert "own binary" in (caught.value.hint or "")
 
 
 def test_a_script_that_starts_no_server_is_refused(tmp_path: Path) -> None:
     named = script(tmp_path / "postgres", f"exec /usr/bin/printf '%s\\n' '{SAYS}'")
     with pytest.raises(EnvironmentLackingError, match="this is not a PostgreSQL server"):
-        find_postgres.by_path(named)
+        programs.by_path(named)
 
 
 def test_a_program_has_a_bounded_time_and_its_children_end_with_it(
@@ -97,7 +97,7 @@ def test_an_answer_without_end_is_cut(tmp_path: Path) -> None:
 
 def test_the_code_of_a_script_cannot_be_read_and_that_is_no_bug(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentLackingError, match="its code cannot be read: this is no binary of Linux"):
-        page_sites.known(Path(find_postgres.__file__).with_name("page_sites.toml"), script(tmp_path / "postgres"))
+        page_sites.known(Path(programs.__file__).with_name("page_sites.toml"), script(tmp_path / "postgres"))
 
 
 def test_the_binary_of_a_script_is_used_without_the_script(tmp_path: Path) -> None:
@@ -105,5 +105,5 @@ def test_the_binary_of_a_script_is_used_without_the_script(tmp_path: Path) -> No
     if binary is None:
         pytest.skip("no PostgreSQL is installed here")
     named = script(tmp_path / "postgres", f'exec {binary} "$@"')
-    build = find_postgres.by_path(named)
+    build = programs.by_path(named)
     assert (build.binary, build.script) == (Path(binary).resolve(), named)

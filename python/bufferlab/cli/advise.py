@@ -28,8 +28,8 @@ from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.units import MIB, TIB, UnitError, parse_percent, parse_size
 
 if TYPE_CHECKING:
-    from bufferlab.advise.look import Ready
     from bufferlab.execute.progress import Progress
+    from bufferlab.live.advise import Ready
 
 _SHORTEST_S = 30.0
 _SMALLEST, _LARGEST = MIB, 1024 * TIB
@@ -91,29 +91,28 @@ def command(
       bufferlab advise "postgres://monitor@localhost/shop?socket=/run/postgresql" --sizes 256MiB,1GiB
       bufferlab advise mysql://monitor@127.0.0.1 --tier full --max-cpu 50% --html advice.html
     """
-    from bufferlab.advise import look
-    from bufferlab.advise import report as reports
-    from bufferlab.advise.answer import answer
-    from bufferlab.engines import live_trace
     from bufferlab.execute.host import tracefs_clean
     from bufferlab.execute.stop import StopRequest
-    from bufferlab.observe.session import Session, address_of, looker_of
+    from bufferlab.live import advise, live_trace
+    from bufferlab.live import advise_page as reports
+    from bufferlab.live.answer import answer
+    from bufferlab.live.session import Session, address_of, family_of
     from bufferlab.report import terminal
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
     within_s = look_seconds(within, "--within", _SHORTEST_S)
-    asked = look.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
-    look.remove_stale()
+    asked = advise.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
+    advise.remove_stale()
     tracefs_clean.clean()
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session:
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session:
         with beginning("looking, with nothing attached"):
-            ready = look.prepare(session, asked, live_trace)
+            ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
         # Stopped by Ctrl-Z, we would leave the probes in the server, and nobody would look at their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
-            advice = look.advise(ready, live_trace, answer, stop, shown)
+            advice = advise.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice)
     footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
     with answering(lambda: write_page(html, report, footer=footer)):
@@ -130,7 +129,7 @@ def command(
 
 def _consent(ready: Ready, yes: bool) -> None:
     """Tell what is attached where and what it costs, and ask the user. Raises SpecError where nobody can be asked."""
-    from bufferlab.advise.tiers import sentence
+    from bufferlab.live.tiers import sentence
 
     if not ready.plans:
         return

@@ -27,9 +27,9 @@ from bufferlab.errors import EnvironmentLackingError, SpecError, interrupted_exi
 from bufferlab.texts import printable
 
 if TYPE_CHECKING:
-    from bufferlab.observe.look import Observation
-    from bufferlab.observe.looker import Facts
-    from bufferlab.observe.window import Event, Row, Window
+    from bufferlab.engines.servers.look import Facts
+    from bufferlab.live.look import Observation
+    from bufferlab.live.window import Event, Row, Window
 
 _SHORTEST_S = 2.0
 _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": ("html", "prometheus", "form")}
@@ -70,16 +70,16 @@ def command(
       bufferlab observe "postgres://monitor@localhost/shop?socket=/run/postgresql" --html seen.html
     """
     from bufferlab.execute.stop import StopRequest
-    from bufferlab.observe import report as reports
-    from bufferlab.observe.look import Observation
-    from bufferlab.observe.session import Session, address_of, looker_of
+    from bufferlab.live import observe_page as reports
+    from bufferlab.live.look import Observation
+    from bufferlab.live.session import Session, address_of, family_of
     from bufferlab.report import terminal
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
     seconds = look_seconds(duration, "--duration", _SHORTEST_S)
-    looker = looker_of(url)
-    with Session(looker, address_of(url, looker)) as session:
+    family = family_of(url)
+    with Session(family, address_of(url, family)) as session:
         shown = _Shown(prometheus, session.address.server)
         observation = Observation(session, shown)
         shown.begin(observation)
@@ -107,10 +107,10 @@ def _confirmed(facts: Facts) -> bool:
 
     Raises SpecError where nobody can be asked, and where it takes longer than a statement may.
     """
-    from bufferlab.observe.looker import STATEMENT_SECONDS
-    from bufferlab.observe.pool_contents import foretell
+    from bufferlab.engines.servers.look import STATEMENT_SECONDS
+    from bufferlab.live.pool_contents import foretell
 
-    foretold = foretell(facts.server, facts.pool_size_bytes // facts.page_size_bytes)
+    foretold = foretell(facts.flavour, facts.pool_size_bytes // facts.page_size_bytes)
     if foretold.within_limit:
         return True
     if foretold.seconds > STATEMENT_SECONDS:
@@ -152,7 +152,7 @@ class _Shown:
             yield
 
     def row(self, row: Row, window: Window) -> None:
-        from bufferlab.observe.report import line
+        from bufferlab.live.observe_page import line
 
         assert self._observation
         text = line(window, self._observation.facts.transactions)
@@ -175,7 +175,7 @@ class _Shown:
         """Write the file. A disk that is full for a while does not end the observation."""
         if self._prometheus is None or self._observation is None:
             return
-        from bufferlab.observe import prometheus
+        from bufferlab.live import prometheus
 
         try:
             engine = self._observation.facts.engine

@@ -2,7 +2,7 @@
 
 It looks at the beginnings of a mysqldump's lines, which takes as long as to read the file: mysqldump writes a line's
 end within a row as \\n. Where these lines speak against the dump, each statement is split and judged as for a restore,
-and that decides. Of pg_dump's custom format it takes the table of contents (archive_contents.py).
+and that decides. Of pg_dump's custom format it takes the table of contents (dump_head.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import BinaryIO
 
 from bufferlab.engines.innodb.dump_rules import Rules
 from bufferlab.engines.innodb.dump_text import DumpTextError, Splitter, version_id
-from bufferlab.engines.servers.archive_contents import CutArchiveError, entries_of
-from bufferlab.engines.servers.dump_head import DumpHead
+from bufferlab.engines.servers.dump_head import CutArchiveError, DumpHead, entries_of
 from bufferlab.errors import SpecError
 from bufferlab.versions import numbers
 

@@ -1,48 +1,43 @@
-"""The families of servers, one line per family, and through them every server that can be fetched or listed."""
+"""The families of servers, as the registry lists them, and through them every server that can be fetched or listed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
-from bufferlab.engines.innodb import find_mysqld
-from bufferlab.engines.innodb import packages as innodb
-from bufferlab.engines.postgres import find_postgres
-from bufferlab.engines.postgres import packages as postgres
+from bufferlab.engines import registry
 from bufferlab.engines.servers import fetch as fetching
 from bufferlab.engines.servers.builds import Build, Listed
-from bufferlab.engines.servers.fetch import Ask, Package
+from bufferlab.engines.servers.fetch import Servers
+
+if TYPE_CHECKING:
+    from bufferlab.engines.servers.family import Family
 
 
-@dataclass(frozen=True)
-class Servers:
-    """The servers that are found, asked and fetched in the same way."""
-
-    packages: dict[str, Package]
-    """The packages that can be fetched, by name."""
-    ask_version: Ask
-    listed: Callable[[tuple[str, ...]], list[Listed]]
+def all_families() -> list[Family]:
+    """Return the family of every flavour."""
+    return [registry.family(engine) for engine in registry.servers()]
 
 
-FAMILIES = (
-    Servers(innodb.PACKAGES, find_mysqld.ask_version, find_mysqld.listed),
-    Servers(postgres.PACKAGES, find_postgres.ask_version, find_postgres.listed),
-)
+def _servers() -> list[Servers]:
+    folders = dict.fromkeys(map(registry.folder, registry.servers()))
+    return [cast(Servers, import_module(f"{folder}.programs").SERVERS) for folder in folders]
 
 
 def names() -> tuple[str, ...]:
     """Return the name of every server that can be fetched."""
-    return tuple(name for family in FAMILIES for name in family.packages)
+    return tuple(name for servers in _servers() for name in servers.packages)
 
 
 def fetch(name: str, say: Callable[[str], None]) -> Build:
     """Return the server of that name, after fetching it if need be. Raise KeyError for an unknown name."""
-    family = next((family for family in FAMILIES if name in family.packages), None)
-    if family is None:
+    found = next((servers for servers in _servers() if name in servers.packages), None)
+    if found is None:
         raise KeyError(name)
-    return fetching.fetch(family.packages[name], family.ask_version, say)
+    return fetching.fetch(found.packages[name], found.ask_version, say)
 
 
 def listed() -> list[Listed]:
     """Return a line for every server that is installed or can be fetched: the build, or why it cannot be used."""
-    return [line for family in FAMILIES for line in family.listed(tuple(family.packages))]
+    return [line for servers in _servers() for line in servers.listed(tuple(servers.packages))]

@@ -59,7 +59,7 @@ class PageTrace(Protocol):
         """End the trace; return its outcome as JSON, "null" when called again."""
 
 
-class LiveTrace(Protocol):
+class ServerTrace(Protocol):
     """A trace of a server that runs already. An object that goes away leaves nothing behind."""
 
     def told(self) -> str:
@@ -221,7 +221,7 @@ class Native(Protocol):
     def live_trace_check(self) -> None:
         """Check that the kernel records servers for this user; raise NativeError with the reason when it does not."""
 
-    def live_trace(self, settings_json: str) -> LiveTrace:
+    def live_trace(self, settings_json: str) -> ServerTrace:
         """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""
 
     def page_trace_branches(self, settings_json: str) -> str:

@@ -1,8 +1,9 @@
 """The list of engines: their declarations, how each one's behaviour is made, and their chapters, by name.
 
 Declarations are pure data. A behaviour is imported when it is asked for, because it may need the native core:
-`bufferlab list` works where an engine cannot. A module `bufferlab_engines` on Python's path adds engines of others: its
-`ENGINES` has the form of the one here.
+`bufferlab list` works where an engine cannot. Its module is `behaviour` in the engine's folder, which names the class
+`BEHAVIOUR`; of a server it is `family`, which has the `FAMILIES`. A module `bufferlab_engines` on Python's path adds
+engines of others: its `ENGINES` has the form of the one here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
@@ -22,40 +23,37 @@ from bufferlab.engines.sqlite.declaration import DECLARATION as SQLITE
 
 if TYPE_CHECKING:
     from bufferlab.chapter.engine_chapters import EngineChapters
+    from bufferlab.engines.servers.family import Family
+
+_LIST = (SQLITE, MYSQL, MARIADB, FILE, POSTGRES)
 
 
-def _sqlite() -> Behaviour:
-    from bufferlab.engines.sqlite.behaviour import SqliteBehaviour
+def folder(name: str) -> str:
+    """Return the package that an engine of ours is in; raise KeyError for an unknown name."""
+    return f"bufferlab.engines.{declaration(name).family or name}"
 
-    return SqliteBehaviour()
+
+def servers() -> list[str]:
+    """Return the names of our engines whose servers are one of a family."""
+    return [declared.name for declared in _LIST if find_spec(f"{folder(declared.name)}.family")]
 
 
-def _innodb(flavour: Literal["mysql", "mariadb"]) -> Behaviour:
-    from bufferlab.engines.innodb.family import InnodbFamily
+@cache
+def family(name: str) -> Family:
+    """Return the family of an engine in `servers`, imported as late as possible."""
+    return cast("Family", import_module(f"{folder(name)}.family").FAMILIES[name])
+
+
+def _behaviour(name: str) -> Behaviour:
+    if name not in servers():
+        return cast(Behaviour, import_module(f"{folder(name)}.behaviour").BEHAVIOUR())
     from bufferlab.engines.servers.behaviour import ServerBehaviour
 
-    return ServerBehaviour(InnodbFamily(flavour))
-
-
-def _file() -> Behaviour:
-    from bufferlab.engines.file.behaviour import FileBehaviour
-
-    return FileBehaviour()
-
-
-def _postgres() -> Behaviour:
-    from bufferlab.engines.postgres.family import PostgresFamily
-    from bufferlab.engines.servers.behaviour import ServerBehaviour
-
-    return ServerBehaviour(PostgresFamily())
+    return ServerBehaviour(family(name))
 
 
 ENGINES: dict[str, tuple[EngineDeclaration, Callable[[], Behaviour]]] = {
-    "sqlite": (SQLITE, _sqlite),
-    "mysql": (MYSQL, partial(_innodb, "mysql")),
-    "mariadb": (MARIADB, partial(_innodb, "mariadb")),
-    "file": (FILE, _file),
-    "postgres": (POSTGRES, _postgres),
+    declared.name: (declared, partial(_behaviour, declared.name)) for declared in _LIST
 }
 if find_spec("bufferlab_engines"):
     ENGINES |= import_module("bufferlab_engines").ENGINES

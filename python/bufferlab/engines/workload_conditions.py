@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import importlib.resources
 import re
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -99,6 +101,36 @@ def conditions(workload: str, dialect: Dialect = SQLITE) -> list[Condition]:
         _parsed(name, file.read_text("utf-8").replace("CROSS JOIN", dialect.join_in_order))
         for name, file in sorted(files.items())
     ]
+
+
+def check_on_server(
+    cursors: AbstractContextManager[Any],
+    trees: Callable[[Any], dict[str, Any]],
+    job: Mapping[str, Any],
+    database: Path,
+    dialect: Dialect,
+    explained: Callable[[Exception], DataFileError | None],
+) -> dict[str, Any]:
+    """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
+    "example"}]}.
+
+    `job` is that of a check. A violated condition is a result, not an error. When a tree is damaged, by `trees`, the
+    trees are the only result: a query's findings in them would mean nothing. `explained` returns what an error of the
+    client says of the data; None: it says nothing of them, and passes through.
+    """
+    started = time.monotonic()
+    with cursors as cursor:
+        found = [trees(cursor)]
+        if found[0]["passed"]:
+            try:
+                # Of PostgreSQL's second client `stream` keeps few rows of an answer.
+                ask = getattr(cursor, "stream", None)
+                found += check_all(job["workload"], job["delivered_orders"], database, dialect, cursor, ask)
+            except Exception as error:
+                if (explanation := explained(error)) is None:
+                    raise
+                raise explanation from error
+    return {"seconds": time.monotonic() - started, "conditions": found}
 
 
 def check_all(

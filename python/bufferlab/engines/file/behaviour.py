@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab import meminfo
-from bufferlab.engines import direct_io, host_settings, read_ahead
+from bufferlab.engines import direct_io, host_settings
 from bufferlab.engines.behaviour import Behaviour, EngineFailure, Found, HostCheck, NativeKnobs, OnEvent
 from bufferlab.engines.file import loop_device
 from bufferlab.engines.file.declaration import DECLARATION, OWN, OWN_BYTES
@@ -63,7 +63,7 @@ class FileBehaviour(Behaviour):
         elif knobs["path"] == OWN and knobs["io_mode"] == "direct":
             checks.append(direct_io.check(directory, elsewhere="$BUFFERLAB_CACHE", instead="io_mode=buffered")[0])
         if knobs["read_ahead"] != AS_IS and knobs["device"] == AS_IS:
-            checks.append(read_ahead.settable(path, f"read_ahead = {knobs['read_ahead']}", _ADVICE))
+            checks.append(host_settings.settable(path, f"read_ahead = {knobs['read_ahead']}", _ADVICE))
         if knobs["backend"] == "io_uring":
             checks.append(_io_uring(needed=True))
         return checks
@@ -72,7 +72,7 @@ class FileBehaviour(Behaviour):
         reason = loop_device.why_not()
         return [
             _io_uring(needed=False),
-            read_ahead.settable(directory, "setting read_ahead", _ADVICE),
+            host_settings.settable(directory, "setting read_ahead", _ADVICE),
             HostCheck("loop devices", reason is None, reason or "can be made", "run as root" if reason else None),
         ]
 
@@ -169,7 +169,7 @@ def _ready(source: Path, knobs: NativeKnobs) -> Iterator[_Ready]:
         elif knobs["device"] == "tmpfs_loop":
             path = stack.enter_context(loop_device.over_memory(source, size_bytes)).path
         asked = str(knobs["read_ahead"])
-        kib = stack.enter_context(read_ahead.changed(path, asked))
+        kib = stack.enter_context(host_settings.read_ahead_changed(path, asked))
         yield _Ready(path, size_bytes, below, kib, asked if asked == AS_IS else str(kib), notes)
 
 
@@ -243,3 +243,6 @@ def _io_uring(*, needed: bool) -> HostCheck:
     instead = "reads are made by threads with pread"
     hint = "use --set backend=threads, or allow it (sysctl kernel.io_uring_disabled, the container's profile)"
     return HostCheck("io_uring", False, f"refused: {found['reason']}" + ("" if needed else f"; {instead}"), hint)
+
+
+BEHAVIOUR = FileBehaviour

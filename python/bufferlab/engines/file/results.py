@@ -1,14 +1,129 @@
-"""The part of the results that belongs to random reads of a bare file: metrics, formulas, checks and the words
-of its settings.
+"""A bare file's part of its results: metrics, formulas and checks of random reads.
+
+The requests that the device got are compared with those that the offsets require. Nobody else reads the loop device
+that a run makes, so its counts agree exactly or nearly. On a disk that others use they are not compared.
 """
 
 from __future__ import annotations
 
-from bufferlab.engines.file.checks import CHECKS
+from collections.abc import Sequence
+
 from bufferlab.engines.file.metrics import Rates, Reads
 from bufferlab.engines.read_ahead_knob import READ_AHEAD_WORDS
-from bufferlab.results.check import EngineResults, SettingWords
+from bufferlab.results.check import (
+    Check,
+    EngineResults,
+    MeasuredRun,
+    Off,
+    SettingWords,
+    not_applicable,
+    ratio_off,
+    touching,
+    worst_of,
+)
 from bufferlab.results.metrics import Device
+from bufferlab.results.window import Value
+
+REPLAY_LIMIT = 0.005
+PROCESS_LIMIT = 0.005
+LITTLE_LIMIT = 0.03
+#: In seconds. The driver starts its threads, and sees them end, some milliseconds apart.
+LITTLE_LEAST_S = 1.0
+#: Larger direct reads may be split by the device's own limit.
+LARGEST_WHOLE_BYTES = 128 * 1024
+_OTHERS = "the device is shared with other programs (device = as_is)"
+
+
+def _is_ours(run: MeasuredRun) -> bool:
+    return run.knob("device") in ("loop", "tmpfs_loop")
+
+
+@touching("device")
+def _direct_requests(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "direct_requests", "Direct reads are one device request each"
+
+    def off(run: MeasuredRun) -> Off:
+        if not run.direct:
+            return Off(run, None, "no direct reads")
+        if not _is_ours(run):
+            return Off(run, None, _OTHERS)
+        if int(run.run.workload["io_size_bytes"]) > LARGEST_WHOLE_BYTES:
+            return Off(run, None, "reads this large may be split by the device")
+        return ratio_off(run, run.window.change("device_reads"), run.window.change("logical_reads"))
+
+    return worst_of(name, title, 0.0, map(off, runs))
+
+
+@touching("device")
+def _replayed_requests(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "replayed_requests", "Without read-ahead, requests equal a replay of the offsets over cached pages"
+
+    def off(run: MeasuredRun) -> Off:
+        if run.direct:
+            return Off(run, None, "no buffered reads")
+        if not _is_ours(run):
+            return Off(run, None, _OTHERS)
+        expected = run.window.change("requests_expected")
+        if expected.value == 0:
+            return Off(run, None, "everything was cached")
+        return ratio_off(run, run.window.change("device_reads"), expected)
+
+    return worst_of(name, title, REPLAY_LIMIT, map(off, runs))
+
+
+@touching("reads")
+def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
+    name, title = "read_bytes_of_process", "Direct reads: bytes asked for equal the process's read_bytes"
+
+    def off(run: MeasuredRun) -> Off:
+        if not run.direct:
+            return Off(run, None, "buffered I/O: the page cache stands between the two")
+        return ratio_off(run, run.window.change("process_read_bytes"), run.window.change("logical_read_bytes"))
+
+    return worst_of(name, title, PROCESS_LIMIT, map(off, runs))
+
+
+@touching("times")
+def _little(runs: Sequence[MeasuredRun]) -> Check:
+    """Check reads in flight = throughput x latency: it fails when a read is timed late, or not at all."""
+    name, title = "littles_law_of_reads", "Little's law holds (reads in flight = throughput × latency)"
+
+    def off(run: MeasuredRun) -> Off:
+        # The seconds of the reads alone: the time between the edge samples includes the reading of the probes.
+        workload, seconds = run.run.workload, run.run.measured.seconds if run.run.measured else None
+        in_flight = int(workload["queue_depth"]) * int(workload["threads"])
+        if not seconds or seconds < LITTLE_LEAST_S or not run.latency_n or run.latency_n < 100 * in_flight:
+            return Off(run, None, "too short a window: the reads at its ends would weigh too much")
+        inside = run.latency_us.get("service", 0.0) / 1e6 / seconds
+        return ratio_off(run, Value(inside), Value(float(in_flight)))
+
+    return worst_of(name, title, LITTLE_LIMIT, map(off, runs))
+
+
+@touching("device", "times")
+def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
+    """Check that a cold cache was empty when the window began, and at its end holds the pages the reads touched."""
+    name, title = "page_cache", "The page cache began empty (cold) and holds what was touched"
+    buffered = [run for run in runs if not run.direct and run.knob("cache") == "cold"]
+    if not buffered:
+        return not_applicable(name, title, "no buffered reads from a cold cache")
+
+    def off(run: MeasuredRun) -> Off:
+        before, after = run.window.first_level("resident_pages"), run.window.level("resident_pages")
+        touched = run.window.change("pages_first_touched")
+        if before.value is None or after.value is None or touched.value is None:
+            return Off(run, None, before.reason or after.reason or touched.reason)
+        if before.value > 0:
+            return Off(run, 1.0, "of the pages were there before")
+        # Read-ahead brings more than was touched; fewer were evicted meanwhile.
+        lost = max(0.0, touched.value - after.value)
+        return Off(run, lost / touched.value if touched.value else 0.0, "of the pages touched were evicted")
+
+    return worst_of(name, title, REPLAY_LIMIT, map(off, buffered))
+
+
+CHECKS = (_direct_requests, _replayed_requests, _process_bytes, _little, _cache_state)
+
 
 #: The settings in the order in which a point is named.
 _SETTING_WORDS = {

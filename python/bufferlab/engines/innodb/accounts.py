@@ -1,14 +1,24 @@
 """The accounts of a private server: bufferlab's own, one for external programs, and no others.
 
-The load makes them once, over a socket that only the server's user and root can reach.
+The load makes them once, over a socket that only the server's user and root can reach. `expand` fills the server's
+places into the command line of an external load generator, and runs nothing.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
+from bufferlab.engines.servers.user import make_folder_for
 
 PROGRAM_USER = "bufferlab_ext"
 """The account of programs that take a password on their command line only: it has no password and sees one database."""
@@ -19,28 +29,77 @@ _INTERNAL = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")
 def make(connection: Client, identity: Identity, build: Build) -> None:
     """Make bufferlab's accounts; remove root, the anonymous accounts and the test database."""
     how = _how(build)
-    control.rows(connection, f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+    connection.rows(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):
-        control.rows(connection, f"CREATE USER '{name}'@'localhost' {how} BY %s", (password,))
-    control.rows(connection, f"GRANT ALL PRIVILEGES ON *.* TO '{identity.user}'@'localhost' WITH GRANT OPTION")
-    control.rows(connection, f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{PROGRAM_USER}'@'localhost'")
+        connection.rows(f"CREATE USER '{name}'@'localhost' {how} BY %s", (password,))
+    connection.rows(f"GRANT ALL PRIVILEGES ON *.* TO '{identity.user}'@'localhost' WITH GRANT OPTION")
+    connection.rows(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{PROGRAM_USER}'@'localhost'")
     kept = (*_INTERNAL, identity.user, PROGRAM_USER)
-    for told in control.rows(connection, "SELECT user, host FROM mysql.user"):
+    for told in connection.rows("SELECT user, host FROM mysql.user"):
         user, host = map(control.text, told)
         if user not in kept:
-            control.rows(connection, "DROP USER %s@%s", (user, host))
-    control.rows(connection, "DROP DATABASE IF EXISTS test")
-    control.rows(connection, "FLUSH PRIVILEGES")
+            connection.rows("DROP USER %s@%s", (user, host))
+    connection.rows("DROP DATABASE IF EXISTS test")
+    connection.rows("FLUSH PRIVILEGES")
 
 
 def make_restorer(connection: Client, login: tuple[str, str], build: Build) -> None:
     """Make the account that restores a dump: it may do anything in the workload's database, and nothing elsewhere."""
     user, password = login
-    control.rows(connection, f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
-    control.rows(connection, f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
+    connection.rows(f"CREATE USER '{user}'@'localhost' {_how(build)} BY %s", (password,))
+    connection.rows(f"GRANT ALL PRIVILEGES ON {DATABASE}.* TO '{user}'@'localhost'")
 
 
 def _how(build: Build) -> str:
     # 8.0's own default asks for a key exchange when a program is not on the socket; every client has this plugin.
     native = build.flavour == "mysql" and (5, 7, 6) <= build.numbers < (8, 4)
     return "IDENTIFIED WITH mysql_native_password" if native else "IDENTIFIED"
+
+
+_PLACES = "{socket}, {user}, {database}, {connections}, {defaults_file}, {folder}"
+
+
+def expand(command: str, target: Mapping[str, Any], folder: Path, connections: int = 1) -> dict[str, Any]:
+    """Return {"argv", "env"} of the command, for a server at `target`.
+
+    The program may write in `folder`, which is private.
+
+    {user} is an account without a password: only its socket's folder, which is private, leads to it. Everybody could
+    read a password on a command line in /proc, so {password} is refused. {defaults_file} is an option file with a
+    [client] group for programs that read one.
+    """
+    make_folder_for(folder, None)
+    places = {
+        "socket": str(target["place"]["socket"]),
+        "user": PROGRAM_USER,
+        "database": str(target["database"]),
+        "connections": str(connections),
+        "defaults_file": str(folder / "client.cnf"),
+        "folder": str(folder),
+    }
+    try:
+        words = [_filled(word, places) for word in shlex.split(command)]
+    except (KeyError, ValueError, IndexError) as error:
+        what = "passwords do not belong on a command line" if error.args == ("password",) else "it cannot be understood"
+        raise EngineFailure(
+            "usage",
+            f"the program's command: {what} ({error})",
+            command,
+            f"places that are filled in: {_PLACES}; {{user}} has no password",
+        ) from error
+    if not words:
+        raise EngineFailure("usage", "the program's command is empty", None, '[program] exec = "sysbench ..."')
+    _write_defaults(folder / "client.cnf", places)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ", "LUA_PATH") if name in os.environ}
+    return {"argv": words, "env": {**kept, "TMPDIR": str(folder)}}
+
+
+def _filled(word: str, places: Mapping[str, str]) -> str:
+    return word.format_map(places) if "{" in word else word
+
+
+def _write_defaults(path: Path, places: Mapping[str, str]) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f"[client]\nsocket={json.dumps(places['socket'])}\nuser={places['user']}\n")

@@ -7,8 +7,7 @@ not understand. Results have the same fields as the check of SQLite's files.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,34 +18,25 @@ from pymysql.cursors import SSCursor
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import connect
 from bufferlab.engines.servers.client import Cursor, ServerError
+from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.identity import DATABASE
-from bufferlab.engines.workload_conditions import MYSQL, NOT_OURS, check_all, result_of_trees
+from bufferlab.engines.workload_conditions import MYSQL, NOT_OURS, check_on_server, result_of_trees
 from bufferlab.errors import DataFileError
 
 
-def check(
-    address: Address, workload: Mapping[str, Any], delivered: Sequence[Sequence[int]], database: Path
-) -> dict[str, Any]:
-    """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
-    "example"}]}.
+def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
+    """Return the result of every condition, as `check_on_server` does.
 
-    A violated condition is a result, not an error. Raises DataFileError when the data are not the workload's. When a
-    tree is damaged, the trees are the only result: a query's findings in them would mean nothing.
+    Raises DataFileError when the data are not the workload's.
     """
-    started = time.monotonic()
-    with _cursor(address) as cursor:
-        found = [_trees(cursor)]
-        if found[0]["passed"]:
-            try:
-                found += check_all(workload, delivered, database, MYSQL, cursor)
-            except (pymysql.ProgrammingError, ServerError) as error:
-                raise DataFileError(
-                    f"the workload's conditions cannot be asked of this database: {error.args[-1]}",
-                    str(database),
-                    NOT_OURS,
-                ) from error
-    return {"seconds": time.monotonic() - started, "conditions": found}
+
+    def explained(error: Exception) -> DataFileError | None:
+        if not isinstance(error, pymysql.ProgrammingError | ServerError):
+            return None
+        what = f"the workload's conditions cannot be asked of this database: {error.args[-1]}"
+        return DataFileError(what, str(database), NOT_OURS)
+
+    return check_on_server(_cursor(address), _trees, job, database, MYSQL, explained)
 
 
 @contextmanager

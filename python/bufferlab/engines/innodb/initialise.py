@@ -1,28 +1,73 @@
-"""Makes a new data directory for a page size: by the server's initialisation, by its bootstrap, or from a copy.
+"""Makes a new data directory for a page size, and explains why a process of a server failed.
 
-MySQL 5.7 and later have --initialize-insecure. MariaDB gets the SQL of its system tables, as its mariadb-install-db
-gives it (without the help texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes
-the accounts.
+It is made by the server's initialisation, by its bootstrap, or from a copy. MySQL 5.7 and later have
+--initialize-insecure. MariaDB gets the SQL of its system tables, as its mariadb-install-db gives it (without the help
+texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes the accounts. Why a process
+failed is told from how it ended and the end of its log.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import IO, Any
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb.failure import failure
 from bufferlab.engines.innodb.option_file import option_file
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.child_process import failed
+from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.private_server import make_data, make_home
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, write_for
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.knob import Values
+
+_UNKNOWN = re.compile(r"unknown (?:variable|option) '([^']*)'")
+_BAD_VALUE = re.compile(
+    r"(?:[Ee]rror while setting value '[^']*' to|used for variable|[Vv]alue .*of variable) '([^']*)'"
+)
+
+
+def refused_setting(log_text: str) -> EngineFailure | None:
+    """Return the failure of a server that refused a variable, in the server's words; None when it failed otherwise.
+
+    A variable without a knob is asked for as var.NAME. Warnings say the same of what is optional (loose_).
+    """
+    for line in log_text.splitlines():
+        if "[ERROR]" not in line:
+            continue
+        said = line.split("[ERROR]", 1)[1].strip()
+        if found := _UNKNOWN.search(line):
+            name = found[1].split("=")[0].replace("-", "_").lstrip("_")
+            what, hint = (
+                "does not know",
+                "look it up in the manual of this version; `bufferlab list engines` shows knobs",
+            )
+        elif found := _BAD_VALUE.search(line):
+            name = found[1].replace("-", "_")
+            what, hint = "refuses the value of", "look up in the manual which values this version takes"
+        else:
+            continue
+        return EngineFailure("usage", f"the server {what} the variable {name}: it says: {said}", f"var.{name}", hint)
+    return None
+
+
+failure = partial(
+    failed,
+    refused=lambda text, what, place: refused_setting(text),
+    disk_full=("errno: 28", "No space left", "Disk is full", "OS error number 28"),
+    grave=r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion",
+    beside=r"\[Warning\]",
+)
+"""Returns why a server's process failed."""
+
 
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
 #: These five tables of MySQL 5.6 are in InnoDB, whose own dictionary is not copied. The server needs two of them (5.6's
@@ -51,18 +96,16 @@ STATISTICS_TABLES_OF_5_6 = (
 """The statements to run once, after the first start of a 5.6 server."""
 
 
-def initialise(
-    build: Build,
-    data: Path,
-    home: Path,
-    user: tuple[int, int] | None,
-    settings: Mapping[str, str],
-    on_wait: OnWait,
-) -> None:
-    """Make `data`, which must not exist, for servers of this build; `settings` has innodb_page_size.
+def make(
+    build: Build, database: Path, identity: Identity, knobs: Values, settings: Mapping[str, str],
+    owner: tuple[int, int] | None, on_wait: OnWait,
+) -> tuple[str, str]:  # fmt: skip
+    """Make `database`/data, which must not exist, for servers of this build; `settings` has innodb_page_size.
 
-    Raises EngineFailure with the end of the server's log when it could not be made.
+    Its server knows root without a password until the accounts are made. Raises EngineFailure with the end of the
+    server's log when it could not be made.
     """
+    data, home, user = database / "data", database.parent / "server", owner
     make_home(home, user)
     data.mkdir(mode=0o700)
     give(data, user)
@@ -79,6 +122,7 @@ def initialise(
             give(folder, user)
             bootstrap = ["--bootstrap", "--log-warnings=0", "--enforce-storage-engine="]
             _run(build, data, home, user, settings, bootstrap, sql, on_wait)
+    return ("root", "")
 
 
 def _run(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bufferlab.engines.servers.counts import Counts
 from bufferlab.results.metrics import SECONDS, Engine, Table, counted, counter, derived, gauge
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.window import Value, Window
@@ -234,3 +235,34 @@ RAW = (*Status.rows, *Metrics.rows)
 DERIVED = (*sorted((*VictimPath.rows, *PerWork.rows), key=lambda metric: metric.work or ""), *Inside.rows)
 OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in PerWork.rows))
 # fmt: on
+
+
+LOOK_COUNTERS = {
+    "innodb_buffer_pool_read_requests": Counts.page_gets.name,
+    "innodb_buffer_pool_reads": "reads_told",
+    Status.innodb_buffer_pool_read_ahead.name: Counts.read_ahead_pages.name,
+    Status.innodb_buffer_pool_read_ahead_rnd.name: "random_read_ahead_pages",
+    Status.innodb_buffer_pool_read_ahead_evicted.name: Counts.read_ahead_evicted_pages.name,
+    "innodb_pages_read": Counts.pages_read.name,
+    "innodb_pages_created": Counts.pages_created.name,
+    "innodb_pages_written": Counts.pages_written.name,
+    Status.innodb_buffer_pool_wait_free.name: Counts.free_frame_waits.name,
+    Status.innodb_dblwr_pages_written.name: Counts.doublewrite_pages.name,
+    Status.innodb_os_log_written.name: Counts.log_bytes.name,
+    Status.innodb_log_waits.name: Counts.log_waits.name,
+    Status.questions.name: Counts.statements.name,
+    Status.com_commit.name: Counts.commits.name,
+}
+"""Status variables that only grow -> the names by which a look reads them; `InnodbLook.derive` makes its counts of them."""
+LOOK_LEVELS = {
+    Status.innodb_buffer_pool_pages_total.name: "pool_pages",
+    Status.innodb_buffer_pool_pages_free.name: "free_pages",
+    Status.innodb_buffer_pool_pages_data.name: "data_pages",
+    Status.innodb_buffer_pool_pages_dirty.name: "dirty_pages",
+    Status.innodb_buffer_pool_pages_misc.name: "misc_pages",
+    "innodb_buffer_pool_pages_old": "old_pages",
+    "innodb_checkpoint_age": "log_age_bytes",
+    "innodb_history_list_length": "history_list_length",
+    "threads_connected": "connections",
+}
+"""Status variables that are levels -> the same."""

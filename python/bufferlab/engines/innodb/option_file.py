@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.knobs import INNODB_KNOBS
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.knob import KnobKind, Native, Values, Variables
 from bufferlab.units import MIB, format_bytes
@@ -35,8 +35,9 @@ _OURS = frozenset(
 
 
 def option_file(
-    build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str]
-) -> str:
+    build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
+    own_ipc: bool = False,
+) -> str:  # fmt: skip
     """Return the text of the option file: what a private server needs, then what was asked. It holds no credentials."""
     settings = {name.lower().replace("-", "_"): value for name, value in settings.items()}
     for name, value in settings.items():
@@ -118,12 +119,12 @@ _ALSO = ("innodb_use_native_aio", "version", "version_comment")
 _GIB = 1 << 30
 
 
-def read_back(connection: Any, build: Build, knobs: Values) -> ReadBack:
+def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
     """Ask the server for its settings. Raises EngineFailure when it does not tell its pool's size."""
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
         # In 5.6 the variable tells what was asked for; the pool tells its real number of instances.
-        ((instances,),) = control.rows(connection, "SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
+        ((instances,),) = connection.rows("SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
         told["innodb_buffer_pool_instances"] = str(instances or told["innodb_buffer_pool_instances"])
     actual: dict[str, Native] = {name: told[name] for name in _ALSO if name in told}
     for name in dict.fromkeys((*knobs, *_ALWAYS)):

@@ -17,8 +17,9 @@ from bufferlab.engines.innodb.dump_text import MOST_STATEMENT_BYTES, DumpTextErr
 from bufferlab.engines.servers import restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client, ServerError
-from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
+from bufferlab.engines.servers.signs_of_life import OnWait
 
 _PACKET_BYTES = MOST_STATEMENT_BYTES + (1 << 20)
 _VALUES = re.compile(r"'.*'(?= for (?:key|column) '[^']*'(?: at row [0-9]+)?\Z)|['\"].*['\"]", re.DOTALL)
@@ -35,7 +36,9 @@ _OF_VALUES = frozenset(
 """The errors whose words may have a value: of duplicates, foreign keys, NULL, and values that do not fit a column."""
 
 
-def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> tuple[str, str]:
+def restore(
+    server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None, wait: OnWait
+) -> tuple[str, str]:
     """Restore the dump; return the login for the data, which is the identity's.
 
     Before: the server has the identity's account and the empty database. Raises EngineFailure with the dump's line.
@@ -43,7 +46,7 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
     dump.head(build)
     login = (restoring.USER, secrets.token_urlsafe(24))
     with closing(server.connect()) as connection:
-        control.rows(connection, f"SET GLOBAL max_allowed_packet = {_PACKET_BYTES}")
+        connection.rows(f"SET GLOBAL max_allowed_packet = {_PACKET_BYTES}")
         accounts.make_restorer(connection, login, build)
     server.log_in_as(*login)
     with closing(server.connect(DATABASE, patient=True)) as connection, dump.path.open("rb") as file:
@@ -55,11 +58,11 @@ def restore(server: Restorer, build: Build, dump: Dump, identity: Identity) -> t
                     _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")
                     if kind == "setting":
                         # Code of the dump changes neither: sp_head.cc (execute) puts both back.
-                        ((told,),) = control.rows(connection, _LEXER_SETTINGS)
+                        ((told,),) = connection.rows(_LEXER_SETTINGS)
                         require_plain_quotes(statement, control.text(told).encode())
         except DumpTextError as error:
             raise EngineFailure("usage", error.what, f"{dump.path}:{error.line}", error.hint) from error
-        control.rows(connection, "COMMIT")
+        connection.rows("COMMIT")
     server.log_in_as(identity.user, identity.password)
     return (identity.user, identity.password)
 

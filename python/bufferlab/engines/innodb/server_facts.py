@@ -11,11 +11,10 @@ from typing import Literal
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
 from bufferlab.engines.innodb.connection import connect
-from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import Client, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, Address
-from bufferlab.engines.servers.existing.facts import Facts
+from bufferlab.engines.servers.run import Survey
 from bufferlab.versions import numbers
 
 _OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES")
@@ -27,18 +26,18 @@ _UNKNOWN = ("1193", "1109", "1064")
 """No such variable, no such table, no such statement: another version's."""
 
 
-def look(address: Address, flavour: Flavour) -> Facts:
-    """Return the facts of a server, as the URL's account sees them."""
+def survey(address: Address) -> Survey:
+    """Return what a server tells, as the URL's account sees it."""
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         if "innodb_page_size" not in told:
             what = "this server has no InnoDB, and so no buffer pool of it"
             raise EngineFailure("environment", what, address.place, "start it with InnoDB, or name another server")
         me, rights = _rights(connection, address.schema)
-        ((comment,),) = control.rows(connection, "SELECT @@version_comment LIMIT 1")
+        ((comment,),) = connection.rows("SELECT @@version_comment LIMIT 1")
         version = f"{told['version']}, {control.text(comment)}"
         missing = _missing(connection, address, me, rights)
-        return Facts(
+        return Survey(
             version=version,
             tls=_tls(connection),
             variables=told,
@@ -46,7 +45,7 @@ def look(address: Address, flavour: Flavour) -> Facts:
             pool_bytes=int(told[_POOL]),
             schema_bytes=_schema_bytes(connection, address.schema),
             missing=missing,
-            read_only=_read_only(told, flavour, rights),
+            read_only=_read_only(told, rights),
             roles=_roles(connection, told),
             unguarded="the server runs with --skip-grant-tables" if _grants(connection) == "skipped" else "",
             proxy=_proxy(connection, version),
@@ -74,11 +73,10 @@ def managed(told: Mapping[str, str], version: str) -> str:
 
 def _rights(connection: Client, schema: str) -> tuple[str, set[str]]:
     """Return the account as GRANT writes it, and its rights on the whole server or on the schema."""
-    ((told,),) = control.rows(connection, "SELECT CURRENT_USER()")
+    ((told,),) = connection.rows("SELECT CURRENT_USER()")
     user, _, host = control.text(told).rpartition("@")
     me = f"'{user}'@'{host}'"
-    found = control.rows(
-        connection,
+    found = connection.rows(
         "SELECT privilege_type FROM information_schema.user_privileges WHERE grantee = %s UNION "
         "SELECT privilege_type FROM information_schema.schema_privileges WHERE grantee = %s AND %s LIKE table_schema",
         (me, me, schema),
@@ -105,7 +103,7 @@ def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
     tell, and lets everybody do everything.
     """
     try:
-        told = control.rows(connection, "SHOW GRANTS")
+        told = connection.rows("SHOW GRANTS")
     except ServerError as error:
         if error.code != _OPTION_PREVENTS:
             raise
@@ -121,20 +119,20 @@ def _tls(connection: Client) -> str | None:
 def _schema_bytes(connection: Client, schema: str) -> int | None:
     """Return the bytes of the schema's tables, by the server's statistics; None where there is no such schema."""
     query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
-    if not control.rows(connection, query, (schema,)):
+    if not connection.rows(query, (schema,)):
         return None
     query = "SELECT SUM(data_length + index_length) FROM information_schema.tables WHERE table_schema = %s"
-    ((size,),) = control.rows(connection, query, (schema,))
+    ((size,),) = connection.rows(query, (schema,))
     return int(size or 0)
 
 
-def _read_only(told: Mapping[str, str], flavour: Flavour, rights: set[str]) -> str:
+def _read_only(told: Mapping[str, str], rights: set[str]) -> str:
     """Return the variable that keeps this account from writing; "" where none does."""
     for name in ("innodb_read_only", "super_read_only"):
         if told.get(name, "OFF") not in ("OFF", "0"):
             return f"{name} = {told[name]}"
     # From MariaDB 10.11 on SUPER alone does not pass it (manual, "READ_ONLY ADMIN").
-    of_super = flavour == "mysql" or numbers(told["version"]) < (10, 11)
+    of_super = "mariadb" not in told["version"].lower() or numbers(told["version"]) < (10, 11)
     passes = {"CONNECTION_ADMIN", "READ_ONLY ADMIN", *(["SUPER"] if of_super else [])}
     if told.get("read_only", "OFF") not in ("OFF", "0") and not rights & passes:
         return f"read_only = {told['read_only']}"
@@ -147,7 +145,7 @@ def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
     replica = None
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
         try:
-            replica = bool(control.rows(connection, statement))
+            replica = bool(connection.rows(statement))
             break
         except ServerError as error:
             if error.code not in _UNKNOWN:
@@ -168,7 +166,7 @@ def _proxy(connection: Client, version: str) -> str:
     """Return what answers in the server's place, by its comment or by another number than the greeting gave."""
     if "proxysql" in version.lower():
         return "ProxySQL"
-    ((here,),) = control.rows(connection, "SELECT CONNECTION_ID() AS of_the_server")
+    ((here,),) = connection.rows("SELECT CONNECTION_ID() AS of_the_server")
     if int(here) & 0xFFFFFFFF != connection.id:
         return "a proxy, such as ProxySQL or MaxScale,"
     return ""
@@ -181,12 +179,12 @@ def _nulls(connection: Client) -> tuple[str, ...]:
         "SELECT LOWER(column_name) FROM information_schema.columns WHERE table_schema = 'information_schema' "
         "AND LOWER(table_name) = 'innodb_metrics' AND LOWER(column_name) IN ('status', 'enabled')"
     )
-    ((column,),) = control.rows(connection, query)
+    ((column,),) = connection.rows(query)
     is_on = "enabled = 1" if column == "enabled" else "status = 'enabled'"
     query = (
         f"SELECT COUNT(*) FROM information_schema.innodb_metrics WHERE NOT ({is_on}) AND name LIKE 'buffer\\_LRU\\_%'"
     )
-    ((off,),) = control.rows(connection, query)
+    ((off,),) = connection.rows(query)
     if not off:
         return ()
     return (f"{off} of InnoDB's metrics on the LRU list, and so the victim path: they are off, and are a setting too",)

@@ -1,22 +1,30 @@
 """Measures loaded tables and their trees: it asks the server, then counts in the server's closed files.
 
 The server names the indexes and tells what is allocated. The pages of each level are counted in the .ibd files of the
-closed database (fil0fil.h, page0page.h, fsp0fsp.h: page type at byte 24, level at 64, index id at 66; extents' bitmaps
-say which pages are free). sizes.json beside the data keeps the result.
+closed database (fil0fil.h, page0page.h, fsp0fsp.h: page type at byte 24, tablespace at 34, level at 64, index id at 66;
+extents' bitmaps say which pages are free). sizes.json beside the data keeps the result. By the same headers it tells
+which index each page of a trace belongs to.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.innodb import control
+from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
+from bufferlab.engines.servers.data_folder import Sizes, Tree
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 INDEX_PAGE = 17855
 """The type of a page of an index (FIL_PAGE_INDEX)."""
@@ -29,22 +37,13 @@ _TRAILER_BYTES, _SLOT_BYTES = 8, 2
 _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
 
 
-@dataclass
-class _Tree:
-    levels: Counter[int] = field(default_factory=Counter)
-    rows: int = 0
-    payload_bytes: int = 0
-    unused_bytes: int = 0
-
-
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
     """Return the bytes of every table, after renewing the statistics; with `trees`, also the names of its indexes."""
-    for (table,) in control.rows(connection, f"SHOW TABLES FROM {control.quoted(schema)}"):
-        control.rows(connection, f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
+    for (table,) in connection.rows(f"SHOW TABLES FROM {control.quoted(schema)}"):
+        connection.rows(f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
     if build.flavour == "mysql" and build.numbers >= (8,):
-        control.rows(connection, "SET SESSION information_schema_stats_expiry = 0")
-    told = control.rows(
-        connection,
+        connection.rows("SET SESSION information_schema_stats_expiry = 0")
+    told = connection.rows(
         "SELECT table_name, data_length, index_length FROM information_schema.tables WHERE table_schema = %s",
         (schema,),
     )
@@ -62,8 +61,7 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
 def _indexes(connection: Client, build: Build, schema: str) -> list[dict[str, Any]]:
     # 8.0 renamed the views; MariaDB kept them.
     sys = "" if build.flavour == "mysql" and build.numbers >= (8,) else "SYS_"
-    indexes = control.rows(
-        connection,
+    indexes = connection.rows(
         f"SELECT t.name, i.name, i.index_id, i.type FROM information_schema.INNODB_{sys}INDEXES AS i "
         f"JOIN information_schema.INNODB_{sys}TABLES AS t ON t.table_id = i.table_id WHERE t.name LIKE %s",
         (f"{schema}/%",),
@@ -87,17 +85,13 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
             if tree is None:
                 continue
             name, overflow_pages = (table, blobs) if index["clustered"] else (index["name"], 0)
-            levels = [tree.levels[level] for level in reversed(range(max(tree.levels) + 1))]
-            shapes.append(tree_shape(
-                name, table, levels, rows=tree.rows, leaf_pages=tree.levels[0], overflow_pages=overflow_pages,
-                payload_bytes=tree.payload_bytes, unused_bytes=tree.unused_bytes,
-            ))  # fmt: skip
+            shapes.append(tree.shape(name, table, tree.level_pages, overflow_pages))
     return {"page_size_bytes": page_bytes, "pages": pages, "free_pages": free_pages, "trees": shapes}
 
 
-def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, _Tree], int, int, int]:
+def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, Tree], int, int, int]:
     """Return (trees by index id, overflow pages, pages, free pages) of one tablespace."""
-    trees: dict[int, _Tree] = defaultdict(_Tree)
+    trees: dict[int, Tree] = defaultdict(Tree)
     blobs = free = number = 0
     descriptors = b""
     with file.open("rb") as opened:
@@ -127,7 +121,7 @@ def compressed_page_bytes(first: bytes) -> int | None:
     return 512 << (flags >> 1 & 0xF) if flags & 0x1E and not flags & 0x10 else None
 
 
-def _add(trees: dict[int, _Tree], page: bytes, page_bytes: int) -> None:
+def _add(trees: dict[int, Tree], page: bytes, page_bytes: int) -> None:
     slots, heap_top, _, garbage, records, level, index_id = _PAGE.unpack_from(page, 38)
     tree = trees[index_id]
     tree.levels[level] += 1
@@ -148,3 +142,74 @@ def _is_free(descriptors: bytes, place: int, page_bytes: int) -> bool:
     entry = _EXTENTS_AT + place // extent_pages * (_EXTENT_HEADER_BYTES + extent_pages // 4)
     bit = place % extent_pages * 2
     return bool(descriptors[entry + _EXTENT_HEADER_BYTES + bit // 8] >> bit % 8 & 1)
+
+
+_HEAD_BYTES = 74
+_UNDO_PAGE = 2
+_DEFAULT_PAGE_BYTES = 16384
+_UNDO, _SYSTEM, _BESIDE, _TEMPORARY = "(undo)", "(system)", "(space management)", "(temporary)"
+
+
+def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]] = ()) -> list[OwnedPages]:
+    """Return the indexes, undo logs and system pages of a closed database that a trace touched, with their pages.
+
+    A page is its tablespace times 2^32 plus its number. A table has the name of its clustered index's pages.
+    """
+    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+
+    sizes = data_folder.read_sizes(database)
+    names = {
+        one["index_id"]: one["table"] if one["clustered"] else f"{one['table']}.{one['name']}"
+        for one in sizes["indexes"]
+    }
+    # Of a user's tables whose files could not be counted there is no shape.
+    page_bytes = (sizes["shape"] or sizes).get("page_size_bytes", _DEFAULT_PAGE_BYTES)
+    found: dict[str, list[NDArray[np.uint64]]] = {}
+    interior = [touched[:0]]
+    for space, file, own_bytes in _tablespaces(database / "data"):
+        own = touched[touched >> np.uint64(32) == space]
+        if not len(own):
+            continue
+        types, levels, indexes = _headers(file, own & np.uint64(0xFFFFFFFF), own_bytes or page_bytes)
+        beside = _BESIDE if file.suffix == ".ibd" else _SYSTEM
+        for number in np.unique(indexes[types == INDEX_PAGE]):
+            pages = own[(types == INDEX_PAGE) & (indexes == number)]
+            found.setdefault(names.get(int(number), _SYSTEM), []).append(pages)
+        interior.append(own[(types == INDEX_PAGE) & (levels > 0)])
+        found.setdefault(_UNDO, []).append(own[types == _UNDO_PAGE])
+        found.setdefault(beside, []).append(own[(types != INDEX_PAGE) & (types != _UNDO_PAGE)])
+    known = np.concatenate([pages for all_pages in found.values() for pages in all_pages] or [touched[:0]])
+    # The file of temporary tables goes with its server.
+    found[_TEMPORARY] = [np.setdiff1d(touched, known)]
+    ordered = sorted(found, key=lambda name: (name.startswith("("), name))
+    above = np.concatenate(interior)
+    all_pages = {name: np.concatenate(found[name]) for name in ordered}
+    return [OwnedPages(name, pages, np.intersect1d(pages, above)) for name, pages in all_pages.items()]
+
+
+def _tablespaces(data: Path) -> Iterator[tuple[int, Path, int | None]]:
+    """Yield the number and the file of each tablespace, and the bytes of its pages where they are compressed.
+
+    The system's has several files; we look into its first.
+    """
+    for pattern in ("ibdata1", "undo*", "*.ibd", "*/*.ibd"):
+        for file in sorted(data.glob(pattern)):
+            with file.open("rb") as opened:
+                head = opened.read(_HEAD_BYTES)
+            if len(head) == _HEAD_BYTES:
+                yield int.from_bytes(head[34:38], "big"), file, compressed_page_bytes(head)
+
+
+def _headers(
+    file: Path, numbers: NDArray[np.uint64], page_bytes: int
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.uint64]]:
+    """Return type, level and index of these pages; of those that the file does not have, zeroes."""
+    import numpy as np
+
+    whole = file.stat().st_size // page_bytes
+    pages = np.memmap(file, np.uint8, "r", shape=(whole, page_bytes))
+    heads = np.zeros((len(numbers), _HEAD_BYTES), np.uint8)
+    there = numbers < whole
+    heads[there] = pages[numbers[there], :_HEAD_BYTES]
+    types, levels = (heads[:, at : at + 2].copy().view(">u2").ravel() for at in (24, 64))
+    return types, levels, heads[:, 66:74].copy().view(">u8").ravel()

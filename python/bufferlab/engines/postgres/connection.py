@@ -1,17 +1,23 @@
-"""Connects to a PostgreSQL server, private or running, over its socket or TCP, there with TLS."""
+"""Connects to a PostgreSQL server, private or running, over its socket or TCP, there with TLS.
+
+Finds passwords where PostgreSQL's clients do: service file, PGPASSWORD, .pgpass (libpq, conninfo_add_defaults). The
+service is the one that PGSERVICE names. Of its entry only the password is taken here.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import secrets
 import socket as sockets
 import struct
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
-from bufferlab.engines.postgres import control
-from bufferlab.engines.postgres.client_passwords import password_in, usual_password
-from bufferlab.engines.postgres.control import LATE_SECONDS, PORT, SYSTEM_DATABASE
+from bufferlab.engines.postgres.control import PORT, SYSTEM_DATABASE
 from bufferlab.engines.servers.client import (
+    LATE_SECONDS,
     MOST_ANSWER_BYTES,
     MOST_OF_OUR_OWN_BYTES,
     Client,
@@ -20,16 +26,72 @@ from bufferlab.engines.servers.client import (
     ServerError,
 )
 from bufferlab.engines.servers.existing import passwords
-from bufferlab.engines.servers.existing.address import (
-    ANSWER_SECONDS,
-    PASSWORD,
-    AccessDenied,
-    Address,
-    Form,
-)
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, PASSWORD, AccessDenied, Address, Form
 from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefusedError
 from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
 from bufferlab.errors import EnvironmentLackingError
+
+
+def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
+    """Return the first password in a password file that fits the address, and the file."""
+    found = password_of_line(path.read_text("utf-8"), address)
+    return None if found is None else (found, path)
+
+
+def password_of_line(text: str, address: Address) -> str | None:
+    r"""Return the first password that fits, from lines host:port:database:user:password (libpq, "The Password File").
+
+    A field is `*` or the value itself; a `:` or a backslash in it has a backslash before it. Of a socket the host is
+    its folder, or localhost.
+
+    >>> address = Address("", "me", "db", 5432, "lab", None, None)
+    >>> password_of_line("# mine\ndb:5432:other:me:no\n*:*:lab:me:a\\:b", address)
+    'a:b'
+    """
+    hosts = ("localhost", address.socket.rstrip("/")) if address.socket else (address.host,)
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        fields = [re.sub(r"\\(.)", r"\1", part) for part in re.findall(r"(?:\A|:)((?:[^:\\]|\\.)*)", line)]
+        if len(fields) != 5:
+            continue
+        fits = (fields[0] in ("*", *hosts), fields[1] in ("*", str(address.port)),
+                fields[2] in ("*", address.schema), fields[3] in ("*", address.user))  # fmt: skip
+        if all(fits):
+            return fields[4]
+    return None
+
+
+def password_of_service(text: str, service: str) -> str | None:
+    r"""Return the password in the entry of a service; None when it has none (fe-connect.c, parseServiceFile).
+
+    >>> password_of_service("[other]\npassword=no\n[mine]\n# a comment\nhost=db\npassword=a b\n", "mine")
+    'a b'
+    """
+    inside = False
+    for line in (raw.strip() for raw in text.splitlines()):
+        if line.startswith("["):
+            if inside:
+                return None
+            inside = line.startswith(f"[{service}]")
+        elif inside and line.startswith("password="):
+            return line.removeprefix("password=")
+    return None
+
+
+def usual_password(address: Address) -> tuple[str, Path | str] | None:
+    """Return the password of the service's entry, of PGPASSWORD or of the password file, and where it was."""
+    if service := os.environ.get("PGSERVICE"):
+        own = Path(os.environ.get("PGSERVICEFILE") or Path.home() / ".pg_service.conf")
+        folder = os.environ.get("PGSYSCONFDIR")
+        for path in (own, *([Path(folder) / "pg_service.conf"] if folder else [])):
+            if path.is_file() and (found := password_of_service(path.read_text("utf-8"), service)) is not None:
+                return found, path
+    if found := os.environ.get("PGPASSWORD"):
+        return found, "the environment variable PGPASSWORD"
+    path = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
+    return password_in(path, address) if path.is_file() else None
+
 
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _UNUSABLE = "the server cannot be used"
@@ -162,9 +224,7 @@ def _require_ours(connection: Client, mark: str, address: Address, *, is_direct:
     refuse every pooler: it gives a number of its own as the key to cancel by.
     """
     try:
-        told = control.rows(
-            connection, f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()"
-        )
+        told = connection.rows(f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()")
     except (ServerError, LostError) as error:
         hint = "is this a PostgreSQL server, and does it work?"
         raise EnvironmentLackingError(f"{_UNUSABLE}: {error}", address.place, hint) from error

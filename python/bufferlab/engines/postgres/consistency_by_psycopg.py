@@ -7,20 +7,19 @@ does not understand. Results have the same fields as the check of SQLite's files
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from bufferlab.engines.postgres import extensions
+from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.relation_sizes import OWN_SCHEMAS
 from bufferlab.engines.servers.client import Cursor, ServerError
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.workload_conditions import NOT_OURS, POSTGRES, check_all, result_of_trees
+from bufferlab.engines.workload_conditions import NOT_OURS, POSTGRES, check_on_server, result_of_trees
 from bufferlab.errors import DataFileError
 
 _NOT_UNDERSTOOD = "42"
@@ -37,29 +36,20 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.oid IN ({O
 """
 
 
-def check(
-    address: Address, workload: Mapping[str, Any], delivered: Sequence[Sequence[int]], database: Path
-) -> dict[str, Any]:
-    """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
-    "example"}]}.
+def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
+    """Return the result of every condition, as `check_on_server` does.
 
-    A violated condition is a result, not an error. Raises DataFileError when the data are not the workload's. When a
-    tree is damaged, the trees are the only result: a query's findings in them would mean nothing.
+    Raises DataFileError when the data are not the workload's, or cannot be read.
     """
-    started = time.monotonic()
-    with _cursor(address) as cursor:
-        found = [_trees(cursor)]
-        if found[0]["passed"]:
-            try:
-                found += check_all(workload, delivered, database, POSTGRES, cursor, getattr(cursor, "stream", None))
-            except (psycopg.DatabaseError, ServerError) as error:
-                if (code := _code(error)).startswith(_NOT_UNDERSTOOD):
-                    what = f"the workload's conditions cannot be asked of this database: {error}"
-                    raise DataFileError(what, str(database), NOT_OURS) from error
-                if not code:
-                    raise
-                raise DataFileError(f"the database cannot be read: {error}", str(database), "check the disk") from error
-    return {"seconds": time.monotonic() - started, "conditions": found}
+
+    def explained(error: Exception) -> DataFileError | None:
+        code = _code(error) if isinstance(error, psycopg.DatabaseError | ServerError) else ""
+        if code.startswith(_NOT_UNDERSTOOD):
+            what = f"the workload's conditions cannot be asked of this database: {error}"
+            return DataFileError(what, str(database), NOT_OURS)
+        return DataFileError(f"the database cannot be read: {error}", str(database), "check the disk") if code else None
+
+    return check_on_server(_cursor(address), _trees, job, database, POSTGRES, explained)
 
 
 @contextmanager
@@ -86,7 +76,7 @@ def _code(error: Exception) -> str:
 
 def _trees(cursor: Any) -> dict[str, Any]:
     """Check that every index is in order and has every row of its table. Without amcheck, read every table in whole."""
-    cursor.execute(f"SELECT 1 FROM pg_extension WHERE extname = '{extensions.CHECKS}'")
+    cursor.execute(f"SELECT 1 FROM pg_extension WHERE extname = '{control.CHECKS}'")
     has = bool(list(cursor))
     cursor.execute(_TABLES)
     tables = [str(name) for (name,) in cursor]

@@ -14,6 +14,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.control import PORT
 from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF, PAGE_BYTES
+from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.family import ReadBack
 from bufferlab.knob import KnobKind, Native, Values, Variables
@@ -40,7 +41,7 @@ _OURS = frozenset(
 
 
 def configuration_file(
-    data: Path, home: Path, socket_folder: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
+    build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
 ) -> str:
     """Return the text of postgresql.conf: what a private server needs, then what was asked. It holds no credentials."""
     for name, value in settings.items():
@@ -50,7 +51,7 @@ def configuration_file(
             what = f"{name} = {value!r} does not fit into a configuration file"
             raise EngineFailure("usage", what, f"var.{name}", None)
     places = {"data_directory": data, "hba_file": home / "hba.conf", "ident_file": home / "ident.conf",
-              "unix_socket_directories": socket_folder}  # fmt: skip
+              "unix_socket_directories": socket.parent}  # fmt: skip
     lines = ["# Where things are. Listens on the socket alone."]
     lines += [f"{name} = {_quoted(str(place))}" for name, place in places.items()]
     lines += ["listen_addresses = ''", f"port = {PORT}", "unix_socket_permissions = 0700"]
@@ -161,7 +162,7 @@ _ALSO = (
 )
 
 
-def read_back(connection: Client, version: str, knobs: Values, limit_bytes: int | None) -> ReadBack:
+def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
     """Ask the server for its settings; `limit_bytes` is the memory limit in force.
 
     Raises EngineFailure when it does not tell its pool's size.
@@ -173,7 +174,7 @@ def read_back(connection: Client, version: str, knobs: Values, limit_bytes: int 
     return ReadBack(
         actual_of(knobs, told, limit_bytes),
         frames,
-        confounds(server_settings(version, knobs), knobs, told, limit_bytes),
+        confounds(server_settings(build.version, knobs), knobs, told, limit_bytes),
         standing=_standing(told),
     )
 

@@ -2,7 +2,7 @@
 
 The server names relations and their files. The pages of each level are counted in the closed cluster (bufpage.h: page
 header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). sizes.json beside the data keeps the
-result.
+result. By the files' numbers it tells which relation each page of a trace belongs to.
 
 A table of PostgreSQL is a heap, and a row is found by its key through an index. The `level_pages` of a table are those
 of its key's index, from the root, and the heap's pages last: the way of a select by key.
@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import os
 import struct
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bufferlab.engines.postgres import control
+from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.engines.postgres.knobs import PAGE_BYTES
+from bufferlab.engines.servers import data_folder
+from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.stored_sizes import Sizes, tree_shape
+from bufferlab.engines.servers.data_folder import Sizes, Tree
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 
 _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE: after 1 GiB a relation goes on in another file."""
@@ -50,25 +55,16 @@ ORDER BY c.oid
 _COLUMNS = ("oid", "name", "kind", "table_oid", "primary", "method", "bytes", "file", "toast_oid", "rows")
 
 
-@dataclass
-class _Tree:
-    levels: Counter[int] = field(default_factory=Counter)
-    entries: int = 0
-    """The entries of the leaves: one for each row, or for several with the same key."""
-    payload_bytes: int = 0
-    unused_bytes: int = 0
-
-
-def sizes(connection: Client) -> Sizes:
+def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
     """Return every table and index of the workload with its bytes and its file.
 
     The statistics must be fresh (ANALYZE).
     """
     relations = [
-        dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True))
-        for row in control.rows(connection, _RELATIONS)
+        dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True)) for row in connection.rows(_RELATIONS)
     ]
-    return sizes_of(relations)
+    found = sizes_of(relations)
+    return found if trees else Sizes(found.allocated_bytes)
 
 
 def sizes_of(relations: list[dict[str, Any]]) -> Sizes:
@@ -96,33 +92,22 @@ def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:
     return {"page_size_bytes": PAGE_BYTES, "pages": pages, "free_pages": 0, "trees": shapes}
 
 
-def _table(table: Mapping[str, Any], key: _Tree | None, data: Path, toast_pages: int) -> dict[str, Any]:
+def _table(table: Mapping[str, Any], key: Tree | None, data: Path, toast_pages: int) -> dict[str, Any]:
     heap_pages = table["bytes"] // PAGE_BYTES
     payload, unused = _count_heap(data / table["file"], table["bytes"])
-    levels = [*(_levels(key) if key else []), heap_pages]
-    unused += key.unused_bytes if key else 0
-    return tree_shape(
-        table["name"], table["name"], levels, rows=table["rows"], leaf_pages=heap_pages, overflow_pages=toast_pages,
-        payload_bytes=payload, unused_bytes=unused,
-    )  # fmt: skip
+    key = key or Tree()
+    heap = Tree(rows=table["rows"], payload_bytes=payload, unused_bytes=unused + key.unused_bytes)
+    return heap.shape(table["name"], table["name"], [*key.level_pages, heap_pages], toast_pages)
 
 
-def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: _Tree) -> dict[str, Any]:
+def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: Tree) -> dict[str, Any]:
     # Deduplication gathers equal keys in one entry, so entries are fewer than rows.
-    rows = index["rows"] or tree.entries
-    return tree_shape(
-        index["name"], table["name"], _levels(tree), rows=rows, leaf_pages=tree.levels[0], overflow_pages=0,
-        payload_bytes=tree.payload_bytes, unused_bytes=tree.unused_bytes,
-    )  # fmt: skip
+    tree.rows = index["rows"] or tree.rows
+    return tree.shape(index["name"], table["name"], tree.level_pages)
 
 
-def _levels(tree: _Tree) -> list[int]:
-    """Return the pages per level, the root first."""
-    return [tree.levels[level] for level in sorted(tree.levels, reverse=True)]
-
-
-def _count_index(file: Path, size_bytes: int) -> _Tree:
-    tree = _Tree()
+def _count_index(file: Path, size_bytes: int) -> Tree:
+    tree = Tree()
     for number, page in enumerate(_pages(file, size_bytes)):
         lower, upper, special = _HEADER.unpack_from(page, 12)
         if number == 0 or special != PAGE_BYTES - _SPECIAL_BYTES:
@@ -135,7 +120,7 @@ def _count_index(file: Path, size_bytes: int) -> _Tree:
         tree.unused_bytes += upper - lower
         if level == 0:
             # Every leaf but the right-most begins with its high key, which is not an entry.
-            tree.entries += (lower - _HEADER_BYTES) // _POINTER_BYTES - bool(following)
+            tree.rows += (lower - _HEADER_BYTES) // _POINTER_BYTES - bool(following)
     return tree
 
 
@@ -180,3 +165,60 @@ def _segment(file: Path, segment: int) -> Path:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, int | str | bool) else str(value)
+
+
+_FORKS = ("", " (fsm)", " (vm)", " (init)")
+"""Of common/relpath.c: the main fork, the free space map, the visibility map, the initial fork."""
+_FIRST_OF_USERS = 16384
+"""FirstNormalObjectId of access/transam.h: the system's own relations have smaller numbers."""
+
+
+def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]) -> list[OwnedPages]:
+    """Return the relations of a closed cluster that a trace touched, with their pages; the system's go together.
+
+    A page is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32 plus its number.
+    """
+    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+
+    stored = data_folder.read_sizes(database)["relations"]
+    names, trees = _names(stored), {_number(one): one for one in stored if one.get("method") == "btree"}
+    number_of = touched >> np.uint64(32)
+    found: dict[str, list[NDArray[np.uint64]]] = {}
+    interior = [touched[:0]]
+    for place, (_, _, number, fork) in enumerate(relations):
+        own = touched[number_of == place]
+        if number < _FIRST_OF_USERS:
+            name = "(catalog)"
+        else:
+            name = names.get(number, "(other)") + (_FORKS[fork] if fork < len(_FORKS) else "")
+            if number in trees and not fork:
+                file = database / "data" / trees[number]["file"]
+                above_leaves = np.array(levels(file, (own & np.uint64(0xFFFFFFFF)).tolist()), int) > 0
+                interior.append(own[above_leaves])
+        found.setdefault(name, []).append(own)
+    above = np.concatenate(interior)
+    ordered = sorted(found, key=lambda name: (name.startswith("("), name))
+    all_pages = {name: np.concatenate(found[name]) for name in ordered}
+    return [OwnedPages(name, pages, np.intersect1d(pages, above)) for name, pages in all_pages.items()]
+
+
+def elsewhere(database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
+    """Return the places of those relations that do not belong to the workload's database."""
+    files = [str(one["file"]) for one in data_folder.read_sizes(database)["relations"]]
+    # base/DATABASE/FILE, of the default tablespace.
+    ours = {int(Path(file).parent.name) for file in files}
+    return [place for place, (_, number, _, _) in enumerate(relations) if number not in ours]
+
+
+def _number(relation: Mapping[str, object]) -> int:
+    """Return the number of a relation's file."""
+    return int(Path(str(relation["file"])).name)
+
+
+def _names(relations: Sequence[Mapping[str, object]]) -> dict[int, str]:
+    """Return names by the number of the file: a table's own, an index's after its table's."""
+    tables = {one["oid"]: one["name"] for one in relations}
+    return {
+        _number(one): f"{tables[one['table_oid']]}.{one['name']}" if one["table_oid"] in tables else str(one["name"])
+        for one in relations
+    }

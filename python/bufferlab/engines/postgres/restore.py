@@ -17,13 +17,13 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.postgres import control, extensions
-from bufferlab.engines.postgres.find_restore import pg_restore
+from bufferlab.engines.postgres import control
+from bufferlab.engines.postgres.programs import pg_restore
 from bufferlab.engines.servers import child_process, restoring
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import ended_by
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.identity import DATABASE
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import open_log, write_for
@@ -56,9 +56,9 @@ _VALUE = re.compile(
 _SYSTEM_DATABASES = (control.SYSTEM_DATABASE, "template1")
 
 
-def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] | None, wait: OnWait) -> tuple[
-    str, str
-]:  # fmt: skip
+def restore(
+    server: Restorer, build: Build, dump: Dump, identity: Identity, owner: tuple[int, int] | None, wait: OnWait
+) -> tuple[str, str]:
     """Restore the dump; return the login of the role that owns the data.
 
     Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore.
@@ -67,7 +67,7 @@ def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] |
     login = (restoring.USER, secrets.token_urlsafe(24))
     for database in _SYSTEM_DATABASES:  # Afterwards nobody with the rights to vacuum them logs in.
         with closing(server.connect(database, patient=True)) as connection:
-            control.rows(connection, "VACUUM (FREEZE, ANALYZE)")
+            connection.rows("VACUUM (FREEZE, ANALYZE)")
     with closing(server.connect()) as connection:
         _make_role(connection, login)
     secret = server.home / "restore.password"
@@ -84,13 +84,13 @@ def restore(server: Restorer, build: Build, dump: Dump, owner: tuple[int, int] |
 def _make_role(connection: Client, login: tuple[str, str]) -> None:
     user, password = login
     name = control.identifier(user)
-    control.rows(connection, f"CREATE ROLE {name} LOGIN PASSWORD %s", (password,))
-    control.rows(connection, f"ALTER DATABASE {control.identifier(DATABASE)} OWNER TO {name}")
+    connection.rows(f"CREATE ROLE {name} LOGIN PASSWORD %s", (password,))
+    connection.rows(f"ALTER DATABASE {control.identifier(DATABASE)} OWNER TO {name}")
     for role in _GRANTED:
-        control.rows(connection, f"GRANT {control.identifier(role)} TO {name}")
-    if extensions.has(connection, extensions.CHECKS):
+        connection.rows(f"GRANT {control.identifier(role)} TO {name}")
+    if control.has_extension(connection, control.CHECKS):
         for function in ("bt_index_check(regclass)", "bt_index_check(regclass, boolean)"):
-            control.rows(connection, f"GRANT EXECUTE ON FUNCTION {function} TO {name}")
+            connection.rows(f"GRANT EXECUTE ON FUNCTION {function} TO {name}")
 
 
 def _connection(server: Restorer, secret: Path) -> str:

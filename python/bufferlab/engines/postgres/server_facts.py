@@ -7,13 +7,13 @@ from collections.abc import Collection
 from contextlib import closing, suppress
 from pathlib import Path
 
-from bufferlab.engines.postgres import control, extensions
+from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.connection import connect
 from bufferlab.engines.postgres.postgresql_conf import bytes_of, in_words
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.facts import Facts
+from bufferlab.engines.servers.run import Survey
 
 _DATABASE = """
 SELECT pg_get_userbyid(datdba), pg_has_role(datdba, 'USAGE'),
@@ -26,14 +26,14 @@ _REPLICAS = "SELECT count(*) FROM pg_stat_replication"
 _AURORA = "SELECT count(*) FROM pg_proc WHERE proname = 'aurora_version'"
 
 
-def look(address: Address) -> Facts:
-    """Return the facts of a server, as the URL's account sees them."""
+def survey(address: Address) -> Survey:
+    """Return what a server tells, as the URL's account sees it."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
         told = control.settings(connection)
-        ((version, pid),) = control.rows(connection, "SELECT version(), pg_backend_pid()")
-        ((is_super, may_create),) = control.rows(connection, _ME)
-        database, tls = control.rows(connection, _DATABASE, (address.schema,)), control.rows(connection, _TLS)
-        return Facts(
+        ((version, pid),) = connection.rows("SELECT version(), pg_backend_pid()")
+        ((is_super, may_create),) = connection.rows(_ME)
+        database, tls = connection.rows(_DATABASE, (address.schema,)), connection.rows(_TLS)
+        return Survey(
             version=str(version).split(" on ")[0],
             tls=", ".join(str(part) for part in tls[0]) if tls else None,
             variables={name: in_words(value) for name, value in told.items()},
@@ -44,7 +44,7 @@ def look(address: Address) -> Facts:
             read_only=_read_only(connection, told),
             roles=_roles(connection),
             proxy=_proxy(connection, int(pid)),
-            managed=managed(told.keys(), is_aurora=control.rows(connection, _AURORA) != [(0,)]),
+            managed=managed(told.keys(), is_aurora=connection.rows(_AURORA) != [(0,)]),
             nulls=_nulls(connection, is_super=bool(is_super)),
             data_folder=told["data_directory"][0] if "data_directory" in told else None,
             is_here=_is_here(address, int(pid)),
@@ -94,7 +94,7 @@ def quoted(name: str) -> str:
 
 
 def _read_only(connection: Client, told: dict[str, tuple[str, str | None]]) -> str:
-    if control.rows(connection, "SELECT pg_is_in_recovery()") == [(True,)]:
+    if connection.rows("SELECT pg_is_in_recovery()") == [(True,)]:
         return "it is a standby (pg_is_in_recovery)"
     if told.get("default_transaction_read_only", ("off", None))[0] == "on":
         return "default_transaction_read_only = on"
@@ -102,7 +102,7 @@ def _read_only(connection: Client, told: dict[str, tuple[str, str | None]]) -> s
 
 
 def _roles(connection: Client) -> tuple[str, ...]:
-    ((standbys,),) = control.rows(connection, _REPLICAS)
+    ((standbys,),) = connection.rows(_REPLICAS)
     return (f"{standbys} standbys or receivers follow it: a load goes to them too",) if standbys else ()
 
 
@@ -114,13 +114,13 @@ def _proxy(connection: Client, pid: int) -> str:
 def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
     """Return what the server's version and extensions will not tell."""
     said = []
-    there = {str(name) for (name,) in control.rows(connection, "SELECT name FROM pg_available_extensions")}
-    for name, words in ((extensions.CHECKS, "checks of the trees"), (extensions.COUNTERS, "what fills the pool")):
+    there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
+    for name, words in ((control.CHECKS, "checks of the trees"), (control.COUNTERS, "what fills the pool")):
         if name not in there:
             said.append(f"{words}: the server has no extension {name} (package postgresql-contrib)")
         elif not is_super:
             said.append(f"{words}, unless the database has the extension {name}: only a superuser may make it")
-    ((version,),) = control.rows(connection, "SELECT current_setting('server_version_num')::int")
+    ((version,),) = connection.rows("SELECT current_setting('server_version_num')::int")
     if version < 160_000:
         said.append("reads by their kind (pg_stat_io): PostgreSQL 16 was the first to have it")
     return tuple(said)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.engines import host_settings, read_ahead
+from bufferlab.engines import host_settings
 from bufferlab.engines.behaviour import (
     Behaviour,
     EngineFailure,
@@ -27,20 +27,17 @@ from bufferlab.engines.behaviour import (
     Wanted,
 )
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
-from bufferlab.engines.servers import identity as identities
-from bufferlab.engines.servers import page_sites, stored_sizes, user
+from bufferlab.engines.servers import data_folder, page_sites, user
 from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, Build, servers_root
 from bufferlab.engines.servers.child_process import tail
+from bufferlab.engines.servers.data_folder import DATABASE, Identity, Sizes
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.engines.servers.existing.whereabouts import may_be_here
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.hosts.host import Host
-from bufferlab.engines.servers.hosts.running import RunningHost, is_existing
-from bufferlab.engines.servers.identity import DATABASE, Identity
+from bufferlab.engines.servers.hosts.running import Host, RunningHost, is_existing
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.restoring import LOADER_VERSION, Dump, RoomWatch
 from bufferlab.engines.servers.signs_of_life import signs_of_life
-from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import BufferlabError, SpecError
 
 if TYPE_CHECKING:
@@ -90,7 +87,7 @@ class ServerBehaviour(Host, Behaviour):
         except BufferlabError as error:
             return [HostCheck("server_user", False, error.what, error.hint)]
         reached = HostCheck("server_user", True, "the user that servers run as can get there")
-        return [reached, *self.family.checks_of_directory(directory, knobs), *read_ahead.checks(directory, knobs)]
+        return [reached, *self.family.checks_of_directory(directory, knobs), *host_settings.checks(directory, knobs)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Make a data directory, load the workload, and stop its server cleanly; return the core's answer."""
@@ -105,7 +102,7 @@ class ServerBehaviour(Host, Behaviour):
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
         user.give(database, owner)
-        identity = identities.new_identity(build, int(knobs["page_size"]))
+        identity = data_folder.new_identity(build, int(knobs["page_size"]))
         wait = self.patience(on_event)
         login = family.make_data(build, database, identity, knobs, settings, owner, wait)
         with self._server(
@@ -126,11 +123,11 @@ class ServerBehaviour(Host, Behaviour):
                 sizes = self._end_load(server, build)
         if dump:
             dump.require_unchanged()
-            stored_sizes.store_where_known(sizes, database)
+            data_folder.store_where_known(sizes, database)
         else:
             sizes.store(database)
         user.give(database / "sizes.json", owner)
-        identities.store(database, identity, owner)
+        data_folder.store_identity(database, identity, owner)
         return loaded
 
     def _restore(
@@ -166,11 +163,11 @@ class ServerBehaviour(Host, Behaviour):
             raise EngineFailure("usage", what, "workload program", "choose --engine mysql, or another workload")
         if is_url(knobs.get("server")):
             return self._running.run(job, on_event)
-        identity, build = identities.read(database), self._build(knobs)
-        identities.require_version(build, identity)
-        identities.require_page_size(identity, int(knobs["page_size"]), database, family.page_size_hint)
+        identity, build = data_folder.read_identity(database), self._build(knobs)
+        data_folder.require_version(build, identity)
+        data_folder.require_page_size(identity, int(knobs["page_size"]), database, family.page_size_hint)
         with (
-            read_ahead.around_run(database, knobs) as ahead,
+            host_settings.around_run(database, knobs) as ahead,
             family.bounded(knobs, database) as limit,
             page_sites.recording(
                 family.page_sites_table, build, job.get("probes", {}).get("page_trace"), on_event
@@ -208,7 +205,7 @@ class ServerBehaviour(Host, Behaviour):
         family, database = self.family, Path(job["database"])
         if is_existing(database):
             return self._running.check(job, on_event)
-        identity = identities.read(database)
+        identity = data_folder.read_identity(database)
         build = self._same_build(identity)
         with self._server(
             build, database, on_event, login=(identity.user, identity.password),
@@ -247,7 +244,7 @@ class ServerBehaviour(Host, Behaviour):
             build = self.family.find(identity.server)
         except BufferlabError:
             build = self.family.find(f"{identity.flavour}-{identity.version}")
-        identities.require_version(build, identity)
+        data_folder.require_version(build, identity)
         return build
 
     def _end_load(self, server: PrivateServer, build: Build) -> Sizes:
@@ -299,11 +296,11 @@ class ServerBehaviour(Host, Behaviour):
 
     def allocated_bytes(self, database: Path) -> int:
         """Return the bytes of data and indexes that the server told after the load."""
-        return int(stored_sizes.read(database)["allocated_bytes"])
+        return int(data_folder.read_sizes(database)["allocated_bytes"])
 
     def shape(self, database: Path) -> dict[str, Any] | None:
         """Return every b-tree (and heap) with its levels, as counted after the load."""
-        shape: dict[str, Any] | None = stored_sizes.read(database)["shape"]
+        shape: dict[str, Any] | None = data_folder.read_sizes(database)["shape"]
         return shape
 
     def restore_host(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,9 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.versions import numbers
 
 Flavour = Literal["mysql", "mariadb", "postgres"]
+
+Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
+"""Returns the (version, flavour) that a binary with these libraries tells; raises EnvironmentLackingError."""
 
 ON_PATH = "path"
 """The name that means the first server of the flavour on $PATH or, without one, the newest that was fetched."""

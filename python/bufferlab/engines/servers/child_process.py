@@ -17,10 +17,12 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.errors import EnvironmentLackingError
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 _TAIL_LINES = 15
+_FAILURE_LINES = 60
 _TAIL_BYTES = 64 << 10
 LOADER = "ld-linux*.so.*"
 """The file name of the program that loads another one and its shared libraries, as a glob pattern (ld.so(8))."""
@@ -223,3 +225,32 @@ class MissingLibraryError(EnvironmentLackingError):
 def ended_by(code: int) -> str:
     """Return in words how a process ended, from its exit code (negative: the signal that ended it)."""
     return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def failed(
+    what: str,
+    code: int | None,
+    log: Path,
+    *,
+    refused: Callable[[str, str, str], EngineFailure | None] = lambda text, what, place: None,
+    disk_full: Sequence[str] = ("No space left",),
+    grave: str = "ERROR|FATAL",
+    beside: str = "Warning",
+) -> EngineFailure:
+    """Return why a server's process failed, from how it ended and the end of its log.
+
+    `refused` returns the cause that the server's words name, from the log's text, what happened and the log's place.
+    Else the last lines tell in which `grave` is found, or `beside` is not.
+    """
+    text, place = tail(log, _FAILURE_LINES), str(log)
+    if library := missing_library(text):
+        return EngineFailure("environment", lacks(library), place, "install the package")
+    if any(words in text for words in disk_full):
+        return EngineFailure("full_disk", f"{what}: the disk is full", place, "free some space")
+    if found := refused(text, what, place):
+        return found
+    ended = "" if code is None else f" ({ended_by(code)})"
+    lines = text.splitlines()
+    last = [line for line in lines if re.search(grave, line)][-6:]
+    said = "\n".join(last or [line for line in lines if not re.search(beside, line)][-4:]) or "nothing"
+    return EngineFailure("engine", f"{what}{ended}; its log ends with:\n{said}", place, "see the server's log")

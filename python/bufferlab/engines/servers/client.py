@@ -13,13 +13,15 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from bufferlab.engines.native import native
-from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, TOO_SLOW
+from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SECONDS, TOO_SLOW
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 
 MOST_ANSWER_BYTES = 8 << 20
 """The most bytes of one statement's answer as it is held: far beyond any that we ask for, but for a pool's pages."""
 MOST_OF_OUR_OWN_BYTES = 512 << 20
 """The same of a private server, which may hold any number of tables of a restored dump."""
+LATE_SECONDS = 5.0
+"""How much longer a server is waited for that itself ends a statement in time (statement_timeout)."""
 T = TypeVar("T")
 
 
@@ -44,7 +46,7 @@ class RefusedError(LoginRefusedError):
 
 
 class Client:
-    """One session."""
+    """One session with a server of `engine`, as the core names it."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class Client:
         monotonic clock no statement is sent. Of PostgreSQL `startup` goes with the login, and with `prepares` a
         statement that comes again is planned once. Raises ServerError, LostError and RefusedError.
         """
-        self._until_s = until_s
+        self.engine, self._until_s = engine, until_s
         self._most_answer_bytes = most_answer_bytes
         limits = {"login_s": login_seconds, "statement_s": seconds, "most_answer_bytes": most_answer_bytes,
                   "name": name, "startup": startup, "prepares": prepares}  # fmt: skip
@@ -83,6 +85,18 @@ class Client:
             raise LostError(TOO_SLOW)
         text = sql.encode("utf-8", "surrogateescape") if isinstance(sql, str) else sql
         return _asked(lambda: self._session.ask(text, change_seconds), LostError)
+
+    def rows(self, query: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement, with the values in place of each %s; none for one that returns none."""
+        return self.ask(with_values(query, values, self.engine))[1]
+
+    def change(self, statement: str, values: Sequence[Any] | None = None) -> None:
+        """Execute a statement that may wait for locks of others."""
+        late_seconds = 0.0
+        if self.engine == "postgres":
+            self.rows(f"SET statement_timeout = {round(1000 * CHANGE_SECONDS)}")
+            late_seconds = LATE_SECONDS
+        self.ask(with_values(statement, values, self.engine), CHANGE_SECONDS + late_seconds)
 
     def allow_bytes(self, most_answer_bytes: int) -> None:
         """Allow answers up to this size, where less is allowed."""
@@ -131,18 +145,23 @@ class Cursor:
         return iter(self._rows)
 
 
-def literal(value: str | int | float | Decimal | None, *, escapes: bool) -> str:
-    r"""Return a value as SQL has it. `escapes`: in a text the server takes a backslash for the begin of an escape.
+def with_values(query: str, values: Sequence[Any] | None, engine: str) -> str:
+    """Return a query with the values in place of each %s, as SQL of the engine has them."""
+    return query if values is None else query % tuple(literal(value, engine) for value in values)
 
-    >>> literal("it's \\", escapes=True), literal("\\", escapes=False), literal(3, escapes=True)
-    ("'it''s \\\\'", "'\\'", '3')
+
+def literal(value: str | int | float | Decimal | None, engine: str) -> str:
+    r"""Return a value as SQL has it; of PostgreSQL whatever standard_conforming_strings is.
+
+    >>> literal("it's \\", "mysql"), literal("it's \\", "postgres"), literal(3, "mysql")
+    ("'it''s \\\\'", " E'it''s \\\\'", '3')
     """
     if value is None:
         return "NULL"
     if not isinstance(value, str):
         return str(value)
-    text = value.replace("\0", "").replace("'", "''")
-    return f"'{text.replace(chr(92), chr(92) * 2) if escapes else text}'"
+    text = "'" + value.replace("\0", "").replace("'", "''").replace("\\", "\\\\") + "'"
+    return f" E{text}" if engine == "postgres" and "\\" in value else text
 
 
 def _asked(ask: Callable[[], T], refused: type[RefusedError] | type[LostError]) -> T:

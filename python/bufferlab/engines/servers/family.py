@@ -6,29 +6,30 @@ families: a private server that bufferlab starts (behaviour.py), and one that ru
 
 from __future__ import annotations
 
+import inspect
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from bufferlab import meminfo
-from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
+from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
-from bufferlab.engines.servers.client import FAILURES, ServerError
+from bufferlab.engines.servers.child_process import failed
+from bufferlab.engines.servers.client import FAILURES, Client
+from bufferlab.engines.servers.data_folder import Identity, Sizes
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, AccessDenied, Address, Form
-from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.existing.mark import Mark
-from bufferlab.engines.servers.identity import Identity
+from bufferlab.engines.servers.look import Look
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.engines.servers.restoring import Dump, Restorer
+from bufferlab.engines.servers.run import Run
 from bufferlab.engines.servers.signs_of_life import OnWait
-from bufferlab.engines.servers.stored_sizes import Sizes
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
 
@@ -53,128 +54,99 @@ class ReadBack:
     """By the setting's name, those `confounds` that stand whether the setting was asked for or not."""
 
 
-class Difference(NamedTuple):
-    """A setting that a running server has at another value than the one asked for; values are texts."""
-
-    variable: str
-    """The server's word for the setting."""
-    asked: str
-    has: str | None
-    """The server's value, as it can be asked for; None: it has no such variable."""
-
-
 Work = Literal["run", "load", "check"]
 """The work that a private server is started for."""
 
 
-class OwnedSchema(Protocol):
-    """How bufferlab owns one schema of a server that runs already. A module of the family has these functions."""
-
-    def lock(self, connection: Any, schema: str, seconds: float) -> bool:
-        """Take the schema's lock for as long as the connection lives; return False if another has it that long.
-
-        The server must release it when the connection ends, for any reason.
-        """
-
-    def objects(self, connection: Any, schema: str) -> list[str]:
-        """Return in words all that the schema holds but the mark: tables with their columns, indexes, code, keys."""
-
-    def require_ours(self, connection: Any, address: Address) -> None:
-        """Raise EngineFailure when the schema holds something that bufferlab did not make. Changes nothing.
-
-        Before: the schema exists.
-        """
-
-    def claim(self, connection: Any, address: Address) -> None:
-        """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
-
-        Raises EngineFailure, before it drops anything, when the schema holds something that bufferlab did not make.
-        After: `mark` can be called.
-        """
-
-    def mark(self, connection: Any, schema: str, mark: Mark) -> None:
-        """Replace the schema's mark: which data it holds, their state, and the tables made for them.
-
-        Before: `claim` was called for these data, now or by an earlier run.
-        """
-
-    def marked(self, connection: Any, schema: str) -> Mark | None:
-        """Return the schema's mark; None when there is no such schema, or it has no mark that we can read."""
-
-
 class Family(ABC):
-    """One family of servers, of one flavour. It holds no connection and no state."""
+    """One family of servers, of one flavour: how private ones are made and used. It holds no connection and no state.
 
-    flavour: Flavour
+    Two parts are objects of their own, which a family may lack: `run` and `look`.
+    """
+
     declaration: EngineDeclaration
     """The declaration of the engine that this is used for."""
+    form: Form
+    """The form of the family's URLs."""
     find: Callable[[str], Build]
     """Returns a build that can be run: the one of that name, or for `path` the first there is.
 
     Raises EnvironmentLackingError when there is none, with the way to get one.
     """
-    form: Form
-    """The form of the family's URLs."""
-    read_only: tuple[str, ...]
-    """The codes of the error that nobody may write, whatever the account may."""
-    needs: str
-    """The hint that names the privileges which an account needs, with a place for {schema}."""
-    version_query: str
-    clients_query: str
-    """The query for the number of clients connected now, ours included; it stands last in the only row."""
-    made_with: ClassVar[Mapping[str, tuple[str, str]]]
-    """By the name of a knob that a server is made with: the variable that tells it, and the words of a message."""
-    deciding: ClassVar[Mapping[str, str]]
+    arguments: tuple[str, ...]
+    """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
+
+    run: Run | None = None
+    """How runs go to servers that run already; None: they cannot."""
+    look: Look | None = None
+    """How such servers are looked at; None: they cannot be."""
+    deciding: ClassVar[Mapping[str, str]] = {"page_size_bytes": "page_size"}
     """The knobs that decide the bytes of loaded data, by the names that recipes have for them.
 
     A size has its unit in that name: another name would be another `data_key`.
     """
-    owned: OwnedSchema
-    """How a schema of a running server is owned."""
     system_database: str | None = None
     """The database that every server has and that is nobody's; None: connections enter no database by themselves."""
     socket_is_folder = False
     """Whether clients name the folder of a socket, not the socket."""
     stop_after_load_seconds = 300.0
-    socket_name: str
+    socket_name = "server.sock"
     """The file name of a private server's socket."""
-    arguments: tuple[str, ...]
-    """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
     further_files: ClassVar[Mapping[str, str]] = {}
     """The names and texts of files that a private server needs beside its option file."""
-    failure: Callable[[str, int | None, Path], EngineFailure]
+    failure = staticmethod(failed)
     """Returns the failure with that text, explained by the exit code (None: it did not end) and the end of the log."""
     stop_signal = signal.SIGTERM
     """The signal that asks the server to stop cleanly."""
     own_ipc = False
     """Whether a private server gets a separate IPC namespace, where the host allows that."""
-    page_size_hint: str
+    page_size_hint = "load it for this page size"
     """The hint of the error about data with pages of another size."""
-    page_sites_table: Path
-    """The family's page_sites.toml."""
-    page_trace_counters: ClassVar[Mapping[tuple[str, ...], tuple[str, ...]]]
-    core_words: ClassVar[Mapping[str, Any]] = {}
-    """Further entries of the core's job on a running server: what it must not do there."""
+    page_trace_counters: ClassVar[Mapping[tuple[str, ...], tuple[str, ...]]] = {
+        ("get",): ("page_gets",),
+        ("read",): ("pages_read",),
+    }
     program: Callable[[str, Mapping[str, Any], Path, int], dict[str, Any]] | None = None
     """Returns argv and env of an external load generator; None: the family's servers are not driven by any."""
+    quiet: ClassVar[Mapping[str, str]] = {}
+    """The variables with which a server writes no value of a row into its log."""
+
+    @property
+    def flavour(self) -> Flavour:
+        """The flavour of the family's servers, which its engine is called after."""
+        return cast(Flavour, self.declaration.name)
+
+    @property
+    def page_sites_table(self) -> Path:
+        """The family's page_sites.toml."""
+        return Path(inspect.getfile(type(self))).with_name("page_sites.toml")
+
+    @property
+    def running(self) -> Run:
+        """The part `run`. Raises EnvironmentLackingError where the family has none."""
+        if self.run is None:
+            raise EnvironmentLackingError("this engine has no servers that run already", None)
+        return self.run
 
     # A server, wherever it runs.
 
     @abstractmethod
-    def connect(self, address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS) -> Any:
+    def connect(
+        self, address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS
+    ) -> Client:
         """Open an autocommit connection, which the caller closes; a statement may take `seconds`, None: any time.
 
         Raises EnvironmentLackingError when a running server refuses it. A private one's refusal is AccessDenied; while
         it does not answer, its client's error passes through.
         """
 
-    @abstractmethod
     def greet(self, address: Address, seconds: float) -> None:
         """Ask the server for an answer that waits for no lock and no device, over a connection of its own.
 
         Raises the client's error, OSError or EnvironmentLackingError when none came within `seconds`. Called from a
         second thread while a long statement runs.
         """
+        self.connect(address, seconds=seconds).close()
 
     @property
     def unanswered(self) -> tuple[type[Exception], ...]:
@@ -189,29 +161,22 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def variables(self, connection: Any) -> Mapping[str, str]:
-        """Return every variable with the server's value in words."""
-
-    @abstractmethod
-    def differing(self, connection: Any, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
-        """Return the settings whose values on the server differ from those asked for, by their names."""
-
-    @abstractmethod
-    def read_back(self, connection: Any, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None) -> ReadBack:
+    def read_back(
+        self, connection: Client, build: Build, knobs: NativeKnobs, limit_bytes: int | None = None
+    ) -> ReadBack:
         """Return the settings that the server runs with, as a new connection sees them. Changes nothing.
 
         `limit_bytes` is the bound on memory around the server, which may restrict what it runs with.
         """
 
-    @abstractmethod
-    def settle(self, address: Address) -> None:
+    def settle(self, address: Address) -> None:  # noqa: B027 - some have nothing left to do.
         """Finish a load, so that no run pays for it (vacuum, a clean shutdown). Called after the core's.
 
         After: stopping a private server leaves closed files that need no recovery.
         """
 
     @abstractmethod
-    def sizes(self, connection: Any, build: Build, schema: str, *, trees: bool) -> Sizes:
+    def sizes(self, connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
         """Return the bytes that the schema's data and indexes have allocated; with `trees`, also how to count them."""
 
     @abstractmethod
@@ -220,16 +185,6 @@ class Family(ABC):
 
         Before: the run that `job` describes has ended, and the schema still holds its data.
         """
-
-    @abstractmethod
-    def require_safe(self, address: Address) -> None:
-        """Raise EngineFailure when code that others may put into the schema would run with great rights of ours.
-
-        Before: `make_sure_of` was called. Runs no such code.
-        """
-
-    quiet: ClassVar[Mapping[str, str]] = {}
-    """The variables with which a server writes no value of a row into its log."""
 
     # A private server and its data.
 
@@ -285,13 +240,6 @@ class Family(ABC):
         After: no process of the server lives.
         """
 
-    def flavour_of(self, told: str) -> Flavour:
-        """Return the flavour of a running server, by its answer to `version_query`."""
-        return self.flavour
-
-    def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
-        """Create the schema if `connect` needs it to exist and it does not. Must not touch what is in it."""
-
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Return a check for each thing that these knobs need of a directory, such as direct I/O.
 
@@ -329,30 +277,6 @@ class Family(ABC):
     def socket_of(self, address: Address) -> str | None:
         """Return the path of the address's socket; None where it has none."""
         return address.socket
-
-    def clients(self, connection: Any) -> int:
-        """Return how many clients are connected to the server now, bufferlab's connections included."""
-        return int((connection.ask(self.clients_query)[1] or [(0,)])[0][-1])
-
-    @abstractmethod
-    def look(self, address: Address) -> Facts:
-        """Return what a running server tells of itself and of the account. Changes nothing, runs no code of others."""
-
-    @abstractmethod
-    def busy(self, connection: Any, seconds: float) -> int | None:
-        """Return how many other clients asked for something in the last `seconds`, less one second for rounding.
-
-        None where the account may not see what others do.
-        """
-
-    def version(self, address: Address) -> str:
-        """Ask a running server for its version, in its words; raise EnvironmentLackingError when it cannot be asked."""
-        with closing(self.connect(address, self.system_database)) as connection:
-            return str(connection.ask(self.version_query)[1][0][0])
-
-    def is_read_only(self, error: BaseException) -> bool:
-        """Return whether the server refused a statement because nobody may write there, whatever the account may."""
-        return isinstance(error, ServerError) and error.code in self.read_only
 
 
 def free_quarter(at_most_bytes: int, unit_bytes: int, at_least_bytes: int) -> int:

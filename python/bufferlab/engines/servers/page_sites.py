@@ -27,6 +27,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
+from bufferlab.proc_stat import processes
 
 T = TypeVar("T")
 
@@ -230,11 +231,11 @@ def running(binary: Path) -> list[int]:
     """
     wanted = _identity(binary)
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if _identity(entry / "exe") == wanted or _has_loaded(entry, wanted[0]):
-                    found.append(int(entry.name))
+    for pid in processes():
+        with suppress(OSError):
+            process = Path(f"/proc/{pid}")
+            if _identity(process / "exe") == wanted or _has_loaded(process, wanted[0]):
+                found.append(pid)
     return sorted(found)
 
 

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -20,9 +21,10 @@ from bufferlab import marked
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers import child_process
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client
+from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SECONDS, AccessDenied, Address, private
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.identity import DATABASE
 from bufferlab.engines.servers.page_sites import Recording
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.engines.servers.user import give, make_folder_for, open_log, require_reachable, write_for
@@ -39,6 +41,7 @@ SHORT_SOCKETS = "bufferlab-socket-"
 _POLL_SECONDS = 0.05
 
 
+@dataclass(eq=False, repr=False)
 class PrivateServer:
     """A context manager for one private server.
 
@@ -48,55 +51,50 @@ class PrivateServer:
     after a failed entry, no process of the server lives.
     """
 
+    family: Family
+    build: Build
+    data: Path
+    home: Path
+    """The folder of its configuration, socket, log and temporary files."""
+    _: KW_ONLY
+    user: tuple[int, int] | None
+    """The user that it runs as, who will own `home`."""
+    login: tuple[str, str]
+    settings: Mapping[str, str]
+    """Its variables, by the server's names."""
+    connections: int = 1
+    on_wait: OnWait = lambda what: None
+    ready_seconds: float = READY_SECONDS
+    stop_seconds: float = STOP_SECONDS
+    trace: Recording | None = None
+    """The trace of its page accesses, from its start on."""
+    group: Path | None = None
+    """The cgroup.procs of the group that the process joins before it becomes the server."""
+    own_net: bool = False
+    """Whether it is cut off from every network; entering raises EnvironmentLackingError where that cannot be."""
+    conf: str = field(default="", init=False)
+    """The text of the server's option file; empty until it was started."""
+    _short: ExitStack = field(default_factory=ExitStack, init=False)
+    """Holds the folder of a socket whose path would be too long in `home`."""
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _own_ipc: bool = field(default=False, init=False)
+    _abandoned: bool = field(default=False, init=False)
+    _silence: str | None = field(default=None, init=False)
+
     answer_seconds = ANSWER_SECONDS
     """The seconds of silence after which a server is taken for stopped, and killed."""
 
-    def __init__(
-        self,
-        family: Family,
-        build: Build,
-        data: Path,
-        home: Path,
-        *,
-        user: tuple[int, int] | None,
-        login: tuple[str, str],
-        settings: Mapping[str, str],
-        connections: int = 1,
-        on_wait: OnWait = lambda what: None,
-        ready_seconds: float = READY_SECONDS,
-        stop_seconds: float = STOP_SECONDS,
-        trace: Recording | None = None,
-        group: Path | None = None,
-        own_net: bool = False,
-    ) -> None:
-        """Its `user` will own `home`, which holds its configuration, socket, log and temporary files.
-
-        `settings` have the server's names. `trace` is that of its page accesses, from its start on. `group` is
-        the cgroup.procs of the group that the process joins before it becomes the server. `own_net` cuts it off from
-        every network; entering then raises EnvironmentLackingError where that cannot be.
-        """
-        self.family, self.build, self.data, self.home = family, build, data, home
-        self.log = home / "server.log"
+    def __post_init__(self) -> None:
+        self.log = self.home / "server.log"
         """The path of the server's error log."""
-        self.socket = home / family.socket_name
+        self.socket = self.home / self.family.socket_name
         """The path of the Unix socket on which the server listens; final once it was started."""
-        self.conf = ""
-        """The text of the server's option file; empty until it was started."""
-        self._user, self._login, self._settings, self._connections = user, login, settings, connections
-        self._on_wait, self._ready_seconds, self._stop_seconds = on_wait, ready_seconds, stop_seconds
-        self._trace, self._group, self._own_net = trace, group, own_net
-        self._short = ExitStack()
-        """Holds the folder of a socket whose path would be too long in `home`."""
-        self._process: subprocess.Popen[bytes] | None = None
-        self._own_ipc = False
-        self._abandoned = False
-        self._silence: str | None = None
 
     @property
     def address(self) -> Address:
         """The workload's database of this server, as the current login (`log_in_as`) reaches it."""
         socket = self.socket.parent if self.family.socket_is_folder else self.socket
-        return private(str(socket), *self._login, DATABASE, self.family.form.port)
+        return private(str(socket), *self.login, DATABASE, self.family.form.port)
 
     @property
     def pid(self) -> int:
@@ -104,7 +102,7 @@ class PrivateServer:
         assert self._process is not None
         return self._process.pid
 
-    def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
+    def connect(self, database: str | None = None, *, patient: bool = False) -> Client:
         """Open a control connection as the current login; the caller closes it.
 
         `database`: None for the family's default. `patient` removes the limit on how long a statement may take.
@@ -126,10 +124,10 @@ class PrivateServer:
         return True
 
     def __enter__(self) -> Self:
-        require_reachable(self.data, self._user)
-        require_reachable(self.home.parent, self._user)
-        if self._own_net:
-            child_process.require_own_net(self._user)
+        require_reachable(self.data, self.user)
+        require_reachable(self.home.parent, self.user)
+        if self.own_net:
+            child_process.require_own_net(self.user)
         try:
             self._start()
             self._wait_until_it_answers()
@@ -189,7 +187,7 @@ class PrivateServer:
 
     def log_in_as(self, user: str, password: str) -> None:
         """Use this login for every later connection."""
-        self._login = (user, password)
+        self.login = (user, password)
 
     def command(self, conf: Path) -> list[str]:
         """Return the command that runs the server in the foreground."""
@@ -197,37 +195,37 @@ class PrivateServer:
         return [str(self.build.binary), *arguments]
 
     def _start(self) -> None:
-        make_home(self.home, self._user)
+        make_home(self.home, self.user)
         self.socket = self._place_socket()
-        self._own_ipc = self.family.own_ipc and child_process.can_own_ipc(self._user)
+        self._own_ipc = self.family.own_ipc and child_process.can_own_ipc(self.user)
         self.conf = self.family.configuration(
-            self.build, self.data, self.home, self.socket, self._connections, self._settings, own_ipc=self._own_ipc
+            self.build, self.data, self.home, self.socket, self.connections, self.settings, own_ipc=self._own_ipc
         )
         for name, text in {"engine.conf": self.conf, **self.family.further_files}.items():
-            write_for(self.home / name, text, self._user)
+            write_for(self.home / name, text, self.user)
         # We open the log and the server inherits it, so that it also has what the loader and a dying server say.
-        with open_log(self.log, self._user) as log:
+        with open_log(self.log, self.user) as log:
             self._process = child_process.start(
                 self.command(self.home / "engine.conf"),
-                user=self._user,
+                user=self.user,
                 libraries=self.build.libraries,
                 output=log,
                 folder=self.home,
                 own_ipc=self._own_ipc,
-                own_net=self._own_net,
-                group=self._group,
-                preload=self._trace.begin(self.home) if self._trace else None,
+                own_net=self.own_net,
+                group=self.group,
+                preload=self.trace.begin(self.home) if self.trace else None,
             )
 
     def _wait_until_it_answers(self) -> None:
         """Raise EngineFailure when the process ends first, or is not ready in time and is killed."""
-        deadline = time.monotonic() + self._ready_seconds
+        deadline = time.monotonic() + self.ready_seconds
         while not self.answers():
             self.require_alive("the server did not start")
             if time.monotonic() > deadline:
                 self._kill()
-                raise self.family.failure(f"the server was not ready after {self._ready_seconds:g} s", None, self.log)
-            self._on_wait("starting")
+                raise self.family.failure(f"the server was not ready after {self.ready_seconds:g} s", None, self.log)
+            self.on_wait("starting")
             time.sleep(_POLL_SECONDS)
 
     def _ended(self) -> int | None:
@@ -253,12 +251,12 @@ class PrivateServer:
         try:
             self.require_alive("the server ended by itself")
             self._process.send_signal(self.family.stop_signal)
-            deadline = time.monotonic() + self._stop_seconds
+            deadline = time.monotonic() + self.stop_seconds
             while self._ended() is None:
                 if time.monotonic() > deadline:
-                    what = f"the server did not stop within {self._stop_seconds:g} s, and was killed"
+                    what = f"the server did not stop within {self.stop_seconds:g} s, and was killed"
                     raise self.family.failure(what, None, self.log)
-                self._on_wait("stopping")
+                self.on_wait("stopping")
                 time.sleep(_POLL_SECONDS)
             if self._ended() != 0:
                 raise self.family.failure("the server did not stop cleanly", self._ended(), self.log)
@@ -287,7 +285,7 @@ class PrivateServer:
             place = Path("/tmp").resolve()
             marked.remove_leftovers(place, f"{SHORT_SOCKETS}*")
             short = self._short.enter_context(marked.folder(place, f"{SHORT_SOCKETS}{secrets.token_hex(8)}"))
-            give(short, self._user)
+            give(short, self.user)
             socket = short / self.family.socket_name
         if socket.exists() or socket.is_symlink():
             raise EnvironmentLackingError(

@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import ServerError
-from bufferlab.versions import numbers
 
 Row = Mapping[str, object]
 Query = Callable[[str], list[dict[str, object]]]
@@ -44,19 +42,6 @@ _WHY: Mapping[Refusal, str] = {
     "missing": "the server does not have the view that tells it",
     "slow": "the server did not answer in time",
 }
-
-
-@dataclass(frozen=True)
-class Server:
-    """The server that is looked at: its flavour, and its version as it tells it."""
-
-    flavour: Flavour
-    version: str
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Return the version as numbers, for comparisons."""
-        return numbers(self.version)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.dump_head import DumpHead, misfit, read_head, sha256_of
 from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
@@ -32,7 +33,7 @@ class Restorer(Protocol):
     """The server's own folder, beside the data."""
     socket: Path
 
-    def connect(self, database: str | None = None, *, patient: bool = False) -> Any:
+    def connect(self, database: str | None = None, *, patient: bool = False) -> Client:
         """Open a control connection as the current login; `patient` removes the limit on a statement's time."""
 
     def log_in_as(self, user: str, password: str) -> None:

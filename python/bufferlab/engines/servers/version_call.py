@@ -20,6 +20,7 @@ from pathlib import Path
 from bufferlab.engines.servers.child_process import MissingLibraryError, environment, loaded, missing_library
 from bufferlab.engines.servers.user import require_runnable, server_user
 from bufferlab.errors import EnvironmentLackingError
+from bufferlab.proc_stat import processes, stat_fields
 
 _SECONDS = 10.0
 _NAP_SECONDS = 0.02
@@ -146,11 +147,10 @@ def _fill(pipe: int) -> None:
 
 def _group(leader: int) -> Iterator[int]:
     """Yield the processes of a group."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                if int((entry / "stat").read_text().rpartition(")")[2].split()[2]) == leader:
-                    yield int(entry.name)
+    for pid in processes():
+        with suppress(OSError, ValueError, IndexError):
+            if int(stat_fields(pid)[2]) == leader:
+                yield pid
 
 
 def _is_interpreter(program: Path, script: Path) -> bool:

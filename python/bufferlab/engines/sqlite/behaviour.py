@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bufferlab.engines import direct_io, host_settings, read_ahead
+from bufferlab.engines import direct_io, host_settings
 from bufferlab.engines.behaviour import Behaviour, Found, HostCheck, NativeKnobs, OnEvent, OwnedPages
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers.signs_of_life import patience
@@ -43,7 +43,7 @@ class SqliteBehaviour(Behaviour):
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Check that O_DIRECT is honoured in the directory, and that pages are not smaller than its alignment."""
         if knobs.get("io_mode", "direct") != "direct":
-            return [direct_io.not_asked_for("io_mode = buffered"), *read_ahead.checks(directory, knobs)]
+            return [direct_io.not_asked_for("io_mode = buffered"), *host_settings.checks(directory, knobs)]
         direct, alignment_bytes = direct_io.check(directory, instead="io_mode=buffered")
         if alignment_bytes is None:
             return [direct]
@@ -53,7 +53,7 @@ class SqliteBehaviour(Behaviour):
             what = f"page_size = {page_bytes} bytes is below the {alignment_bytes} that direct I/O needs in {directory}"
             hint = f"ask for page_size >= {alignment_bytes}, or --set io_mode=buffered"
             checks.append(HostCheck("page_alignment", False, what, hint))
-        return [*checks, *read_ahead.checks(directory, knobs)]
+        return [*checks, *host_settings.checks(directory, knobs)]
 
     def restore_host(self) -> list[str]:
         return host_settings.restore()
@@ -122,7 +122,7 @@ class SqliteBehaviour(Behaviour):
         knobs, target = job["knobs"], {"path": job["database"], "knobs": DECLARATION.spelled(job["knobs"])}
         core_job = {name: value for name, value in job.items() if name not in ("database", "knobs")}
         core_job |= {"target": target, "frames": knobs["pool_size"] // knobs["page_size"]}
-        with read_ahead.around_run(Path(job["database"]), job["knobs"]) as ahead:
+        with host_settings.around_run(Path(job["database"]), job["knobs"]) as ahead:
             result = run_core("sqlite", core_job, on_event)
         return {**result, "actual": {**DECLARATION.named(result["actual"]), **ahead}}
 
@@ -137,3 +137,6 @@ class SqliteBehaviour(Behaviour):
         """Ask the core to stop at the next transaction, and a check at once."""
         self._cancelled.set()
         native().cancel()
+
+
+BEHAVIOUR = SqliteBehaviour

@@ -1,6 +1,6 @@
 """An external load program: its command as a template, and the statements counted as its transactions. Pure data.
 
-The engine fills the template in (engines/innodb/program.py) and counts in the server. The program's own report is not
+The engine fills the template in (engines/innodb/accounts.py) and counts in the server. The program's own report is not
 needed: everything else of a run is as with bufferlab's workloads.
 """
 

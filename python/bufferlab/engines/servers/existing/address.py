@@ -1,22 +1,82 @@
-"""Parses the URL of a server that bufferlab did not start. The password is never in it (passwords.py finds it).
+"""Parses the URL of a server that bufferlab did not start, and how its connections are protected.
 
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
 behind the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
-such a URL is refused.
+such a URL is refused; passwords.py finds the password.
+
+The modes of TLS mean what they mean to libpq ("SSL Mode Descriptions"), on MySQL and MariaDB too. On a Unix socket
+there is no TLS, whatever the mode. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from bufferlab.engines.servers.existing import security
-from bufferlab.engines.servers.existing.security import LOGIN_WORDS, TLS_WORDS, Security
 from bufferlab.errors import EnvironmentLackingError
+
+MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
+_FILES = {"sslrootcert": "root_cert", "sslcert": "cert", "sslkey": "key", "server_public_key": "server_public_key"}
+_SWITCHES = ("get_server_public_key", "allow_unverified_password")
+TLS_WORDS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+"""The words of every family's URLs."""
+LOGIN_WORDS = ("server_public_key", *_SWITCHES)
+"""The words of URLs of MySQL and MariaDB: what a full login by caching_sha2_password may trust."""
+
+
+@dataclass(frozen=True)
+class Security:
+    """How connections to one server are protected. The core has the same fields (`security` of a job's target)."""
+
+    mode: str = "prefer"
+    """One of MODES."""
+    root_cert: str | None = None
+    """The path of the certificates (PEM) of which one must have signed the server's; checked unless TLS is disabled."""
+    cert: str | None = None
+    """The path of the client's own certificate (PEM)."""
+    key: str | None = None
+    """The path of the key of `cert`."""
+    server_public_key: str | None = None
+    """The path of a MySQL server's RSA key, which encrypts the password where there is no TLS."""
+    get_server_public_key: bool = False
+    """Whether the RSA key that the server sends is trusted."""
+    allow_unverified_password: bool = False
+    """Whether the password may be sent over TLS that proves nothing of the server."""
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the server's certificate must be signed by one of `root_cert`."""
+        return self.mode != "disable" and self.root_cert is not None
+
+    def job(self) -> dict[str, Any]:
+        """Return the entry `security` of the core's target."""
+        return asdict(self)
+
+
+def security_of(options: Mapping[str, str]) -> Security:
+    """Return the protection that a URL's options ask for; raise ValueError with a sentence when they cannot be met."""
+    mode = options.get("sslmode", Security.mode)
+    if mode not in MODES:
+        raise ValueError(f"sslmode={mode} is none of {', '.join(MODES)}")
+    files: dict[str, Any] = {name: options[word] for word, name in _FILES.items() if word in options}
+    for word, name in _FILES.items():
+        # Workers run in other folders.
+        if name in files and not files[name].startswith("/"):
+            raise ValueError(f"{word}={files[name]} is not an absolute path")
+    if mode.startswith("verify") and "root_cert" not in files:
+        raise ValueError(f"sslmode={mode} needs sslrootcert=/path, the certificate that signed the server's")
+    if ("cert" in files) != ("key" in files):
+        raise ValueError("sslcert and sslkey go together")
+    for word in _SWITCHES:
+        if options.get(word, "false") not in ("true", "false"):
+            raise ValueError(f"{word}={options[word]} is neither true nor false")
+    switches: dict[str, Any] = {word: options.get(word) == "true" for word in _SWITCHES}
+    return Security(mode, **files, **switches)
+
 
 PASSWORD = "BUFFERLAB_PASSWORD"
 """The environment variable that holds the password."""
@@ -196,7 +256,7 @@ def parse(url: str, form: Form) -> Address:
     if not re.fullmatch(url_pattern(*form.schemes), url):
         raise EnvironmentLackingError("this is not the URL of a server", shown, hint)
     try:
-        protection = security.parse(options)
+        protection = security_of(options)
     except ValueError as error:
         raise EnvironmentLackingError(str(error), shown, "docs/existing-server.md has the words for TLS") from error
     return Address(

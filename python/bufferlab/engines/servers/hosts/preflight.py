@@ -1,30 +1,148 @@
 """The pre-flight of runs on a server that bufferlab did not start: what is there, and what can never work.
 
-Every statement only asks. docs/existing-server.md lists what is refused; a test tries each.
+Every statement only asks. docs/existing-server.md lists what is refused; a test tries each. Each run makes the checks
+of what can never work again (`running`). What such a server cannot meet is told in each run as a caveat; whatever it
+could meet and did not is a confound, which fails the check of that name.
 """
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from bufferlab.engines.behaviour import EngineFailure, ServerCheck, Wanted
+from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.engines.read_ahead_knob import NAME as READ_AHEAD
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.facts import Facts
-from bufferlab.engines.servers.family import Difference, Family
-from bufferlab.engines.servers.hosts.refusals import (
-    asked_of,
-    other_settings,
-    refuse_host_settings,
-    require_made_with,
-    require_no_program,
-)
-from bufferlab.units import format_bytes
+from bufferlab.engines.servers.family import Family, ReadBack
+from bufferlab.engines.servers.run import Difference, Survey
+from bufferlab.knob import AUTO, Knob, Native, Values, values_of
+from bufferlab.units import UnitError, format_bytes
+
+
+@dataclass(frozen=True)
+class Others:
+    """Other people's connections before a run's drivers began and after they ended."""
+
+    before: int
+    after: int
+    busy: int | None
+    """How many of those after asked for something meanwhile; None: the account may not see that."""
+
+    @property
+    def confounds(self) -> list[str]:
+        """Return the sentence on connections that may have used the pool, if any did."""
+        most = max(self.before, self.after)
+        if most and self.busy is None:
+            return [f"{most} other connections were open: what they asked for is in the counters too"]
+        if worked := (self.busy or 0) + max(0, self.before - self.after):
+            return [f"{worked} of {most} other connections were used, and what they asked for is in the counters too"]
+        return []
+
+    @property
+    def caveats(self) -> list[str]:
+        """Return the sentence on connections that asked for nothing."""
+        most = max(self.before, self.after)
+        return [f"{most} other connections were open and asked for nothing"] if most and not self.confounds else []
+
+
+def caveats(
+    others: Others, told: ReadBack, asked: Collection[str], as_found: Collection[str], job: Mapping[str, Any]
+) -> list[str]:
+    """Return the sentences on what no run on somebody else's server has."""
+    said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
+    said += others.caveats
+    if job["warm_up"]["max_transactions"] == 0:
+        said.append("the window did not begin with an empty pool, as it does on a server of bufferlab's own")
+    if as_found:
+        shown = ", ".join(f"{name} = {told.actual[name]}" for name in as_found)
+        said.append(f"as the server has it, not as on a server of bufferlab's own: {shown}")
+    return [*said, *(words for name, words in told.standing.items() if name not in asked)]
+
+
+def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
+    """Return the sentences on what this server could have met: `told` compares it with what was asked for alone."""
+    unasked = {words for name, words in told.standing.items() if name not in asked}
+    return [*others.confounds, *(words for words in told.confounds if words not in unasked)]
+
+
+def asked_of(family: Family, knobs: Values) -> dict[str, Native]:
+    """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
+    declaration = family.declaration
+    defaults = values_of(declaration.defaults())
+    kept = (declaration.results.pool, declaration.page_knob)
+    return {name: value for name, value in knobs.items() if name in kept or defaults.get(name) != value}
+
+
+def require_no_program(job: Mapping[str, Any]) -> None:
+    """Raise EngineFailure for a job of an external program."""
+    if job.get("program"):
+        raise EngineFailure(
+            "usage",
+            "external programs are started against bufferlab's own servers only",
+            "--server",
+            "leave --server out, or use a workload of bufferlab's",
+        )
+
+
+def refuse_host_settings(asked: Values) -> None:
+    """Raise EngineFailure for settings of the server's host, which may not be this one."""
+    for knob, unset in (("memory_limit", "off"), (READ_AHEAD, AS_IS)):
+        if asked.get(knob, unset) != unset:
+            what = f"{knob} is set around servers that bufferlab starts, not around one that runs already"
+            raise EngineFailure("usage", what, knob, f"--set {knob}={unset}, or leave --server out")
+
+
+def require_made_with(family: Family, told: Mapping[str, str], asked: Values, address: Address) -> None:
+    """Raise EngineFailure unless the server, with the variables `told`, was made with what is asked for."""
+    for knob, (variable, words) in family.running.made_with.items():
+        has = told[variable]
+        if str(asked.get(knob, has)) != has:
+            what = f"{knob} needs another server: this one was made with {words.format(has)}"
+            raise EngineFailure("usage", what, address.place, f"--set {knob}={has}")
+
+
+def other_settings(family: Family, differing: Mapping[str, Collection[Difference]], address: Address) -> EngineFailure:
+    """Return the failure that names the settings which the server has otherwise, each with every value asked for."""
+    knobs = family.declaration.by_name()
+    sizes = {name for name, knob in knobs.items() if knob.unit == "bytes"}
+    said, as_it_has = [], []
+    for name, (first, *more) in differing.items():
+        asked = ", ".join(_shown(each.asked, name in sizes) for each in (first, *more))
+        if first.has is None:
+            said.append(f"it has no variable {first.variable} ({asked} asked)")
+        else:
+            said.append(f"{first.variable} is {_shown(first.has, name in sizes)}, {asked} asked")
+            if own := _own(knobs.get(name), first.has):
+                as_it_has.append(f"--set {shlex.quote(f'{name}={own}')}")
+    what = f"the server runs with other settings, and bufferlab changes none there: {'; '.join(said)}"
+    hint = "use a private server (--server with a name or path), or set them there yourself and run again"
+    if as_it_has:
+        hint = f"ask for what it has: {' '.join(as_it_has)}; {hint}"
+    return EngineFailure("usage", what, address.place, hint)
+
+
+def _own(knob: Knob | None, has: str) -> str | None:
+    """Return the value by which a run asks for what the server has; None where the setting cannot have it."""
+    if knob is None:
+        return has
+    try:
+        knob.parse(has)
+    except UnitError:
+        return None if knob.auto is None else AUTO
+    return has
+
+
+def _shown(value: str, is_size: bool) -> str:
+    return format_bytes(int(value)) if is_size and value.isdecimal() else value
+
 
 _ELSEWHERE = "the server is on another host: no lock is taken on this host's disk, and figures of the device are null"
 _HERE = "the server is on this host: runs hold the lock of the disk under --data-dir; figures of the device are null"
@@ -37,7 +155,7 @@ def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> It
 
     The client's exceptions (FAILURES) may pass through.
     """
-    facts = family.look(address)
+    facts = family.running.survey(address)
     yield ServerCheck("version", True, facts.version)
     yield _connection(address, facts)
     yield ServerCheck("password", True, passwords.source_words(address, family.form))
@@ -51,12 +169,12 @@ def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> It
     yield from (ServerCheck("will be null", True, said) for said in (_ALWAYS_NULL, *facts.nulls))
 
 
-def _connection(address: Address, facts: Facts) -> ServerCheck:
+def _connection(address: Address, facts: Survey) -> ServerCheck:
     way = f"the socket {address.socket}" if address.socket else f"TCP to {address.server}"
     return ServerCheck("connection", True, f"{way}, {f'TLS: {facts.tls}' if facts.tls else 'not encrypted'}")
 
 
-def _between(facts: Facts) -> Iterator[ServerCheck]:
+def _between(facts: Survey) -> Iterator[ServerCheck]:
     if facts.proxy:
         what = f"{facts.proxy} stands between us and the server: untested"
         yield ServerCheck("proxy", False, what, "name the server itself: locks belong to one connection")
@@ -64,14 +182,14 @@ def _between(facts: Facts) -> Iterator[ServerCheck]:
         yield ServerCheck("managed service", False, f"{facts.managed} runs the server: untested")
 
 
-def _writable(facts: Facts) -> ServerCheck:
+def _writable(facts: Survey) -> ServerCheck:
     if facts.read_only:
         hint = "name its primary, or a server that may be written"
         return ServerCheck("may be written", False, f"the server is read only: {facts.read_only}", hint, "environment")
     return ServerCheck("may be written", True, "yes")
 
 
-def _rights(facts: Facts, word: str) -> Iterator[ServerCheck]:
+def _rights(facts: Survey, word: str) -> Iterator[ServerCheck]:
     for right, grant in facts.missing.items():
         yield ServerCheck("rights", False, f"the account lacks {right}", grant, "environment")
     if facts.unguarded:
@@ -81,23 +199,23 @@ def _rights(facts: Facts, word: str) -> Iterator[ServerCheck]:
         yield ServerCheck("rights", True, "the account has what a run needs")
 
 
-def _schema(family: Family, address: Address, facts: Facts, wanted: Wanted) -> Iterator[ServerCheck]:
+def _schema(family: Family, address: Address, facts: Survey, wanted: Wanted) -> Iterator[ServerCheck]:
     word = family.form.schema
     if facts.schema_bytes is None:
         yield ServerCheck(word, True, f"there is none named {address.schema}: a load makes it")
     elif not facts.missing and not facts.unguarded:
 
         def ours() -> str:
-            family.require_safe(address)
+            family.running.require_safe(address)
             with closing(family.connect(address)) as connection:
-                family.owned.require_ours(connection, address)
+                family.running.require_ours(connection, address)
             return f"{address.schema} holds nothing but what bufferlab made ({format_bytes(facts.schema_bytes or 0)})"
 
         yield _tried(word, ours)
     yield _space(facts, wanted.load_bytes)
 
 
-def _space(facts: Facts, load_bytes: int | None) -> ServerCheck:
+def _space(facts: Survey, load_bytes: int | None) -> ServerCheck:
     free = _free_bytes(facts)
     if free is None:
         return ServerCheck("space", True, "what is free where the server's data are cannot be seen from here")
@@ -111,7 +229,7 @@ def _space(facts: Facts, load_bytes: int | None) -> ServerCheck:
     return ServerCheck("space", True, what)
 
 
-def _settings(family: Family, address: Address, found: Build, facts: Facts, wanted: Wanted) -> Iterator[ServerCheck]:
+def _settings(family: Family, address: Address, found: Build, facts: Survey, wanted: Wanted) -> Iterator[ServerCheck]:
     pool, page = format_bytes(facts.pool_bytes), format_bytes(facts.page_bytes)
     yield ServerCheck("sizes", True, f"a pool of {pool}, pages of {page}")
     if not wanted.points:
@@ -131,8 +249,8 @@ def _settings(family: Family, address: Address, found: Build, facts: Facts, want
     differing: dict[str, dict[Difference, None]] = {}
     with closing(family.connect(address, family.system_database)) as connection:
         for asked in each:
-            for name, difference in family.differing(connection, found, asked).items():
-                if name not in family.made_with:  # Told in words of their own.
+            for name, difference in family.running.differing(connection, found, asked).items():
+                if name not in family.running.made_with:  # Told in words of their own.
                     differing.setdefault(name, {})[difference] = None
     if differing:
         error = other_settings(family, differing, address)
@@ -152,7 +270,7 @@ def _kind(error: EngineFailure) -> Literal["usage", "environment"]:
     return "usage" if error.kind == "usage" else "environment"
 
 
-def _free_bytes(facts: Facts) -> int | None:
+def _free_bytes(facts: Survey) -> int | None:
     """Return the free bytes where the server's data are; None where this host cannot see them."""
     if facts.is_here and facts.data_folder:
         with suppress(OSError):

@@ -1,7 +1,8 @@
 """Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
 
 The "database" that execute caches and copies is a folder with one small file, which says which data lie where. Before
-a run the data are loaded again if an earlier run wrote to them; the report says what the run began with.
+a run the data are loaded again if an earlier run wrote to them; the report says what the run began with. `Host` is what
+jobs on private servers share with these: the request to stop, and the core's job.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -21,24 +23,62 @@ from bufferlab.engines.native import load_core, load_recipe, run_core
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing import address as addresses
-from bufferlab.engines.servers.existing import greeting, passwords
+from bufferlab.engines.servers.existing import passwords, whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
 from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
-from bufferlab.engines.servers.family import ReadBack
+from bufferlab.engines.servers.family import Family, ReadBack
 from bufferlab.engines.servers.hosts import preflight
-from bufferlab.engines.servers.hosts.caveats import Others, caveats, confounds
-from bufferlab.engines.servers.hosts.host import Host
-from bufferlab.engines.servers.hosts.refusals import (
+from bufferlab.engines.servers.hosts.preflight import (
+    Others,
     asked_of,
+    caveats,
+    confounds,
     other_settings,
     refuse_host_settings,
     require_made_with,
     require_no_program,
 )
 from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
-from bufferlab.engines.servers.signs_of_life import signs_of_life
+from bufferlab.engines.servers.signs_of_life import OnWait, patience, signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values
+
+_NOT_THE_CORES = ("database", "knobs", "program")
+"""Entries of a job that the core does not take."""
+
+
+class Host:
+    """One way to meet the servers of a family; its `load`, `run` and `check` are called in the worker."""
+
+    def __init__(self, family: Family, cancelled: threading.Event | None = None) -> None:
+        self.family, self.cancelled = family, cancelled or threading.Event()
+
+    def require_not_cancelled(self) -> None:
+        """Raise EngineFailure when a stop was asked for."""
+        if self.cancelled.is_set():
+            raise EngineFailure("interrupted", "stopped on request")
+
+    def patience(self, on_event: OnEvent) -> OnWait:
+        """Return the function to call while a server is waited for; it raises once a stop was asked for."""
+        return patience(on_event, self.cancelled.is_set)
+
+    def load_job(self, job: Mapping[str, Any], address: Address) -> dict[str, Any]:
+        """Return the core's job of a load: the workload, and where the server is."""
+        return {"target": self.family.target(address), "workload": dict(job["workload"]), "threads": job["threads"]}
+
+    def run_job(
+        self, job: Mapping[str, Any], address: Address, frames: int, *, pid: int | None = None, data: str | None = None
+    ) -> dict[str, Any]:
+        """Return the core's job of a run: its own entries, and where the server and its data are, if they are ours."""
+        return {
+            **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},
+            "target": self.family.target(address),
+            "server_pid": pid,
+            "datadir": data,
+            "statements": job["knobs"].get("statements", "spec"),
+            "frames": frames,
+        }
+
 
 WRITABLE = "it is a standby, or set to read only: name its primary, or a server that may be written"
 CLEAN, LOADING, WRITTEN = "clean", "loading", "written"
@@ -85,12 +125,13 @@ class RunningHost(Host):
         address = self._looked_at(url)
         try:
             with self._explained_here(address):
-                told = self.family.version(address)
+                with closing(self.family.connect(address, self.family.system_database)) as connection:
+                    told = str(connection.rows(self.family.running.version_query)[0][0])
                 if not told[:1].isdecimal():
                     raise ValueError(told)
-                return told, self.family.flavour_of(told)
+                return told, self.family.running.flavour_of(told) or self.family.flavour
         except EnvironmentLackingError as error:
-            if other := greeting.of_another_family(address, self.family.form):
+            if other := whereabouts.of_another_family(address, self.family.form):
                 raise other from error
             raise
 
@@ -113,7 +154,7 @@ class RunningHost(Host):
         The server keeps the lock for a connection, so that it ends with us. Raises EngineFailure while another has it.
         """
         with closing(self.family.connect(address, self.family.system_database)) as connection:
-            if not self.family.owned.lock(connection, address.schema, _LOCK_SECONDS):
+            if not self.family.running.lock(connection, address.schema, _LOCK_SECONDS):
                 what = f"another run of bufferlab uses this {self.family.form.schema}"
                 raise EngineFailure("environment", what, address.place, "wait for it, or name another")
             yield
@@ -129,7 +170,9 @@ class RunningHost(Host):
         database, knobs = Path(job["database"]), job["knobs"]
         address, found = self.parse(str(knobs["server"])), self.build(knobs)
         with closing(self.family.connect(address, self.family.system_database)) as connection:
-            require_made_with(self.family, self.family.variables(connection), asked_of(self.family, knobs), address)
+            require_made_with(
+                self.family, self.family.running.variables(connection), asked_of(self.family, knobs), address
+            )
         note = {
             "format": _FORMAT,
             "format_version": 1,
@@ -160,21 +203,21 @@ class RunningHost(Host):
         found = self.build(knobs)
         password = passwords.source_words(address, family.form)
         with self._explained(address), self.locked(address):
-            family.make_sure_of(address)
-            family.require_safe(address)
+            family.running.make_sure_of(address)
+            family.running.require_safe(address)
             with closing(family.connect(address)) as connection:
-                if differing := family.differing(connection, found, asked):
+                if differing := family.running.differing(connection, found, asked):
                     raise other_settings(family, {name: [one] for name, one in differing.items()}, address)
                 start = self._prepare_data(address, note, job, on_event)
                 before = self._others(connection)
                 told = self._told_to_a_new_connection(address, found, knobs)
-                core_job = {**self.run_job(job, address, told.frames), **family.core_words}
+                core_job = {**self.run_job(job, address, told.frames), **family.running.core_words}
                 started = time.monotonic()
                 result = run_core(family.flavour, core_job, on_event)
                 if not self.cancelled.is_set():
                     _require_same(told, self._told_to_a_new_connection(address, found, knobs), address)
                 after = self._others(connection)
-                busy = family.busy(connection, time.monotonic() - started) if after else 0
+                busy = family.running.busy(connection, time.monotonic() - started) if after else 0
         others = Others(before, after, busy)
         as_found = self._as_found(told, knobs)
         return {
@@ -197,7 +240,7 @@ class RunningHost(Host):
         database = Path(job["database"])
         note, address = self._note(database, {})
         with self._explained(address):
-            self.family.require_safe(address)
+            self.family.running.require_safe(address)
         with (
             self._explained(address),
             self._signs_of_life(on_event, "checking", address),
@@ -212,10 +255,10 @@ class RunningHost(Host):
         family = self.family
         schema_sql = load_recipe(family.flavour, note["workload"])["schema_sql"]
         mark = Mark(note["data_id"], LOADING, made_by(schema_sql))
-        family.make_sure_of(address)
-        family.require_safe(address)
+        family.running.make_sure_of(address)
+        family.running.require_safe(address)
         with closing(family.connect(address)) as connection:
-            family.owned.claim(connection, address)
+            family.running.claim(connection, address)
         self._mark(address, mark)
         with self._signs_of_life(on_event, "loading", address):
             loaded = load_core(family.flavour, self.load_job(note, address), on_event)
@@ -245,15 +288,15 @@ class RunningHost(Host):
 
     def _objects(self, address: Address) -> list[str]:
         with closing(self.family.connect(address)) as connection:
-            return self.family.owned.objects(connection, address.schema)
+            return self.family.running.objects(connection, address.schema)
 
     def _mark(self, address: Address, mark: Mark) -> None:
         with closing(self.family.connect(address, self.family.system_database)) as connection:
-            self.family.owned.mark(connection, address.schema, mark)
+            self.family.running.mark(connection, address.schema, mark)
 
     def _marked(self, address: Address) -> Mark | None:
         with closing(self.family.connect(address, self.family.system_database)) as connection:
-            return self.family.owned.marked(connection, address.schema)
+            return self.family.running.marked(connection, address.schema)
 
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
         """Return the settings that a connection opened now has: older ones may keep values from before a change."""
@@ -273,7 +316,7 @@ class RunningHost(Host):
         """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended ones to disappear."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
-            others = max(0, self.family.clients(connection) - _OURS)
+            others = max(0, self.family.running.clients(connection) - _OURS)
             if not others or time.monotonic() > deadline:
                 return others
             time.sleep(0.1)
@@ -298,12 +341,12 @@ class RunningHost(Host):
         except FAILURES as error:
             said = str(error.args[-1] if error.args else error).strip()
             what = f"the server said: {said}"
-            read_only = self.family.is_read_only(error)
-            hint = WRITABLE if read_only else self.family.needs.format(schema=address.schema)
+            read_only = self.family.running.is_read_only(error)
+            hint = WRITABLE if read_only else self.family.running.needs.format(schema=address.schema)
             raise EngineFailure("environment", what, address.place, hint) from error
         except EngineFailure as failure:
             # The family's words explain what the account lacks; here no account has it.
-            if (cause := failure.__cause__) and self.family.is_read_only(cause):
+            if (cause := failure.__cause__) and self.family.running.is_read_only(cause):
                 raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
             raise
 

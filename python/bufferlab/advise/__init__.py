@@ -1,1 +1,0 @@
-"""Advice for a server that runs: what it would read a second in a larger or smaller pool, and how sure that is."""

@@ -1,0 +1,203 @@
+"""The questions to MySQL (5.7 to 9) or MariaDB (10.2 to 11.8) of a look: its pool, its statements, what else it does.
+
+INNODB_BUFFER_PAGE has a row for each page (i_s.cc, i_s_innodb_fill_buffer_pool). Its rows pass through a temporary
+table of the server. MySQL 5.7 and 9 write that table into the pool: by Innodb_pages_created it took 41 and 46 new pages
+of a pool of 4,096, and 170 and 128 of one of 16,384. MariaDB 10.2 and 11.8 wrote none.
+
+The server itself replaces literals in a digest's text (sql_digest.cc). QUERY_SAMPLE_TEXT of MySQL 8, which holds them,
+is never read. A statement is counted when it has ended. When the table is full, further digests are counted in one row
+without a digest (pfs_digest.cc, find_or_create_digest); none is evicted. MariaDB and MySQL up to 8.0.15 have no digests
+of statements that a client prepared by the protocol (COM_STMT_EXECUTE): the summary by event name alone counts them,
+all together. MariaDB counts none in prepared_statements_instances (10.11, 11.8). MySQL 9 has digests of them, with the
+word EXECUTE before their text.
+
+What else a server does needs PROCESS. Texts of other sessions' statements stay in the server: it returns the first two
+words of the few kinds that matter. mysqldump and its kin begin each table's statement with /*!40001 SQL_NO_CACHE */.
+xtrabackup and mariabackup copy files while their session sleeps; a lock of theirs is seen where performance_schema
+instruments metadata locks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, integer, text
+
+FIRST_PAGE_S, NEXT_PAGE_S = 15e-6, 5e-6
+"""Measured seconds for each page of the pool: of the first query after a start, and of one after it."""
+TEMPORARY_TABLE_RATIO = 0.01
+"""Share of the pool that the answer's temporary table takes in MySQL."""
+
+# A page that MariaDB has written keeps 1 there until it leaves the flush list, and a changed page of its temporary
+# tablespace has 2: neither is counted as dirty (buf0buf.h, oldest_modification_).
+# IS_OLD is YES or NO in MySQL, and a number in later versions of MariaDB.
+CONTENTS = Question(
+    "SELECT table_name AS table_name, index_name AS index_name, page_type AS page_type, page_state AS page_state, "
+    "COUNT(*) AS pages, SUM(oldest_modification > 2) AS dirty_pages, "
+    "SUM(CAST(is_old AS CHAR) IN ('YES', '1')) AS old_pages "
+    "FROM information_schema.INNODB_BUFFER_PAGE GROUP BY table_name, index_name, page_type, page_state",
+    "who fills the pool",
+    {"rights": "GRANT PROCESS ON *.* TO the account"},
+)
+
+FREE = "(free)"
+_MEMORY, _LOST = "(memory of InnoDB)", "(index of no table that is known)"
+_OF_TYPE = {
+    "UNDO_LOG": "(undo)",
+    "IBUF_INDEX": "(change buffer)",
+    "SDI_INDEX": "(dictionary)",
+    "INDEX": _LOST,
+    "RTREE_INDEX": _LOST,
+    "SYSTEM": "(system)",
+    "TRX_SYSTEM": "(system)",
+    "RSEG_ARRAY": "(system)",
+    "UNKNOWN": "(unknown)",
+}
+_LARGE = ("BLOB", "LOB", "COMPRESSED_BLOB", "ZLOB", "COMPRESSED_LOB")
+
+
+def names(row: Row) -> tuple[str, str | None]:
+    """Return the table and the index that a row's pages belong to; words in parentheses where they have no table."""
+    if text(row["page_state"]) in ("NOT_USED", "READY_FOR_USE"):
+        return FREE, None
+    if text(row["page_state"]) != "FILE_PAGE":
+        return _MEMORY, None
+    if table := text(row["table_name"]):
+        return table.replace("`", ""), text(row["index_name"])
+    kind = text(row["page_type"]) or "UNKNOWN"
+    if kind.startswith(_LARGE):
+        return "(large values, whose table is not told)", None
+    # The rest manages space: FILE_SPACE_HEADER, EXTENT_DESCRIPTOR, INODE, IBUF_BITMAP, ALLOCATED, ...
+    return _OF_TYPE.get(kind, "(space management)"), None
+
+
+UNITS_PER_S = 1e12
+"""Timers count picoseconds."""
+_TABLE = "performance_schema.events_statements_summary_by_digest"
+_SUBJECT = "what each statement does"
+_DIGEST_REMEDIES: Mapping[Refusal, str] = {
+    "rights": "GRANT SELECT ON performance_schema.* TO the account",
+    "missing": "performance_schema = ON in the option file, and a restart of the server",
+}
+PREPARED = "prepared"
+"""The identifier of all prepared statements together, where the server has no digests of them."""
+PREPARED_TEXT = "(prepared statements, all together: this server has no digests of them)"
+_CONSUMERS = ("global_instrumentation", "thread_instrumentation", "statements_digest")
+
+# Without performance_schema these tables exist and are empty.
+IS_ON = Question("SELECT @@global.performance_schema AS is_on", _SUBJECT)
+CONSUMERS = Question(
+    "SELECT name AS name FROM performance_schema.setup_consumers WHERE enabled = 'NO' "
+    f"AND name IN ({', '.join(repr(name) for name in _CONSUMERS)})",
+    _SUBJECT,
+    _DIGEST_REMEDIES,
+)
+COUNTS = Question(
+    "SELECT schema_name AS place, digest AS id, first_seen AS since, count_star AS calls, sum_timer_wait AS time, "
+    "sum_rows_examined AS rows_examined, sum_rows_sent + sum_rows_affected AS rows_returned "
+    f"FROM {_TABLE} UNION ALL SELECT NULL, '{PREPARED}', NULL, "
+    "count_star, sum_timer_wait, sum_rows_examined, sum_rows_sent + sum_rows_affected "
+    "FROM performance_schema.events_statements_summary_global_by_event_name WHERE count_star > 0 "
+    "AND event_name IN ('statement/com/Execute', 'statement/com/Bulk_execute') AND NOT EXISTS "
+    f"(SELECT 1 FROM {_TABLE} WHERE digest_text LIKE 'EXECUTE %' AND digest_text NOT LIKE 'EXECUTE `%')",
+    _SUBJECT,
+    _DIGEST_REMEDIES,
+)
+_DIGEST = re.compile(r"[0-9a-f]{32,64}")
+
+
+def unavailable(is_on: Sequence[Row], off: Sequence[Row]) -> NotTold | None:
+    """Return why digests are not told, from the answers to IS_ON and CONSUMERS; None where they are."""
+    if not integer(is_on[0]["is_on"]):
+        return NotTold(f"{_SUBJECT}: performance_schema is off", _DIGEST_REMEDIES["missing"])
+    if off:
+        names = ", ".join(f"'{text(row['name'])}'" for row in off)
+        line = f"UPDATE performance_schema.setup_consumers SET enabled = 'YES' WHERE name IN ({names})"
+        return NotTold(f"{_SUBJECT}: performance_schema does not collect digests", line)
+    return None
+
+
+def texts(ids: Iterable[str]) -> Question:
+    """Return the question for the texts of these digests."""
+    listed = ", ".join(f"'{one}'" for one in sorted(ids) if _DIGEST.fullmatch(one))
+    return Question(
+        f"SELECT digest AS id, MAX(digest_text) AS text FROM {_TABLE} WHERE digest IN ({listed or 'NULL'}) "
+        "GROUP BY digest",
+        _SUBJECT,
+        _DIGEST_REMEDIES,
+    )
+
+
+_PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
+_B = "[[:space:]]"
+_KINDS = {
+    "backup": f"^{_B}*(BACKUP{_B}+STAGE|LOCK{_B}+(INSTANCE|TABLES){_B}+FOR{_B}+BACKUP"
+    f"|FLUSH{_B}+TABLES{_B}+WITH{_B}+READ{_B}+LOCK)",
+    "definition": f"^{_B}*(ALTER{_B}+TABLE|OPTIMIZE|REPAIR|TRUNCATE|DROP{_B}+(TABLE|INDEX)"
+    f"|CREATE{_B}+((UNIQUE|FULLTEXT|SPATIAL){_B}+)?INDEX)",
+    "maintenance": f"^{_B}*(ANALYZE|CHECK|CHECKSUM){_B}",
+}
+_DUMP = "SELECT /*!40001 SQL_NO_CACHE */%"
+
+HISTORY = Question(
+    "SELECT count AS length FROM information_schema.INNODB_METRICS WHERE name = 'trx_rseg_history_len'",
+    "how far purge is behind",
+    _PROCESS_RIGHT,
+)
+POOL_LOAD = Question(
+    "SHOW GLOBAL STATUS WHERE variable_name = 'Innodb_buffer_pool_load_status'",
+    "whether the pool is being loaded from its dump",
+)
+LOADING = ("Loaded ", "Loading buffer pool")
+"""How the status begins while the pool is loaded (buf0dump.cc, buf_load)."""
+
+# MySQL: LOCK INSTANCE FOR BACKUP. MariaDB from 10.5: BACKUP STAGE, and FLUSH TABLES WITH READ LOCK. Other sessions
+# hold locks of this object for their changes, of other types.
+BACKUP_LOCKS = Question(
+    "SELECT t.processlist_id AS id, t.processlist_user AS account, l.lock_type AS type "
+    "FROM performance_schema.metadata_locks AS l "
+    "JOIN performance_schema.threads AS t ON t.thread_id = l.owner_thread_id "
+    "WHERE l.lock_status = 'GRANTED' AND (l.object_type = 'BACKUP LOCK' AND l.lock_type = 'SHARED' "
+    "OR l.object_type = 'BACKUP' AND (l.lock_type IN ('BACKUP_START', 'BACKUP_BLOCK_DDL', 'BACKUP_FLUSH') "
+    "OR l.lock_type LIKE 'BACKUP_WAIT%' OR l.lock_type LIKE 'BACKUP_FTWRL%'))",
+    "whether a backup holds a lock",
+    {"rights": "GRANT SELECT ON performance_schema.* TO the account"},
+)
+
+
+def sessions(flavour: Flavour) -> Question:
+    """Return the question for sessions that do more than an application's work."""
+    matches = " ".join(f"WHEN info REGEXP '{pattern}' THEN '{kind}'" for kind, pattern in _KINDS.items())
+    kind = f"CASE WHEN info LIKE '{_DUMP}' THEN 'dump' {matches} END"
+    progress = (
+        "stage AS stage, max_stage AS stages, progress AS done_percent" if flavour == "mariadb"
+        else "NULL AS stage, NULL AS stages, NULL AS done_percent"
+    )  # fmt: skip
+    return Question(
+        f"SELECT id AS id, user AS account, command AS command, time AS seconds, state AS state, {kind} AS kind, "
+        f"UPPER(LEFT(SUBSTRING_INDEX(LTRIM(info), ' ', 2), 40)) AS words, {progress} "
+        "FROM information_schema.PROCESSLIST "
+        f"WHERE id <> CONNECTION_ID() AND ({kind} IS NOT NULL OR command LIKE 'Binlog Dump%' OR user = 'system user')",
+        "what other sessions do",
+        _PROCESS_RIGHT,
+    )
+
+
+def transactions(long_s: float, own_ids: Iterable[int]) -> Question:
+    """Return the question for the five oldest transactions that are open for `long_s`.
+
+    trx_started is in the time zone of the host, whatever the session's is.
+    """
+    age = "TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM'))"
+    ours = ", ".join(["CONNECTION_ID()", *(str(int(one)) for one in own_ids)])
+    return Question(
+        f"SELECT t.trx_mysql_thread_id AS id, {age} AS seconds, t.trx_rows_modified AS rows_modified, "
+        "p.user AS account, p.command AS command FROM information_schema.INNODB_TRX AS t "
+        "LEFT JOIN information_schema.PROCESSLIST AS p ON p.id = t.trx_mysql_thread_id "
+        f"WHERE {age} >= {int(long_s)} AND t.trx_mysql_thread_id NOT IN ({ours}) "
+        "ORDER BY t.trx_started LIMIT 5",
+        "what other sessions and their transactions do",
+        _PROCESS_RIGHT,
+    )

@@ -1,0 +1,237 @@
+"""Runs on a PostgreSQL server that runs already: the one database that bufferlab owns there.
+
+Its comment claims it; loads fill it, keep it or replace it.
+
+A database with relations that are not in the comment's list of names belongs to somebody else, in whole or in part.
+bufferlab refuses it and touches nothing in it. The comment says which data the database holds, and whether
+transactions have changed them since. It is not a table because the workload's own queries would find that, and every
+account may read a comment.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from typing import ClassVar
+
+from bufferlab.engines.behaviour import EngineFailure, NativeKnobs
+from bufferlab.engines.postgres import control, server_facts
+from bufferlab.engines.postgres.connection import FORM, connect
+from bufferlab.engines.postgres.postgresql_conf import VARIABLES, as_asked, in_words, server_settings, text_of
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import FAILURES, Client, ServerError
+from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
+from bufferlab.engines.servers.run import Difference, Run, Survey
+
+_BEGIN = "bufferlab: "
+_OTHERS_DEPEND = "2BP01"
+"""dependent_objects_still_exist."""
+_LOCK = "pg_try_advisory_lock(hashtext('bufferlab'), hashtext(%s))"
+_LOCK_POLL_SECONDS = 0.1
+_RELATIONS = """
+SELECT n.nspname, c.relname, c.relkind, pg_get_userbyid(c.relowner) = current_user
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
+  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('e', 'i', 'a'))
+ORDER BY 1, 2
+"""
+"""Tables, views and sequences that belong to no catalogue, no extension and no column."""
+_OBJECTS = r"""
+WITH ours AS (
+  SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'
+), there (class, oid, more) AS (
+  SELECT 'pg_class'::regclass, c.oid,
+    (SELECT ' (' || string_agg(attname, ', ' ORDER BY attnum) || ')' FROM pg_attribute
+     WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped AND c.relkind <> 'S')
+  FROM pg_class c WHERE relnamespace IN (TABLE ours) AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'i', 'I')
+  UNION ALL SELECT 'pg_proc'::regclass, oid, NULL FROM pg_proc WHERE pronamespace IN (TABLE ours)
+  UNION ALL SELECT 'pg_operator'::regclass, oid, NULL FROM pg_operator WHERE oprnamespace IN (TABLE ours)
+  UNION ALL SELECT 'pg_trigger'::regclass, oid, NULL FROM pg_trigger WHERE NOT tgisinternal
+  UNION ALL SELECT 'pg_policy'::regclass, oid, NULL FROM pg_policy
+  UNION ALL SELECT 'pg_rewrite'::regclass, w.oid, NULL FROM pg_rewrite w JOIN pg_class c ON c.oid = w.ev_class
+    WHERE c.relnamespace IN (TABLE ours) AND rulename <> '_RETURN'
+  UNION ALL SELECT 'pg_constraint'::regclass, oid, NULL FROM pg_constraint
+    WHERE contype = 'f' AND connamespace IN (TABLE ours)
+)
+SELECT pg_describe_object(class, oid, 0) || coalesce(more, '') FROM there
+WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = class AND d.objid = there.oid AND d.deptype = 'e')
+ORDER BY 1
+"""
+"""All that a database holds beyond its catalogue and its extensions, in words."""
+_GREAT = """
+SELECT rolsuper OR rolcreaterole OR rolreplication OR rolbypassrls OR EXISTS (
+  SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid
+  WHERE m.member = r.oid AND g.rolname NOT IN
+    ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_checkpoint')
+) FROM pg_roles r WHERE rolname = session_user
+"""
+"""Whether the user may do more than it needs: code that runs in its session might use that."""
+_MAY_CREATE = r"""
+SELECT pg_get_userbyid(who) FROM (
+  SELECT datdba AS who FROM pg_database WHERE datname = current_database()
+  UNION SELECT nspowner FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%'
+  UNION SELECT a.grantee FROM pg_namespace n, aclexplode(n.nspacl) a
+    WHERE a.privilege_type = 'CREATE' AND n.nspname NOT LIKE 'pg\_%'
+) AS makers
+WHERE who = 0 OR NOT EXISTS (
+  SELECT FROM pg_roles WHERE oid = who AND (rolsuper OR rolname IN (session_user, 'pg_database_owner'))
+)
+ORDER BY 1
+"""
+"""Who, beside superusers and the session's user, may make functions and triggers in the database; 0 is everybody."""
+_CLIENTS = "FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL AND leader_pid IS NULL"
+_BUSY = f"""
+SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
+  count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
+{_CLIENTS} AND pid <> pg_backend_pid()
+"""
+"""How many other clients hide what they do (pg_read_all_stats shows it), and how many ask or asked within seconds."""
+_KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
+"""The kinds in the order in which they can be dropped."""
+
+
+class PostgresRun(Run):
+    """The way to run in a database of a PostgreSQL server that runs already."""
+
+    read_only = ("25006",)
+    """read_only_sql_transaction."""
+    needs = "the account must own the database {schema}"
+    version_query = "SHOW server_version"
+    clients_query = f"SELECT count(*) {_CLIENTS}"
+    """The query counts clients of all databases; parallel workers count as their leader's."""
+    made_with: ClassVar = {"page_size": ("block_size", "{}"), "data_checksums": ("data_checksums", "{}")}
+
+    def variables(self, connection: Client) -> Mapping[str, str]:
+        return {name: in_words(told) for name, told in control.settings(connection).items()}
+
+    def differing(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
+        told, differing = control.settings(connection), {}
+        wanted = server_settings(found.version, asked)
+        for name, value in asked.items():
+            if (variable := VARIABLES.of(name)) in wanted:
+                has = as_asked(name, value, told[variable]) if variable in told else None
+                if has != value:
+                    text = None if has is None else text_of(name, has)
+                    differing[name] = Difference(variable, text_of(name, value), text)
+        return differing
+
+    def busy(self, connection: Client, seconds: float) -> int | None:
+        ((hidden, busy),) = connection.rows(_BUSY, (max(0.0, seconds - 1),))
+        return None if hidden else int(busy)
+
+    def survey(self, address: Address) -> Survey:
+        return server_facts.survey(address)
+
+    def lock(self, connection: Client, database: str, seconds: float) -> bool:
+        """Take the database's advisory lock for as long as the connection lives; return False if another has it."""
+        deadline = time.monotonic() + seconds
+        while connection.rows(f"SELECT {_LOCK}", (database,)) != [(True,)]:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOCK_POLL_SECONDS)
+        return True
+
+    def make_sure_of(self, address: Address) -> None:
+        """Make the database if it does not exist. Raises EngineFailure when the account may not."""
+        with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
+            if connection.rows("SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
+                return
+            try:
+                connection.change(f"CREATE DATABASE {control.identifier(address.schema)}")
+            except FAILURES as error:
+                raise EngineFailure(
+                    "environment",
+                    f"the database {address.schema} cannot be made: {str(error).strip()}",
+                    address.place,
+                    f"CREATE DATABASE {address.schema} OWNER {address.user}",
+                ) from error
+
+    def require_safe(self, address: Address) -> None:
+        """Raise EngineFailure when code of others could run in the database with more rights than the database needs.
+
+        SET ROLE and SET SESSION AUTHORIZATION would be no border: such code can RESET them. So the user must log in
+        with small rights, or be the only one who may make functions there.
+        """
+        # Before anything of the database's own can be found by its name.
+        with closing(connect(address, search_path="pg_catalog")) as connection:
+            if connection.rows(_GREAT) != [(True,)]:
+                return
+            makers = sorted({str(name) if name else "everybody" for (name,) in connection.rows(_MAY_CREATE)})
+        if makers:
+            who = ", ".join("everybody" if name.startswith("unknown (OID=0") else name for name in makers)
+            raise EngineFailure(
+                "environment",
+                f"{address.user} has great rights, and {who} may make functions and triggers in {address.schema}, "
+                "which would run with them",
+                address.place,
+                f"name in the URL a role that owns {address.schema} and may do no more",
+            )
+
+    def objects(self, connection: Client, database: str = "") -> list[str]:
+        """Return all that the database holds beyond its catalogue and its extensions, in words; tables with columns."""
+        return [str(said) for (said,) in connection.rows(_OBJECTS)]
+
+    def require_ours(self, connection: Client, address: Address) -> dict[tuple[str, str], str]:
+        """Return the database's relations with their kinds, where all of them are ours."""
+        mark = self.marked(connection, address.schema)
+        found = connection.rows(_RELATIONS)
+        ours = _names(connection, mark.made if mark else ())
+        # The list may be anybody's; a table that our role owns was made by our role.
+        theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
+        require_none(theirs, address, FORM)
+        require_as_loaded(self.objects(connection), mark, address, FORM)
+        return {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
+
+    def claim(self, connection: Client, address: Address) -> None:
+        """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
+        there = self.require_ours(connection, address)
+        try:
+            # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
+            # them.
+            connection.rows("BEGIN")
+            for word in dict.fromkeys(_KINDS.values()):
+                if names := [control.identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
+                    connection.change(f"DROP {word} {', '.join(names)}")
+            connection.change("COMMIT")
+        except FAILURES as error:
+            if isinstance(error, ServerError):
+                connection.rows("ROLLBACK")
+                if error.code == _OTHERS_DEPEND:
+                    what = f"something that bufferlab did not make needs its tables: {error}"
+                    hint = "drop it, or name a new database in the URL"
+                    raise EngineFailure("usage", what, address.place, hint) from error
+            raise EngineFailure(
+                "environment",
+                f"the database {address.schema} cannot be made bufferlab's: {str(error).strip()}",
+                address.place,
+                f"ALTER DATABASE {address.schema} OWNER TO {address.user}",
+            ) from error
+
+    def mark(self, connection: Client, database: str, mark: Mark) -> None:
+        """Record in the comment which data the database holds, what was done with them, and what was made for them."""
+        told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
+        connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
+
+    def marked(self, connection: Client, database: str) -> Mark | None:
+        """Return the mark; None where there is none, or one of another version."""
+        query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+        comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
+        try:
+            told = json.loads(comment.removeprefix(_BEGIN)) if comment.startswith(_BEGIN) else {}
+            made, whole = (tuple(map(str, told[name])) for name in ("made", "objects"))
+            return Mark(str(told["data_id"]), str(told["state"]), made, whole)
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return None
+
+
+def _names(connection: Client, made: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """Return (schema, name) of what bufferlab made.
+
+    A name without a schema was made in the first on a session's search path.
+    """
+    ((first,),) = connection.rows("SELECT current_schema()")
+    whole = [parts_of(name, folds=True) for name in made]
+    return {parts if len(parts) > 1 else (str(first), *parts) for parts in whole}

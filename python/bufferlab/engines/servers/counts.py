@@ -1,0 +1,51 @@
+# ruff: noqa: E501  (a table reads best in one line per row)
+"""The counts that a look at a running server shows, whatever its family: each declared once, with unit and title.
+
+What a run counts too is that metric. Each family's metrics say which counter of its servers a count is, its look how it is
+made of several. docs/observe.md says what each one is on each server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bufferlab.results.metrics import Device, Engine, Table, counter
+
+
+# fmt: off
+class Counts(Table, probe="look", source="the server's own counters, over all its sessions but ours"):
+    """Counts over the whole server, in the order of tables."""
+
+    page_gets = replace(Engine.page_gets, title="Gets")
+    misses = replace(Engine.demand_misses, title="Misses")
+    pages_read = replace(Engine.pages_read, title="Pages read")
+    pages_created = replace(Engine.pages_created, title="Pages made")
+    pages_written = replace(Engine.pages_written, title="Pages written")
+    read_ahead_pages = counter("pages", "neither", "Pages read ahead")
+    read_ahead_evicted_pages = counter("pages", "lower", "Pages read ahead in vain")
+    ring_pages_read = counter("pages", "neither", "Pages read through a scan's ring")
+    temporary_pages_read = counter("pages", "lower", "Pages of temporary tables read")
+    evicted_pages = counter("pages", "lower", "Pages evicted")
+    free_frame_waits = counter("waits", "lower", "Waits for a free frame")
+    backend_written_pages = counter("pages", "lower", "Pages that sessions wrote themselves")
+    cleaner_stops = counter("rounds", "lower", "Rounds that the background writer cut short")
+    doublewrite_pages = counter("pages", "lower", "Pages to the doublewrite buffer")
+    log_bytes = counter("bytes", "lower", "Bytes of log")
+    log_waits = counter("waits", "lower", "Waits for the log buffer")
+    checkpoints_requested = counter("checkpoints", "lower", "Checkpoints that the log's size forced")
+    checkpoints_timed = counter("checkpoints", "neither", "Checkpoints on time")
+    statements = counter("statements", "neither", "Statements")
+    transactions = counter("transactions", "neither", "Transactions")
+    commits = counter("statements", "neither", "COMMIT statements")
+    rollbacks = counter("transactions", "neither", "Rollbacks")
+    read_ms = counter("ms", "lower", "Time of reads (ms)")
+    statement_ms = counter("ms", "lower", "Time of statements (ms)")
+    device_reads = replace(Device.device_reads, title="Reads of the device, all programs'")
+    device_read_bytes = replace(Device.device_read_bytes, title="Bytes read from the device, all programs'")
+    device_writes = replace(Device.device_writes, title="Writes of the device, all programs'")
+    device_write_bytes = replace(Device.device_write_bytes, title="Bytes written to the device, all programs'")
+# fmt: on
+
+
+TITLES = {row.name: row.title or row.meaning for row in Counts.rows}
+"""The counts' titles by name, in the order of tables."""

@@ -1,0 +1,139 @@
+"""What one family of servers must tell to be looked at: how to connect, its facts, its counters, its pool.
+
+It holds no connection. It is handed `query`, which runs one statement and returns rows as dictionaries with keys
+in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` when the connection is
+gone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.client import Client
+from bufferlab.engines.servers.existing.address import Address
+from bufferlab.versions import SERVERS
+
+NAME = "bufferlab-observe"
+"""The name of our sessions at the server (program_name, application_name)."""
+STATEMENT_SECONDS = 5
+LOCK_SECONDS = 2
+
+Query = Callable[[str], list[dict[str, Any]]]
+
+
+class Refused(Exception):
+    """The error of one statement that the server refused: a right, a name, a limit of time. The session lives."""
+
+
+class Lost(Exception):
+    """The error of a connection that is gone."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a server tells once, when it is connected to."""
+
+    flavour: Flavour
+    version: str
+    numbers: tuple[int, ...]
+    """The version's first numbers."""
+    identity: str
+    """What stays the same over a restart, and differs on another server."""
+    page_size_bytes: int
+    pool_size_bytes: int
+    transactions: str
+    """Of what `transactions` is the number: "transaction", or "explicit commit"."""
+    no_time: str
+    """Why the time of reads cannot be told, with the line that would let it; empty where it can."""
+    uptime_s: float
+    """The age of the server when it told this."""
+    thread: int | None = None
+    """The number of our session's thread or process at the server's host; None where it is not told."""
+    data_directory: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> str:
+        """The flavour, as people write it."""
+        return SERVERS[self.flavour]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One reading of a server's counters."""
+
+    t_s: float
+    """The time on the observer's monotonic clock."""
+    counters: Mapping[str, int]
+    """Counters that only grow, while nobody resets them."""
+    levels: Mapping[str, float]
+    own: Mapping[str, int]
+    """How many of the counters' units are our own session's, since the observation began."""
+    started_s: float
+    """When the server started: a slow answer may make it earlier, and a restart alone makes it later."""
+    reset_s: float | None = None
+    """When somebody last reset the counters, on a clock of the server; None when nobody did or it does not tell."""
+    read_s: Mapping[str, float] = field(default_factory=dict)
+    """When counts were read that were read after `t_s`, by their names: a busy host may be seconds late with them."""
+
+
+@dataclass(frozen=True)
+class Unpublished:
+    """Sessions whose work may be in no count: they publish their counts when their transaction ends."""
+
+    sessions: int = 0
+    """Sessions that worked in a transaction older than the look."""
+    hidden: int = 0
+    """Sessions of which the account is not told whether they did."""
+    readers: tuple[int, ...] = ()
+    """The processes that read for the former, as the server numbers them; empty where these are not all known."""
+    read_bytes: int | None = None
+    """Bytes that read calls of these processes returned in the look; None where they cannot be read from here."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What the pool is at one moment: numbers by a name with its unit, and why others cannot be told."""
+
+    values: Mapping[str, float]
+    why_not: Mapping[str, str]
+
+
+class Look(ABC):
+    """The way to look at one family of servers."""
+
+    @abstractmethod
+    def watch(self, address: Address) -> Client:
+        """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError."""
+
+    def own_at_start(self, connection: Client) -> int:
+        """Return how many statements the server has counted of this session so far, this question included."""
+        return 0
+
+    @abstractmethod
+    def facts(self, query: Query) -> Facts:
+        """Return what the server tells once."""
+
+    @abstractmethod
+    def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
+        """Read the counters. `own` returns the number of our own statements so far."""
+
+    def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
+        """Return an interval's counts, those of `Counts`, from the growth of the counters."""
+        return dict(grown)
+
+    def pool(self, query: Query, facts: Facts) -> Pool:
+        """Return what the pool is at this moment."""
+        return Pool({"pool_size_bytes": facts.pool_size_bytes}, {})
+
+    def own_total(self, query: Query) -> Mapping[str, float]:
+        """Return what our session alone did, of quantities that samples do not subtract; asked once, at the end."""
+        return {}
+
+    def unpublished(self, query: Query, seconds: float) -> Unpublished:
+        """Return which sessions worked in transactions older than a look of so many seconds, which ends now."""
+        return Unpublished()

@@ -1,0 +1,159 @@
+"""The part of a family by which runs go to a server that bufferlab did not start: one schema of it, owned and marked.
+
+It holds no connection and no state. hosts/running.py does the runs, hosts/preflight.py looks beforehand.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from bufferlab.engines.behaviour import NativeKnobs
+from bufferlab.engines.servers.builds import Build, Flavour
+from bufferlab.engines.servers.client import Client, ServerError
+from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.existing.mark import Mark
+
+
+class Difference(NamedTuple):
+    """A setting that a running server has at another value than the one asked for; values are texts."""
+
+    variable: str
+    """The server's word for the setting."""
+    asked: str
+    has: str | None
+    """The server's value, as it can be asked for; None: it has no such variable."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one look before runs tells of a server, as the account of a URL sees it."""
+
+    version: str
+    """The version in the server's words."""
+    tls: str | None
+    """The version of TLS and the cipher of our connection; None: it is not encrypted."""
+    variables: Mapping[str, str]
+    """Every variable with the server's value in words."""
+    page_bytes: int
+    pool_bytes: int
+    schema_bytes: int | None
+    """The bytes of the URL's schema; None: there is none of that name."""
+    missing: Mapping[str, str]
+    """The rights that a run needs and the account lacks, each with the statement that grants it."""
+    read_only: str = ""
+    """Why nobody, or not this account, may write."""
+    unguarded: str = ""
+    """Why whoever reaches the server may do everything; "": it asks for a password and for rights."""
+    roles: tuple[str, ...] = ()
+    """Sentences on the server's place among others: replica, primary, cluster."""
+    proxy: str = ""
+    """What stands between us and the server."""
+    managed: str = ""
+    """The service that runs the server for its owner."""
+    nulls: tuple[str, ...] = ()
+    """Sentences on figures that a run on this server will not have, each with the reason."""
+    data_folder: str | None = None
+    """The server's data directory, as its host names it; None: the account may not know."""
+    is_here: bool | None = None
+    """Whether the server is on this host; None: its address is, and a tunnel or a container may be behind it."""
+
+
+class Run(ABC):
+    """The way to run in one schema of a server that runs already."""
+
+    needs: str
+    """The hint that names the privileges which an account needs, with a place for {schema}."""
+    clients_query: str
+    """The query for the number of clients connected now, ours included; it stands last in the only row."""
+    version_query = "SELECT VERSION()"
+    read_only: tuple[str, ...] = ()
+    """The codes of the error that nobody may write, whatever the account may."""
+    made_with: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """By the name of a knob that a server is made with: the variable that tells it, and the words of a message."""
+    core_words: ClassVar[Mapping[str, Any]] = {}
+    """Further entries of the core's job: what it must not do there."""
+
+    @abstractmethod
+    def survey(self, address: Address) -> Survey:
+        """Return what the server tells of itself and of the account. Changes nothing, runs no code of others."""
+
+    @abstractmethod
+    def variables(self, connection: Client) -> Mapping[str, str]:
+        """Return every variable with the server's value in words."""
+
+    @abstractmethod
+    def differing(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
+        """Return the settings whose values on the server differ from those asked for, by their names."""
+
+    @abstractmethod
+    def require_safe(self, address: Address) -> None:
+        """Raise EngineFailure when code that others may put into the schema would run with great rights of ours.
+
+        Before: `make_sure_of` was called. Runs no such code.
+        """
+
+    @abstractmethod
+    def lock(self, connection: Client, schema: str, seconds: float) -> bool:
+        """Take the schema's lock for as long as the connection lives; return False if another has it that long.
+
+        The server must release it when the connection ends, for any reason.
+        """
+
+    @abstractmethod
+    def objects(self, connection: Client, schema: str) -> list[str]:
+        """Return in words all that the schema holds but the mark: tables with their columns, indexes, code, keys."""
+
+    @abstractmethod
+    def require_ours(self, connection: Client, address: Address) -> Any:
+        """Raise EngineFailure when the schema holds something that bufferlab did not make. Changes nothing.
+
+        Before: the schema exists.
+        """
+
+    @abstractmethod
+    def claim(self, connection: Client, address: Address) -> None:
+        """Make the schema ours and empty: create it if it is missing, and drop the tables of an earlier load.
+
+        Raises EngineFailure, before it drops anything, when the schema holds something that bufferlab did not make.
+        After: `mark` can be called.
+        """
+
+    @abstractmethod
+    def mark(self, connection: Client, schema: str, mark: Mark) -> None:
+        """Replace the schema's mark: which data it holds, their state, and the tables made for them.
+
+        Before: `claim` was called for these data, now or by an earlier run.
+        """
+
+    @abstractmethod
+    def marked(self, connection: Client, schema: str) -> Mark | None:
+        """Return the schema's mark; None when there is no such schema, or it has no mark that we can read."""
+
+    # Only some families override these.
+
+    def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
+        """Create the schema if a connection needs it to exist and it does not. Must not touch what is in it."""
+
+    def busy(self, connection: Client, seconds: float) -> int | None:
+        """Return how many other clients asked for something in the last `seconds`, less one second for rounding.
+
+        None where the account may not see what others do.
+        """
+        return None
+
+    def flavour_of(self, told: str) -> Flavour | None:
+        """Return the flavour of a server, by its answer to `version_query`; None: the family has one."""
+        return None
+
+    # All families share these.
+
+    def clients(self, connection: Client) -> int:
+        """Return how many clients are connected to the server now, bufferlab's connections included."""
+        return int((connection.rows(self.clients_query) or [(0,)])[0][-1])
+
+    def is_read_only(self, error: BaseException) -> bool:
+        """Return whether the server refused a statement because nobody may write there, whatever the account may."""
+        return isinstance(error, ServerError) and error.code in self.read_only

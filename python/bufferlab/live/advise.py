@@ -1,0 +1,326 @@
+"""Looks at a server that runs for advice: its rates with nothing attached, the tiers in turn, then the answer.
+
+`prepare` attaches nothing and raises what forbids it; between it and `advise` the user is asked. All counts are those
+of `observe`, over one session.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from bufferlab import marked
+from bufferlab.engines.servers.look import Facts, Lost, Refused
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.live import doubts, pool_facts, tiers
+from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
+from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.host_side import find
+from bufferlab.live.live_trace import LivePlan, Recorded, Tier
+from bufferlab.live.look import Observation, Seen, Stop
+from bufferlab.live.session import Session
+from bufferlab.live.tiers import Cost, Foretold, Processors, Stage
+from bufferlab.live.window import Row, Window
+from bufferlab.models.managers.declaration import BufferManager
+from bufferlab.traces.page_trace import number_of
+
+FIRST_LOOK_S = 5
+ENOUGH_TURNOVERS = 10.0
+"""Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
+_SLACK_S = 60.0
+"""So much longer than its stages a look may take: to read each record, and to ask for the pool's pages."""
+_FOLDER = "bufferlab-advise-"
+_COUNTS_CREATIONS = 15
+"""The last version of PostgreSQL that counts pages by which a relation grows as read (engines/postgres/look.py)."""
+_SHARES = (0.5, 0.75, 1.5, 2.0, 4.0)
+"""The sizes that are judged where none are named, as shares of the present one."""
+
+Answer = Callable[[Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[Estimate, ...]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user asks for."""
+
+    within_s: float
+    tier: Tier
+    sizes: tuple[Callable[[int], int], ...]
+    """Each returns a size in bytes from the present one; none stand for the usual ones."""
+    max_cores: float
+    look_inside: bool = False
+
+
+@dataclass(frozen=True)
+class Ready:
+    """All that is known before anything is attached."""
+
+    session: Session
+    facts: Facts
+    pid: int
+    asked: Asked
+    planned: tuple[Stage, ...]
+    plans: Mapping[Tier, LivePlan]
+    foretold: tuple[Foretold, ...]
+    manager: BufferManager | None
+    settings: Mapping[str, int | str]
+    idle: NotTold | None
+    """Why nothing will be attached; None where something will."""
+    inside: str
+    """What it costs to ask which pages the pool holds, and when that is; "" where it is not asked."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was found."""
+
+    seen: Seen
+    pool: PoolFacts
+    counted: Counted
+    present_bytes: int
+    estimates: tuple[Estimate, ...]
+    """By size, the present one among them."""
+    doubts: tuple[NotTold, ...]
+    """Why no size other than the present one is judged; none where they are."""
+    attached: tuple[Attached, ...]
+    costs: tuple[Cost, ...]
+    memory: MemoryLeft | None
+
+    @property
+    def largest_bytes(self) -> int | None:
+        """The largest pool that the memory of the host or the cgroup leaves room for; None where that is not told."""
+        return self.present_bytes + self.memory.size_bytes if self.memory else None
+
+    @property
+    def others(self) -> tuple[Estimate, ...]:
+        """The estimates of sizes other than the present one."""
+        return tuple(one for one in self.estimates if one.pool_size_bytes != self.present_bytes)
+
+    @property
+    def present(self) -> Estimate:
+        """The reads of the pool as it is, as the server counted them."""
+        return next(one for one in self.estimates if one.pool_size_bytes == self.present_bytes)
+
+
+def prepare(
+    session: Session,
+    asked: Asked,
+    tracing: Tracing,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+    server_pid: Callable[[Session, Facts], int | NotTold] = lambda session, facts: find(facts, session.peer),
+) -> Ready:
+    """Look for a moment, and plan the tiers. Raises SpecError and EnvironmentLackingError; nothing is attached.
+
+    `clock`, `sleep` and `server_pid` are doors for tests.
+    """
+    try:
+        facts = session.facts()
+        pid = server_pid(session, facts)
+        if isinstance(pid, NotTold):
+            hint = pid.remedy or "run it as root on the server's own host"
+            raise EnvironmentLackingError(f"nothing can be attached: {pid.why}", session.address.server, hint)
+        manager = pool_facts.model_of(facts)
+        settings = pool_facts.settings_of(facts, manager)
+        sizes = sizes_of(asked, facts.pool_size_bytes)
+        _require_told(asked.tier, sizes, facts.pool_size_bytes)
+        rows = _first_look(session, facts, clock, sleep)
+    except (Refused, Lost) as error:
+        hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
+        raise EnvironmentLackingError(
+            f"the server cannot be looked at: {error}", session.address.server, hint
+        ) from error
+    idle = doubts.idle(rows)
+    full_s = tiers.full_s(rows, facts.pool_size_bytes / facts.page_size_bytes, asked.max_cores, facts.flavour)
+    planned = (
+        (Stage(None, tiers.BESIDE_S),)
+        if idle
+        else tiers.stages(asked.tier, asked.within_s, full_s, larger=sizes[-1] > facts.pool_size_bytes)
+    )
+    foretold = () if idle else tiers.foretell(planned, rows, facts.flavour)
+    tiers.refuse_above(asked.max_cores, foretold)
+    if asked.tier == "full" and not idle:
+        _require_model(facts, manager, settings)
+    plans = {one.tier: tracing.plan(pid, facts.flavour, one.tier) for one in foretold}
+    inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
+    return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, inside)
+
+
+def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
+    """Raise SpecError where no answer can come of what is asked: nothing is attached for that."""
+    if sizes == (present_bytes,):
+        raise SpecError("no other size than the present one is asked about", "--sizes", "name another, as in 50%,200%")
+    if tier == "misses" and sizes[-1] < present_bytes:
+        what = "what a pool reads and evicts tells nothing of smaller pools"
+        raise SpecError(what, "--sizes", "add --tier full, which records all accesses, or name a larger size")
+
+
+def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
+    """Raise SpecError where no model can be believed of a server with these settings."""
+    if manager is None:
+        what = f"there is no model of {facts.engine} {facts.version}"
+        raise SpecError(what, "--tier full", "--tier misses needs none")
+    if (why := pool_facts.presumed(manager, settings)) is not None:
+        raise SpecError(why.why, "--tier full", why.remedy)
+
+
+def advise(
+    ready: Ready,
+    tracing: Tracing,
+    answer: Answer,
+    stop: Stop,
+    shown: Shown,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Advice:
+    """Attach the tiers in turn, and answer. Raises what attaching raised where nothing was recorded."""
+    facts = ready.facts
+    sizes = sizes_of(ready.asked, facts.pool_size_bytes)
+    held: list[pool_facts.Page] = []
+
+    def before_full() -> None:
+        with suppress(Refused, Lost):
+            found = pool_facts.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
+            held.extend([] if isinstance(found, NotTold) else found)
+
+    # The recorder's file holds page numbers of somebody's data.
+    with marked.folder(_temporary(), f"{_FOLDER}{os.getpid()}-{secrets.token_hex(4)}") as folder:
+        attachments = Attachments(
+            ready.planned, ready.plans, tracing, folder,
+            max_cores=ready.asked.max_cores,
+            pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
+            processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
+        )  # fmt: skip
+        try:
+            observation = Observation(ready.session, attachments, clock, sleep)
+            seconds = sum(stage.seconds for stage in ready.planned) + _SLACK_S
+            seen = observation.run(seconds, attachments)
+        finally:
+            attachments.close()
+    if attachments.failed and not attachments.attached:
+        raise attachments.failed
+    return _advice(ready, seen, attachments, sizes, answer, held)
+
+
+def remove_stale(parent: Path | None = None) -> None:
+    """Remove the folders of killed processes: what they recorded holds page numbers of somebody's data."""
+    marked.remove_leftovers(parent or _temporary(), f"{_FOLDER}*")
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir()).resolve()
+
+
+def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
+    """Return the sizes to judge, the present one left out, the smallest first."""
+    wanted = asked.sizes or tuple(partial(_share, ratio) for ratio in _SHARES)
+    return tuple(sorted({one(present_bytes) for one in wanted} - {present_bytes})) or (present_bytes,)
+
+
+def _share(ratio: float, present_bytes: int) -> int:
+    return int(ratio * present_bytes)
+
+
+def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
+    """Return in words what it costs to ask which pages the pool holds, and when that is; "" where it is not asked."""
+    at_end = pool_facts.cost(facts, look_inside=False)
+    before = pool_facts.cost(facts, look_inside=asked.look_inside) if is_full else ""
+    when = [words for words, is_asked in (("before full", before), ("at the end", at_end)) if is_asked]
+    return f"{before or at_end}; that is asked {' and '.join(when)}" if when else ""
+
+
+def _first_look(
+    session: Session, facts: Facts, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> list[Row]:
+    """Return rows of a few seconds in which nothing is attached. Raises Refused and Lost."""
+    window = Window(lambda grown: session.look.derive(grown, facts), clock())
+    window.connected(window.begun_s, facts.identity)
+    for place in range(FIRST_LOOK_S + 1):
+        if place:
+            sleep(1.0)
+        window.add(session.sample(facts, clock()))
+    return window.rows
+
+
+def _advice(
+    ready: Ready,
+    seen: Seen,
+    attachments: Attachments,
+    sizes: Sequence[int],
+    answer: Answer,
+    held: Sequence[pool_facts.Page],
+) -> Advice:
+    attached = tuple(attachments.attached)
+    rows = [row for one in attached for row in _without_creations(one, seen.facts)] or seen.window.rows
+    pool, counted = pool_facts.pool_facts(seen.facts, ready.manager, ready.settings, rows), count(rows)
+    found = doubts.doubts(seen, is_away=attachments.is_away)
+    if ready.idle and ready.idle not in found:
+        found = (ready.idle, *found)
+    present_bytes = seen.facts.pool_size_bytes
+    others = [size for size in sizes if size != present_bytes]
+    whole = [one.recorded for one in attached if one.rows and one.recorded.ended != "lost"]
+    recorded = pool_facts.with_one_numbering(whole)
+    if found or not recorded:
+        why = found[0] if found else _unrecorded(attachments)
+        estimates: tuple[Estimate, ...] = tuple(
+            Estimate(size, None, None, None, ready.asked.tier, why) for size in others
+        )
+    else:
+        full = next((one for one in recorded if one.tier == "full"), None)
+        estimates = answer(recorded, pool, counted, others, pool_facts.keys(held, full) if full and held else None)
+    per_s = counted.reads / counted.seconds if counted.seconds else None
+    present = Estimate(present_bytes, per_s, None, None, "counted")
+    return Advice(
+        seen=seen, pool=pool, counted=counted, present_bytes=present_bytes,
+        estimates=tuple(sorted((*estimates, present), key=lambda one: one.pool_size_bytes)),
+        doubts=found, attached=attached, costs=tuple(_costs(ready, attachments)), memory=left(ready.pid),
+    )  # fmt: skip
+
+
+def _without_creations(one: Attached, facts: Facts) -> Sequence[Row]:
+    """Return the rows of an attachment, with reads from which the pages that were made are taken, where they count so.
+
+    Sessions tell their counts late: the rate of the whole attachment is taken from each row, which may get below zero.
+    """
+    recorded = one.recorded
+    if facts.flavour != "postgres" or facts.numbers[0] > _COUNTS_CREATIONS or not recorded.seconds:
+        return one.rows
+    per_s = np.count_nonzero(recorded.columns["kind"] == number_of("create")) / recorded.seconds
+    return [
+        replace(row, counts={**row.counts, "pages_read": row.counts.get("pages_read", 0.0) - per_s * row.seconds})
+        for row in one.rows
+    ]
+
+
+def _unrecorded(attachments: Attachments) -> NotTold:
+    if attachments.failed:
+        return NotTold(attachments.failed.what, attachments.failed.hint)
+    if any(one.recorded.ended == "lost" for one in attachments.attached):
+        return NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy")
+    return NotTold("nothing was recorded for a whole second", "a longer --within")
+
+
+def count(rows: Sequence[Row]) -> Counted:
+    """Return the counts of some rows. Work is counted in transactions where there are any, else in statements."""
+    sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
+            for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
+    unit = "transaction" if sums["transactions"] else "statement"
+    reads = max(0.0, sums["pages_read"])
+    return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit)
+
+
+def _costs(ready: Ready, attachments: Attachments) -> Iterator[Cost]:
+    for foretold in ready.foretold:
+        if of_it := [one for one in attachments.attached if one.recorded.tier == foretold.tier]:
+            events = sum(int(one.told["stops"]) for one in of_it)
+            seconds = sum(one.recorded.seconds for one in of_it)
+            yield tiers.cost(attachments.seconds, ready.facts.flavour, foretold.tier, seconds, events, foretold.cores)

@@ -1,0 +1,314 @@
+"""Shows advice as a report: for the terminal, as a page, as JSON, and its sizes as a table for CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from bufferlab.chapter import words
+from bufferlab.chapter.blocks import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.live import sentence
+from bufferlab.live.advise import Advice
+from bufferlab.live.attach import Attached
+from bufferlab.live.estimate import Estimate
+from bufferlab.live.observe_page import inside_sections
+from bufferlab.live.tiers import Cost
+from bufferlab.report.document import Report, stamped
+from bufferlab.units import format_bytes, format_duration, format_percent
+
+_CANNOT = "cannot say"
+
+
+def as_report(advice: Advice) -> Report:
+    """Return the report of an advice."""
+    facts, seen = advice.seen.facts, advice.seen
+    length = format_duration(seen.window.seconds)
+    report = Report(
+        title="advise",
+        question="What would this server read with a larger or a smaller buffer pool?",
+        answer=sentence.advised(advice),
+        facts=(f"{facts.engine} {facts.version}", seen.server, length, *map(cost, advice.costs), *_memory(advice)),
+        banners=tuple(Banner("warning", _sentence(sentence.reason(one))) for one in advice.doubts),
+        headline=_figure(advice),
+        steps=sizes_table(advice),
+        limits=tuple(_limits(advice)),
+        sections=_sections(advice),
+        checks=(),
+        status="ok",
+    )
+    return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab advise")
+
+
+def cost(one: Cost) -> str:
+    """Return in words what a tier cost, measured beside foretold.
+
+    Where the interval is too wide to be set beside what the stops take, that is said, and only its end. An interval
+    that lies above twice what the stops explain is named: the seconds without the tier had less of other work.
+    """
+    foretold = f"foretold {format_percent(one.foretold_cores)}"
+    ours = f"the recorder itself {format_percent(one.ours_cores)}"
+    by_stops = f"{one.tier} cost the server {format_percent(one.by_events_cores)} of a processor by its stops"
+    if one.server_cores is None or one.low is None or one.high is None:
+        return f"{by_stops} ({foretold}; not measured), {ours}"
+    low, high = (format_percent(max(0.0, value)) for value in (one.low, one.high))
+    is_more = one.low > 2 * one.by_events_cores
+    more = ", more than its stops explain: other work on the host may be in it" if is_more else ""
+    if one.is_told:
+        measured = f"{format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}"
+        by_stops = f"by its stops {format_percent(one.by_events_cores)}{more}"
+        return f"{one.tier} cost the server {measured}, {by_stops}), {ours}"
+    room = f"{low} to {high}" if one.low > 0 else f"nothing to {high}"
+    hidden = f"measured it cannot be told, for the seconds of this server differ by more: {room}{more}"
+    return f"{by_stops} ({foretold}; {hidden}), {ours}"
+
+
+def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
+    """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged."""
+    asked = "Reads asked of the system a second" if sentence.is_postgres(advice) else "Reads a second"
+    heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")
+    rows = [Row(_cells(one, advice, numbers_alone=with_reasons), _mark(one, advice)) for one in advice.estimates]
+    if with_reasons:
+        heads = (*heads, "Why not")
+        whys = [sentence.reason(one.cannot_say) if one.cannot_say else "" for one in advice.estimates]
+        rows = [Row((*row.cells, why), row.mark) for row, why in zip(rows, whys, strict=True)]
+    columns = tuple(Column(head, numeric=head not in ("Tier", "Why not")) for head in heads)
+    return Table("sizes", "Sizes of the pool", columns, tuple(rows), sentence.advised(advice), brief=heads)
+
+
+def as_json(advice: Advice, *, interrupted: bool) -> dict[str, Any]:
+    """Return an advice for programs. Numbers are unrounded; None is not known."""
+    seen, pool, counted = advice.seen, advice.pool, advice.counted
+    judged = any(one.cannot_say is None for one in advice.others)
+    return {
+        "status": "interrupted" if interrupted else "ok" if judged else "cannot_say",
+        "server": seen.server,
+        "engine": seen.facts.engine,
+        "version": seen.facts.version,
+        "answer": sentence.advised(advice),
+        "seconds": seen.window.seconds,
+        "present": {"pool_size_bytes": advice.present_bytes, "pool_pages": pool.pool_pages,
+                    "data_pages": pool.data_pages, "page_size_bytes": pool.page_size_bytes},
+        "counted": asdict(counted),
+        "read_us": pool.read_us,
+        "needs_restart": sentence.is_postgres(advice),
+        "reads_are": "device reads" if _is_direct(advice) else "asked of the system",
+        "memory_left": {"size_bytes": advice.memory.size_bytes, "by": advice.memory.by} if advice.memory else None,
+        "sizes": [_estimate(one, advice) for one in advice.estimates],
+        "cannot_say": [asdict(one) for one in advice.doubts],
+        "not_looked_at": [asdict(one) for one in seen.inside.not_told],
+        "attached": [_attached(one) for one in advice.attached],
+        "cost": [asdict(one) for one in advice.costs],
+        "events": [{"t_s": one.t_s, "kind": one.kind, "what": one.what} for one in seen.window.events],
+    }  # fmt: skip
+
+
+def _estimate(one: Estimate, advice: Advice) -> dict[str, Any]:
+    return {
+        "pool_size_bytes": one.pool_size_bytes,
+        "reads_per_s": one.reads_per_s,
+        "low": one.low,
+        "high": one.high,
+        "read_ms_per_s": _read_ms(one.reads_per_s, advice),
+        "tier": one.tier,
+        "longest_pages": one.longest_pages,
+        **{name: one.facts.get(name) for name in ("own_error", "turnovers", "late_purge_share")},
+        "cannot_say": asdict(one.cannot_say) if one.cannot_say else None,
+    }
+
+
+def _attached(one: Attached) -> dict[str, Any]:
+    recorded = one.recorded
+    return {
+        "tier": recorded.tier,
+        "seconds": recorded.seconds,
+        "ended": recorded.ended,
+        "stops": one.told["stops"],
+        "events": dict(one.told["events"]),
+    }
+
+
+def _is_direct(advice: Advice) -> bool:
+    """Return whether a read of the pool is one of the device: InnoDB's, past the page cache."""
+    return "DIRECT" in advice.seen.facts.settings.get("innodb_flush_method", "").upper()
+
+
+def _is_bound(one: Estimate) -> bool:
+    """Return whether a size is judged by a bound alone: it reads fewer than that."""
+    return one.cannot_say is None and one.reads_per_s is None and one.high is not None
+
+
+def _cells(one: Estimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
+    """Return a size's row. With numbers alone, for programs, a bound stands in its own column and nowhere else."""
+    reads, change = words.number(one.reads_per_s), _change(one, advice)
+    if not numbers_alone and one.high is not None and _is_bound(one) and advice.present.reads_per_s is not None:
+        reads, change = (f"≤ {words.number(most)}" for most in (one.high, one.high - advice.present.reads_per_s))
+    return (
+        format_bytes(one.pool_size_bytes),
+        reads,
+        words.number(one.low),
+        words.number(one.high),
+        change,
+        words.number(_read_ms(one.reads_per_s, advice)),
+        format_percent(one.pool_size_bytes / advice.present_bytes),
+        one.tier if one.cannot_say is None else _CANNOT,
+    )
+
+
+def _change(one: Estimate, advice: Advice) -> str:
+    """Return how many reads a second more or fewer a size has than the present one."""
+    present = advice.present.reads_per_s
+    if one.reads_per_s is None or present is None or one.pool_size_bytes == advice.present_bytes:
+        return words.NOTHING
+    change = one.reads_per_s - present
+    return f"{'+' if change > 0 else ''}{words.number(change)}"
+
+
+def _mark(one: Estimate, advice: Advice) -> Any:
+    return "passed" if one.pool_size_bytes == advice.present_bytes else "quiet" if one.cannot_say else ""
+
+
+def _read_ms(reads_per_s: float | None, advice: Advice) -> float | None:
+    """Return the milliseconds of reading a second at the latency that was seen."""
+    read_us = advice.pool.read_us
+    return None if reads_per_s is None or read_us is None else reads_per_s * read_us / 1000
+
+
+def _figure(advice: Advice) -> Figure | None:
+    """Return reads a second against the size; bounds are shaded, the present size and the memory are marked."""
+    told = [one for one in advice.estimates if one.cannot_say is None]
+    if len(told) < 2:
+        return None
+    dots = tuple(_dot(one, advice) for one in told)
+    marks = [Mark(float(advice.present_bytes), f"now: {format_bytes(advice.present_bytes)}", 0)]
+    room, largest = advice.largest_bytes, told[-1].pool_size_bytes
+    if room is not None and room <= largest:
+        marks.append(Mark(float(room), f"memory there is: {format_bytes(room)}", 1, dashed=True))
+    asked = " asked of the system" if sentence.is_postgres(advice) else ""
+    # Without bounds, as at the present size, the band is as thin as the line.
+    lows = tuple(dot.mean if dot.ci_low is None else dot.ci_low for dot in dots)
+    highs = tuple(dot.mean if dot.ci_high is None else dot.ci_high for dot in dots)
+    plot = PointsPlot(
+        x_label="Buffer pool",
+        y_label=f"Reads{asked} a second",
+        series=(Series("Reads", dots),),
+        x_is_log=True,
+        y_is_log=False,
+        x_in_bytes=True,
+        marks=tuple(marks),
+        bands=(Band(tuple(dot.x for dot in dots), lows, highs, 0),),
+    )
+    caption = (
+        "Shaded: bounds of 95 %. The present size was counted, not estimated. A dot with the shade from zero up to it "
+        "is a bound: fewer reads than that."
+    )
+    alt = f"A line over sizes of the pool. {sentence.advised(advice)}"
+    return Figure("sizes", "Reads a second, by the size of the pool", alt, caption, plot, _data(told))
+
+
+def _dot(one: Estimate, advice: Advice) -> Dot:
+    # Where only a bound is known, the dot is that bound.
+    value = one.reads_per_s if one.reads_per_s is not None else one.high or 0.0
+    tick = f"{format_percent(one.pool_size_bytes / advice.present_bytes)}\n{format_bytes(one.pool_size_bytes)}"
+    return Dot(float(one.pool_size_bytes), tick, (), value, one.low, one.high)
+
+
+def _data(told: Sequence[Estimate]) -> Table:
+    heads = tuple(map(Column, ("Pool (bytes)", "Reads a second", "From", "To")))
+
+    def plain(value: float | None) -> str:
+        return words.NOTHING if value is None else f"{value:.6g}"
+
+    rows = tuple(
+        Row((str(one.pool_size_bytes), plain(one.reads_per_s), plain(one.low), plain(one.high))) for one in told
+    )
+    return Table("sizes-data", "Data: reads a second, by the size of the pool", heads, rows, folded=True)
+
+
+def _sections(advice: Advice) -> tuple[Section, ...]:
+    heads = tuple(Column(title, title not in ("Tier", "Ended")) for title in ("Tier", "Seconds", "Ended", "Stops"))
+    rows = tuple(
+        Row((one.recorded.tier, f"{one.recorded.seconds:.1f}", one.recorded.ended, f"{one.told['stops']:,}"))
+        for one in advice.attached
+    )
+    attached = Table("attached", "What was attached", heads, rows)
+    costs = tuple(
+        Row((one.tier, *map(format_percent, (one.foretold_cores, one.by_events_cores)), _measured(one),
+             *(words.NOTHING if value is None else format_percent(value) for value in (one.low, one.high)),
+             format_percent(one.ours_cores)))
+        for one in advice.costs
+    )  # fmt: skip
+    titles = ("Tier", "Foretold", "By its stops", "Measured", "From", "To", "The recorder's own")
+    columns = tuple(Column(title, title != "Tier") for title in titles)
+    measured = Table("cost", "What it cost, in processors", columns, costs)
+    intro = (
+        "Measured are the server's threads by their schedstat, attached against not attached, a page get; and our own "
+        "process. Where half of the interval is more than a third of what the stops take, no value is told: the "
+        "seconds of the server differ by more than the recording takes."
+    )
+    told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
+    # A terminal does not show these: the answer would scroll out of sight.
+    return (*told, *(replace(one, blocks=tuple(map(_page_only, one.blocks))) for one in inside_sections(advice.seen)))
+
+
+def _measured(one: Cost) -> str:
+    """Return what a tier was measured to cost, where that can be told."""
+    return format_percent(one.server_cores) if one.is_told and one.server_cores is not None else words.NOTHING
+
+
+def _page_only(block: Table | Figure) -> Table | Figure:
+    return replace(block, brief=()) if isinstance(block, Table) else block
+
+
+def _memory(advice: Advice) -> list[str]:
+    if advice.memory is None:
+        return []
+    return [f"the {advice.memory.by}'s memory leaves {format_bytes(advice.memory.size_bytes)} more"]
+
+
+def _limits(advice: Advice) -> list[str]:
+    cached = "" if _is_direct(advice) else "; reads that the operating system's cache has are reads too"
+    limits = [f"The answer holds for the load of the window{cached}."]
+    if sentence.is_postgres(advice):
+        limits = [
+            "shared_buffers changes with a restart of the server, and the pool is empty then.",
+            "Reads are those that PostgreSQL asks of the system. The page cache has many of them: fewer are no fewer "
+            "reads of the device, and memory that shared_buffers takes is the page cache's no longer.",
+        ]
+    if advice.pool.read_us is None:
+        why = advice.seen.facts.no_time or "no read was timed"
+        limits.append(f"The time of reading cannot be told: {why}.")
+        limits.append(
+            f"At 1 ms a read sessions wait {words.number(advice.present.reads_per_s)} ms a second for them now."
+        )
+    elif not sentence.is_postgres(advice):
+        limits.append(f"A read took {words.number(advice.pool.read_us)} µs; fewer reads may also be faster ones.")
+    if longest := max((one.longest_pages or 0 for one in advice.others), default=0):
+        reach = format_bytes((longest + advice.pool.pool_pages) * advice.pool.page_size_bytes)
+        beyond = any(_is_bound(one) for one in advice.estimates)
+        above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
+        limits.append(f"The reads and evictions of this window tell of pools up to {reach}{above}.")
+    late = {
+        one.pool_size_bytes: one.facts["late_purge_share"] for one in advice.others if "late_purge_share" in one.facts
+    }
+    if late:
+        shares = ", ".join(f"{format_percent(share)} at {format_bytes(size)}" for size, share in late.items())
+        limits.append(
+            f"Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
+            f"read: {shares}. The upper bounds hold that."
+        )
+    limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.seen.inside.not_told]
+    return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.doubts[1:])]
+
+
+def _refusals(advice: Advice) -> list[str]:
+    """Return for each reason the sizes that cannot be judged for it."""
+    sizes: dict[str, list[str]] = {}
+    for one in advice.others:
+        if one.cannot_say:
+            sizes.setdefault(sentence.reason(one.cannot_say), []).append(format_bytes(one.pool_size_bytes))
+    return [f"Cannot say for {', '.join(found)}: {why}." for why, found in sizes.items()]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,332 @@
+"""Answers for each size of a pool what it would read a second: by the tier that can tell it, or why none can. Pure.
+
+Larger pools are told from reads and evictions alone, by the ghost list of pages that left (crates/bufferlab-sim,
+ghost_list.rs). A page that is read again at depth `d` of the list would still be there with `d` more frames. The list
+is empty when recording begins: of a page that it does not have, the depth is beyond its length at that moment and else
+unknown. Such a depth is censored, and the share of reads that remain with more frames is the product-limit estimate
+(Kaplan and Meier: "Nonparametric estimation from incomplete observations", Journal of the American Statistical
+Association 53(282), 1958).
+So a list that is still short makes nothing look like a read that it is not. Every read counts, whoever asked for it:
+read-ahead and prefetches read a page where it is not in the pool, as gets do. A creation takes its page out of the list
+without a read. Reads by rings of PostgreSQL remain whatever the size. Smaller pools cannot be told by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import rules
+from bufferlab.live.by_model import by_model
+from bufferlab.live.estimate import (
+    Counted,
+    Cut,
+    Estimate,
+    Floats,
+    PoolFacts,
+    around,
+    changing_load,
+    cut,
+    halves_differ,
+    scatter,
+)
+from bufferlab.live.live_trace import Recorded
+from bufferlab.traces.page_trace import number_of
+from bufferlab.units import format_bytes, format_count
+
+BY_RING = np.iinfo(np.uint32).max
+_BINS = 200
+_IDLE = "record while the application works, or longer"
+
+
+@dataclass(frozen=True)
+class Distances:
+    """What the list of evicted pages told of each read, in the order of time."""
+
+    depth: NDArray[np.int64]
+    """The depth of its page; 0 where the list did not have it, `BY_RING` where its page had left by a ring."""
+    length: NDArray[np.int64]
+    """The length of the list before the read."""
+    slice: NDArray[np.int64]
+    """The number of its slice."""
+    cut: Cut
+    second: Floats
+    """When it was, in seconds since its window began."""
+
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """Return which reads were of pages that the list did not have."""
+        return np.equal(self.depth, 0)
+
+    @cached_property
+    def longest(self) -> int:
+        """Return the most frames more of which enough reads tell."""
+        least = max(rules.LEAST_READS, int(np.ceil(rules.LONGEST_SHARE * len(self.length))))
+        return int(np.sort(self.length)[-least]) if len(self.length) >= least else 0
+
+
+def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
+    """Return the distances of all reads; each window begins with an empty list."""
+    found, first = cut(windows), 0
+    depth, length, number, second = [], [], [], []
+    for window, ends in zip(windows, found.ends, strict=True):
+        told, lengths_told = native().ghost_depths(ring_reads, **window.columns)
+        rows = np.flatnonzero(window.columns["kind"] == number_of("read"))
+        depth.append(np.frombuffer(told, np.uint32)[rows])
+        length.append(np.frombuffer(lengths_told, np.uint32)[rows])
+        number.append(first + np.searchsorted(ends, rows, "right"))
+        second.append(np.cumsum(window.columns["delta_us"], dtype=np.float64)[rows] / 1e6)
+        first += len(ends)
+    depths, lengths, numbers = (np.concatenate(one).astype(np.int64) for one in (depth, length, number))
+    return Distances(depths, lengths, numbers, found, np.concatenate(second))
+
+
+def remaining(found: Distances, more: int, weights: Floats) -> Floats:
+    """Return the share of reads that remain with `more` frames, for each row of weights of the slices.
+
+    The product-limit estimate over bins of depths, each a two-hundredth of `more`. A read that is censored within a
+    bin is at risk in as much of it as lies below its length; in bins of one depth the estimate is exact.
+    """
+    slices = len(found.cut.seconds)
+    edges = np.unique(np.linspace(0, more, min(_BINS, more) + 1).astype(np.int64))
+    bins = len(edges) - 1
+
+    def table(which: NDArray[np.bool_], place: NDArray[np.intp], counts: Floats) -> Floats:
+        cells = found.slice[which] * bins + place[which]
+        return np.bincount(cells, counts[which], slices * bins).reshape(slices, bins).astype(np.float64)
+
+    # A bin has the depths above its lower edge and up to its upper one.
+    ones = np.ones(len(found.depth))
+    hits = table((found.depth > 0) & (found.depth <= more), np.searchsorted(edges, found.depth, "left") - 1, ones)
+    place = np.searchsorted(edges, found.length, "right") - 1
+    is_censored = found.cold & (found.length < more)
+    inside = np.minimum(place, bins - 1)
+    not_at_risk = 1.0 - (found.length - edges[inside]) / (edges[inside + 1] - edges[inside])
+    censored, partly = table(is_censored, place, ones), table(is_censored, place, not_at_risk)
+    hit, lost = weights @ hits, weights @ censored
+    at_risk = (weights @ found.cut.reads)[:, None] - np.cumsum(hit + lost, axis=1) + hit + lost - weights @ partly
+    with np.errstate(invalid="ignore", divide="ignore"):
+        stays = 1.0 - np.minimum(1.0, hit / np.maximum(at_risk, 1e-9))
+    return np.asarray(np.prod(stays, axis=1))
+
+
+def estimates(
+    windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
+) -> tuple[Estimate, ...]:
+    """Return the reads a second of pools of each size, from windows in which reads and evictions were recorded."""
+    found = distances(windows, ring_reads(pool))
+    refused = _refused(found, counted)
+    return tuple(
+        Estimate(size, None, None, None, "misses", refused)
+        if refused
+        else _estimate(windows, found, pool, counted, size)
+        for size in sizes_bytes
+    )
+
+
+def ring_reads(pool: PoolFacts) -> int:
+    """Return the reads of a session within which it reuses a ring; 0 for servers without rings."""
+    return min(rules.RING_READS, pool.pool_pages // 8) if pool.engine == "postgres" else 0
+
+
+def _refused(found: Distances, counted: Counted) -> NotTold | None:
+    """Return why nothing can be told of any size; None where something can."""
+    reads = found.cut.reads.sum()
+    if reads < rules.LEAST_READS:
+        return NotTold(f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed", _IDLE)
+    counted_per_s, recorded_per_s = counted.reads / counted.seconds, found.cut.reads_per_s
+    if abs(recorded_per_s - counted_per_s) > rules.COUNTS_DIFFER * counted_per_s:
+        why = f"{recorded_per_s:,.1f} reads a second were recorded, and the server counted {counted_per_s:,.1f}"
+        return NotTold(why, "record again; if it stays, other reads than those of the pool are counted")
+    return changing_load(found.cut) or _changing_mix(found)
+
+
+def _changing_mix(found: Distances) -> NotTold | None:
+    """Return why windows whose halves read pages of other distances tell nothing; None where they agree."""
+    more = found.longest // 4
+    # A list that is shorter tells of its hits alone: their share would be one.
+    known = found.length >= more
+    spared = (found.depth > 0) & (found.depth <= more)
+    slices = len(found.cut.seconds)
+    reads = np.bincount(found.slice[known], minlength=slices)
+    enough = reads >= 10
+    shares = np.bincount(found.slice[known & spared], minlength=slices)[enough] / reads[enough]
+    half = len(shares) // 2
+    if more and halves_differ(shares[:half], shares[half:], rules.MIX_SHARE):
+        first, second = (f"{100 * part.mean():.0f} %" for part in (shares[:half], shares[half:]))
+        why = (
+            f"the mix changed while it was recorded: {more:,} frames more would have spared {first} of the reads, then "
+            f"{second}"
+        )
+        return NotTold(why, "record again, over a time in which the application does what it usually does")
+    return None
+
+
+def _estimate(
+    windows: Sequence[Recorded], found: Distances, pool: PoolFacts, counted: Counted, size_bytes: int
+) -> Estimate:
+    more = pool.frames(size_bytes) - pool.pool_pages
+    if more < 0:
+        why = "what a pool reads and evicts does not tell what a smaller one would read"
+        return Estimate(size_bytes, None, None, None, "misses", NotTold(why, "record all accesses: --tier full"))
+    if (rings := _rings_end(windows, found, pool.pool_pages + more)) is not None:
+        return Estimate(size_bytes, None, None, None, "misses", rings)
+    value, low, high = _rate(found, counted, pool, more)
+    if more <= found.longest:
+        return Estimate(size_bytes, value, low, high, "misses", longest_pages=found.longest)
+    present = counted.reads / counted.seconds
+    if high <= max(rules.FEW_PER_S, rules.FEW_SHARE * present):
+        return Estimate(size_bytes, None, 0.0, high, "misses", longest_pages=found.longest)
+    why = (
+        f"the window saw distances of up to {format_count(found.longest)} pages "
+        f"({format_bytes(found.longest * pool.page_size_bytes)}), and {format_count(more)} more frames are asked for"
+    )
+    told = NotTold(why, _needed(windows, found, more))
+    return Estimate(size_bytes, None, 0.0, high, "misses", told, longest_pages=found.longest)
+
+
+def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
+    """Return the reads a second with more frames, and their bounds; beyond the longest distance those of that many."""
+    present = counted.reads / counted.seconds
+    scale = present / found.cut.reads_per_s
+    used = more * rules.FRAMES_USED.get(pool.model, 1.0)
+
+    def per_s(weights: Floats, frames: float = used) -> Floats:
+        seconds, reads = weights @ found.cut.seconds, weights @ found.cut.reads
+        known = min(round(frames), found.longest)
+        rest = remaining(found, known, weights) if known else 1.0
+        return scale * reads / np.maximum(seconds, 1e-9) * rest
+
+    slices = len(found.cut.seconds)
+    every = np.ones((1, slices))
+    value, fewer, most = (
+        float(per_s(every, used * times)[0]) for times in (1.0, 1 - rules.FRAMES_ERROR, 1 + rules.FRAMES_ERROR)
+    )
+    method = max(fewer - value, value - most) + rules.LIST_ERROR * value + rules.OF_PRESENT * present if more else 0.0
+    return value, *around(value, scatter(slices, per_s), method)
+
+
+def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> NotTold | None:
+    """Return that tables which scans read by a ring would need none in a pool of so many frames; None otherwise.
+
+    heapam.c, initscan: a scan has a ring where its table is larger than a quarter of the pool.
+    """
+    by_ring = found.depth == BY_RING
+    if by_ring.sum() <= rules.RING_SHARE * len(by_ring):
+        return None
+    pages = np.concatenate([window.columns["page"][window.columns["kind"] == number_of("read")] for window in windows])
+    window_of = np.repeat(
+        np.arange(len(windows)), [np.count_nonzero(one.columns["kind"] == number_of("read")) for one in windows]
+    )
+    smallest = min(
+        _pages_of(one, np.unique(one.object[pages[by_ring & (window_of == number)]]))
+        for number, one in enumerate(windows)
+        if np.any(by_ring & (window_of == number))
+    )
+    if smallest > frames // 4:
+        return None
+    share = f"{100 * by_ring.mean():.0f} %"
+    why = (
+        f"{share} of the reads are of scans by a ring, and a pool of {format_count(frames)} frames would read their "
+        "table without one"
+    )
+    return NotTold(why, "record all accesses: --tier full")
+
+
+def _pages_of(window: Recorded, objects: NDArray[np.uint32]) -> int:
+    """Return the pages of the smallest of some objects, as far as the window saw them."""
+    return min(int(window.page_in_object[window.object == one].max()) + 1 for one in objects)
+
+
+def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
+    """Return in words how long a window would have to be for so many frames more."""
+    longest = max(window.seconds for window in windows)
+    reached = found.second[found.length >= more]
+    if len(reached):
+        needed = float(reached.min()) / (1 - rules.LONGEST_SHARE)
+    else:
+        late = found.second >= 2 / 3 * longest
+        grown = int(found.length[late].max() - found.length[late].min()) if late.any() else 0
+        if grown <= 0.01 * more:
+            return (
+                "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
+            )
+        end = int(found.length.max())
+        needed = (longest + (more - end) / (grown / (longest / 3))) / (1 - rules.LONGEST_SHARE)
+    needed = max(needed, 1.25 * longest)
+    minutes = int(np.ceil(needed / 60))
+    return (
+        f"record for {minutes} min at least"
+        if needed > 90
+        else f"record for {int(np.ceil(needed / 10)) * 10} s at least"
+    )
+
+
+def answer(
+    recorded: Sequence[Recorded],
+    pool: PoolFacts,
+    counted: Counted,
+    sizes_bytes: Sequence[int],
+    resident: Sequence[int] | None,
+) -> tuple[Estimate, ...]:
+    """Return an estimate for each size. An object has one number in all windows (`resident.with_one_numbering`).
+
+    `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`;
+    the one that leaves first is first. It is None where the server was not asked. Larger sizes that the model leaves,
+    and sizes of as many frames as the pool has, go to the list of evicted pages, in all windows.
+    """
+    whole = [one for one in recorded if one.ended != "lost" and one.seconds > 0]
+    if whole and counted.seconds > 0 and (held := _holds_all(whole, pool, counted, sizes_bytes)) is not None:
+        return held
+    windows = [one for one in whole if len(one.columns["page"])]
+    if not windows or counted.seconds <= 0:
+        told = NotTold(_nothing(recorded), "record again")
+        return tuple(Estimate(size, None, None, None, "counted", told) for size in sizes_bytes)
+    full = [one for one in windows if one.tier == "full"]
+    model = by_model(full, pool, counted, resident) if full else None
+    found: dict[int, Estimate] = {}
+    for size in sizes_bytes:
+        more = pool.frames(size) - pool.pool_pages
+        if full and not model and more < 0:
+            found[size] = Estimate(size, None, None, None, "full", NotTold("there is no model of this server"))
+        elif model and more and (by := model.estimate(size)) is not None:
+            found[size] = by
+    left = [size for size in sizes_bytes if size not in found]
+    found |= dict(zip(left, estimates(windows, pool, counted, left) if left else (), strict=True))
+    return tuple(found[size] for size in sizes_bytes)
+
+
+def _holds_all(
+    windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
+) -> tuple[Estimate, ...] | None:
+    """Return that larger pools bring nothing where hardly a read was counted, None where reads were."""
+    # Upper bound of 97.5 % of a Poisson count, a little wide (Garwood 1936: 3.7 of none, 11.7 of 5, 48.7 of 35).
+    at_most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
+    recorded = sum(int(np.count_nonzero(one.columns["kind"] == number_of("read"))) for one in windows)
+    if max(counted.reads, recorded) >= rules.LEAST_READS or at_most_per_s > rules.FEW_PER_S:
+        return None
+    why = NotTold(
+        f"the pool holds all that this load reads ({counted.reads:,.0f} reads in {counted.seconds:,.0f} s), which does "
+        "not tell how much less would do",
+        "measure: bufferlab run with the same load",
+    )
+    return tuple(
+        # In this window a larger pool would have read no more.
+        Estimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
+        if pool.frames(size) >= pool.pool_pages
+        else Estimate(size, None, None, None, "counted", why)
+        for size in sizes_bytes
+    )
+
+
+def _nothing(recorded: Sequence[Recorded]) -> str:
+    if any(one.ended == "lost" for one in recorded):
+        return "records were lost, and a pool cannot be followed through a gap"
+    return "nothing was recorded"

@@ -1,0 +1,270 @@
+"""Attaches and detaches by a plan of stages while an observation samples the server once a second.
+
+It is the observation's listener and its request to stop: a tier begins and ends right after a sample, so that the rows
+between are its window. Between samples it asks the recorder whether it is still attached.
+
+The memory that is left bounds the recorder's file, and the pool's growth: MemAvailable of the host (proc(5)), and of
+each cgroup above the server its limit less its use, without file pages that the kernel gives back first (inactive_file:
+admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from bufferlab import meminfo
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.memory_limit import groups_of
+from bufferlab.errors import BufferlabError
+from bufferlab.live.doubts import BROKEN
+from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
+from bufferlab.live.look import Stop
+from bufferlab.live.tiers import Processors, Second, Stage
+from bufferlab.live.window import Event, Row, Window
+
+_FILES = {1: ("memory.limit_in_bytes", "memory.usage_in_bytes"), 2: ("memory.max", "memory.current")}
+_GIVEN_BACK = {1: "total_inactive_file", 2: "inactive_file"}
+
+
+@dataclass(frozen=True)
+class MemoryLeft:
+    """The memory that is left, and who limits it."""
+
+    size_bytes: int
+    by: Literal["host", "cgroup"]
+
+
+def left(pid: int) -> MemoryLeft | None:
+    """Return how much memory a server may still take; None where the host does not tell."""
+    return least(Path("/proc/meminfo"), groups_of(pid))
+
+
+def least(meminfo_file: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> MemoryLeft | None:
+    """Return the least that the host and the groups leave. `groups` are versions and folders of cgroups."""
+    host_bytes = meminfo.available_bytes(meminfo_file)
+    found = [] if host_bytes is None else [MemoryLeft(host_bytes, "host")]
+    for version, folder in groups:
+        limit, used = _FILES[version]
+        with suppress(OSError, ValueError):  # A group without a limit says "max", and the root has no such file.
+            kept = int((folder / used).read_text()) - _given_back(folder, _GIVEN_BACK[version])
+            found.append(MemoryLeft(max(0, int((folder / limit).read_text()) - max(0, kept)), "cgroup"))
+    return min(found, key=lambda one: one.size_bytes, default=None)
+
+
+def _given_back(folder: Path, name: str) -> int:
+    told = dict(line.split(" ", 1) for line in (folder / "memory.stat").read_text().splitlines())
+    return int(told.get(name, 0))
+
+
+LEAST_MISSES_S = 120.0
+"""`misses` stays attached so long at least: its bounds are of the scatter of slices of that time."""
+_PATIENCE_S = 3.0
+"""A stage ends that much later at most when no sample comes."""
+_OF_DISK, _OF_MEMORY, _MOST_BYTES = 4, 8, 1 << 30
+"""The recorder's file may have a quarter of its disk's free space, an eighth of the memory that is left, and no more
+bytes than the last: numbering its pages takes about twice the file's bytes in memory, beside a server that needs it."""
+_UNEVEN_S = 0.3
+"""A row whose seconds differ by more from the time since the last one does not tell of its processor time."""
+
+
+class Tracing(Protocol):
+    """The way to attach to a server that runs (live_trace.py)."""
+
+    def plan(self, pid: int, flavour: Flavour, tier: Tier) -> LivePlan:
+        """Return what would be attached. Raises SpecError for an unknown build, EnvironmentLackingError."""
+
+    def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
+        """Attach; `spool` is a file that is made, of so many bytes at most. Raises BufferlabError."""
+
+    def recorded(self, trace: LiveTrace, *, stopped: bool = False) -> Recorded:
+        """End a trace and return what it recorded. Raises BufferlabError."""
+
+
+class Shown(Protocol):
+    """The display."""
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+
+    def at(self, what: str, done: float, left_s: float) -> None:
+        """Show the stage, the share of the look that is done and the seconds left."""
+
+
+@dataclass(frozen=True)
+class Attached:
+    """One attachment: what it recorded, and the rows of the seconds that lie in it."""
+
+    recorded: Recorded
+    rows: tuple[Row, ...]
+    told: Mapping[str, Any]
+
+
+@dataclass(eq=False)
+class Attachments:
+    """The attachments of one observation, in turn. `close` detaches, whatever happened."""
+
+    planned: tuple[Stage, ...]
+    plans: Mapping[Tier, LivePlan]
+    tracing: Tracing
+    spool: Path
+    max_cores: float
+    """The processors that a tier may take."""
+    pages_wanted: float
+    """Evictions with which `misses` has seen enough for the largest size asked for."""
+    processors: Processors | None
+    stop: Stop
+    shown: Shown
+    clock: Callable[[], float]
+    before_full: Callable[[], None] | None
+    """Called once, right before the tier `full` is attached for the first time."""
+    is_over: bool = False
+    is_away: bool = False
+    """Whether the recorder saw the server end."""
+    failed: BufferlabError | None = None
+    """Why a tier could not be attached."""
+    attached: list[Attached] = field(default_factory=list)
+    seconds: list[Second] = field(default_factory=list)
+    _place: int = 0
+    _limit: int = 0
+    # The first stage begins with the first row: what is asked at the observation's begin is not its time.
+    _due_s: float = math.inf
+    _last_s: float | None = None
+    _trace: LiveTrace | None = None
+    _file: Path = Path()
+    """The recorder's file, while something is attached."""
+    _rows: list[Row] = field(default_factory=list)
+    _is_fresh: bool = False
+    """Whether no row has come since the tier was attached."""
+
+    def row(self, row: Row, window: Window) -> None:
+        """Keep a second, and go on to the next stage when this one has ended."""
+        self._keep(row)
+        now_s = self.clock()
+        if math.isinf(self._due_s):
+            self._due_s = now_s - row.seconds + self.planned[0].seconds
+        if now_s >= self._due_s or self._has_enough():
+            self._next()
+            now_s = self.clock()
+        whole_s = sum(one.seconds for one in self.planned)
+        stage = self.planned[min(self._place, len(self.planned) - 1)]
+        left_s = max(0.0, self._due_s - now_s) + sum(one.seconds for one in self.planned[self._place + 1 :])
+        what = f"attached ({stage.tier})" if self._trace else "looking"
+        self.shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
+
+    def event(self, event: Event) -> None:
+        """Show what happened to the server. Where no answer can come any more, detach and end."""
+        self.shown.say(f"{event.t_s:.0f} s  {event.what}")
+        if event.kind in BROKEN:
+            self.close()
+            self.is_over = True
+
+    @property
+    def requested(self) -> bool:
+        """Return whether the observation must end, after a look at the recorder."""
+        if self._trace:
+            state = str(self._trace.told()["state"])
+            if state != "attached" or self.stop.requested or self.clock() > self._due_s + _PATIENCE_S:
+                self._detach(state)
+        elif self.clock() > self._due_s + _PATIENCE_S:
+            self._next()
+        return self.is_over or self.stop.requested
+
+    def close(self) -> None:
+        """Detach, if something is attached still."""
+        if self._trace:
+            self._detach(str(self._trace.told()["state"]))
+
+    def _keep(self, row: Row) -> None:
+        now_s, last_s = self.clock(), self._last_s
+        self._last_s = now_s
+        stage = self.planned[min(self._place, len(self.planned) - 1)]
+        # The second in which a tier came or went is neither's.
+        is_whole, self._is_fresh = (self._trace is not None) == (stage.tier is not None) and not self._is_fresh, False
+        if self._trace and is_whole:
+            self._rows.append(row)
+        if self.processors is None:
+            return
+        server_s, ours_s = self.processors.grown()
+        if is_whole and last_s is not None and abs(now_s - last_s - row.seconds) < _UNEVEN_S:
+            gets = row.counts.get("page_gets", 0.0)
+            self.seconds.append(Second(stage.tier, row.seconds, gets, server_s, ours_s))
+
+    def _has_enough(self) -> bool:
+        stage = self.planned[min(self._place, len(self.planned) - 1)]
+        if self._trace is None or stage.tier != "misses" or self.clock() < self._due_s - stage.seconds + LEAST_MISSES_S:
+            return False
+        return int(self._trace.told()["events"].get("evict", 0)) >= self.pages_wanted > 0
+
+    def _next(self) -> None:
+        if self._trace:
+            self._detach()
+        if self.is_over:
+            return
+        self._place += 1
+        if self._place >= len(self.planned):
+            self.is_over = True
+            return
+        stage = self.planned[self._place]
+        if stage.tier:
+            self._attach(stage.tier)
+        # Only now: reading a record, asking for the pool's pages and attaching may take seconds.
+        self._due_s = self.clock() + stage.seconds
+
+    def _attach(self, tier: Tier) -> None:
+        self._file = self.spool / f"{self._place}"
+        if tier == "full" and self.before_full:
+            self.before_full()
+            self.before_full = None
+        try:
+            plan = self.plans[tier]
+            self._limit = max(1, int(1e6 * self.max_cores / plan.stop_us))
+            self._trace = self.tracing.attach(
+                plan, self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self.spool)
+            )
+        except BufferlabError as error:
+            # The observation would take it for the server's refusal.
+            self.failed, self.is_over = error, True
+            return
+        self._rows, self._is_fresh = [], True
+
+    def _detach(self, state: str = "attached") -> None:
+        trace, self._trace = self._trace, None
+        assert trace
+        told = trace.finish()
+        if told["other_stops"]:
+            others = ", ".join(map(str, told["other_processes"]))
+            what = f"the probes stopped other processes of the same binary too, {told['other_stops']:,} times"
+            self.shown.say(f"{what} (process {others}): give that server a copy of the binary")
+        try:
+            recorded = self.tracing.recorded(trace, stopped=self.stop.requested)
+        except BufferlabError as error:
+            self.failed, self.is_over = error, True
+            return
+        finally:
+            # The next file may have as much of the disk again.
+            self._file.unlink(missing_ok=True)
+        found = Attached(recorded, tuple(self._rows), told)
+        self.attached.append(found)
+        if state == "gone":
+            self.is_away = self.is_over = True
+        if state != "attached":
+            self._due_s = self.clock()
+        if state == "rate":
+            self.shown.say(f"detached: more than {self._limit:,} events a second, the limit of --max-cpu")
+            # What was too much once is not tried again.
+            kept = [one for one in self.planned[self._place + 1 :] if one.tier != found.recorded.tier]
+            self.planned = (*self.planned[: self._place + 1], *kept)
+
+
+def _limit_bytes(folder: Path) -> int:
+    """Return the most bytes of a recorder's file in a folder, by the space and the memory that we may take now."""
+    free = left(os.getpid())
+    of_memory = free.size_bytes // _OF_MEMORY if free else _MOST_BYTES
+    return max(1, min(_MOST_BYTES, shutil.disk_usage(folder).free // _OF_DISK, of_memory))

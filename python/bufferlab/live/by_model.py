@@ -1,0 +1,358 @@
+"""Smaller and larger pools from all accesses, which the registered model of the server plays at each size.
+
+Windows are played one behind the other, as if nothing lay between them: the pages that the next one wants first are
+missed a little more often than in truth. A pool begins with the pages that the server tells (`resident`), else empty.
+One of the server's own size that begins with them counts at once, every other from one turnover on. Reads are those of
+the model at a size, times what the server counted for each read of the model at the server's own size. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import rules
+from bufferlab.live.estimate import (
+    Counted,
+    Cut,
+    Estimate,
+    Floats,
+    PoolFacts,
+    around,
+    changing_load,
+    cut,
+    scatter,
+)
+from bufferlab.live.live_trace import Recorded
+from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.managers.innodb import REVISITS, SMALLER_POOL
+from bufferlab.models.managers.registry import MANAGERS
+from bufferlab.models.predict import FEW_READS, OWN_LIMIT, SPEED_LIMIT
+from bufferlab.results.page_traces import PagesOfObject
+from bufferlab.results.window import Window
+from bufferlab.traces.page_trace import Columns, number_of
+from bufferlab.units import format_bytes
+
+_EXCLUSIVE = (2, 4)
+"""InnoDB's latches under which a page changes (sync0types.h)."""
+_RING, _BULK_READ, _HELD, _PIN = 12, 8, 2, 3
+"""PostgreSQL's latches: bufferlab-model/src/trace.rs."""
+_FIRST_PIN = 5
+
+
+@dataclass(frozen=True)
+class _Did:
+    """What a model did in each slice."""
+
+    reads: Floats
+    brought_in: Floats
+
+    def first_counted(self, frames: int, turnovers: float) -> int:
+        """Return the first slice behind the one in which the pool was turned over so many times; 0 where none is."""
+        if turnovers == 0:
+            return 0
+        return int(np.searchsorted(np.cumsum(self.brought_in), turnovers * frames)) + 1
+
+
+@dataclass(frozen=True)
+class Played:
+    """The windows as one string of accesses for the models."""
+
+    columns: Columns
+    prefix: int
+    """The rows that fill the pool with what the server had in it."""
+    ends: NDArray[np.intp]
+    """The row behind each slice."""
+    cut: Cut
+    objects: tuple[PagesOfObject, ...]
+    """PostgreSQL's relations that were scanned."""
+    writes: bool
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows were recorded."""
+        return len(self.columns["page"]) - self.prefix
+
+    def with_late_purge(self, late_rows: int) -> Played:
+        """Return what would have been recorded if purge went to each changed page once more, so many rows later.
+
+        A change by purge is repeated as the others are: which they are is not known. So this is more than purge does.
+        """
+        is_change = (self.columns["kind"] == number_of("get")) & np.isin(self.columns["latch"], _EXCLUSIVE)
+        changed = np.flatnonzero(is_change[: max(0, len(is_change) - late_rows)])
+        changed = changed[changed >= self.prefix]
+        again = changed + late_rows
+        columns = {
+            name: np.insert(column, again, 0 if name == "delta_us" else column[changed])
+            for name, column in self.columns.items()
+        }
+        return replace(self, columns=columns, ends=self.ends + np.searchsorted(again, self.ends, "left"))
+
+
+def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
+    """Return windows for the models. An object has one number in all windows (`resident.with_one_numbering`).
+
+    `resident` has pages as `object << 32 | page_in_object`, the page that leaves first is first. A page stands there
+    once for each use that the pool remembers.
+    """
+    found = cut(windows)
+    keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
+    keys.append(np.asarray(resident or (), np.uint64))
+    known, numbers = np.unique(np.concatenate(keys), return_inverse=True)
+    *of_window, of_resident = np.split(numbers.astype(np.uint32), np.cumsum([len(one) for one in keys])[:-1])
+    columns = {
+        name: np.concatenate(
+            [
+                of_window[place][one.columns["page"]] if name == "page" else one.columns[name]
+                for place, one in enumerate(windows)
+            ]
+        )
+        for name in ("page", "kind", "latch", "thread", "delta_us")
+    }
+    objects = _scanned(columns, known) if pool.engine == "postgres" else ()
+    is_get = columns["kind"] == number_of("get")
+    changed = np.isin(columns["latch"], _EXCLUSIVE) & is_get
+    first_rows = np.cumsum([0, *(len(one.columns["page"]) for one in windows)])
+    ends = np.concatenate([first + own for first, own in zip(first_rows, found.ends, strict=False)])
+    prefix = _prefix(of_resident, pool.engine)
+    return Played(
+        columns={name: np.concatenate((prefix[name], column)) for name, column in columns.items()},
+        prefix=len(prefix["page"]),
+        ends=ends + len(prefix["page"]),
+        cut=found,
+        objects=objects,
+        writes=bool(pool.engine != "postgres" and changed.sum() > rules.WRITES * max(1, is_get.sum())),
+    )
+
+
+def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
+    """Return accesses that bring pages into an empty pool in their order.
+
+    InnoDB puts a page that is created at the head of its list, and one that is read into the middle.
+    """
+    count = len(page)
+    return {
+        "page": page,
+        "kind": np.full(count, number_of("get" if engine == "postgres" else "create"), np.uint8),
+        "latch": np.full(count, _FIRST_PIN if engine == "postgres" else 1, np.uint8),
+        "thread": np.zeros(count, np.uint16),
+        "delta_us": np.zeros(count, np.uint32),
+    }
+
+
+def _scanned(columns: Columns, known: NDArray[np.uint64]) -> tuple[PagesOfObject, ...]:
+    """Return the relations that sessions scan: by a ring, or because their gets go from page to page.
+
+    Names are not known: a relation that is scanned is taken for a table.
+    """
+    gets = np.flatnonzero((columns["kind"] == number_of("get")) & (columns["latch"] & _PIN != _HELD))
+    order = gets[np.argsort(columns["thread"][gets], kind="stable")]
+    page, thread, latch = (columns[name][order].astype(np.int64) for name in ("page", "thread", "latch"))
+    objects = (known >> np.uint64(32)).astype(np.int64)
+    of_get = objects[page]
+    found = []
+    for one in np.unique(objects):
+        own = np.flatnonzero(of_get == one)
+        steps = np.diff(page[own])[np.diff(thread[own]) == 0]
+        ahead = int(np.count_nonzero(steps == 1))
+        in_rings = bool(np.any(latch[own] & _RING == _BULK_READ))
+        if in_rings or (ahead >= rules.SCANNED_LEAST and ahead > rules.SCANNED * np.count_nonzero(steps)):
+            pages = np.flatnonzero(objects == one)
+            found.append(PagesOfObject(name=f"relation {one}", first_page=int(pages[0]), pages=len(pages)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class ByModel:
+    """The model of a server on what was recorded there."""
+
+    played: Played
+    pool: PoolFacts
+    counted: Counted
+    manager: BufferManager
+    has_resident: bool
+
+    @cached_property
+    def seen(self) -> Traced:
+        """Return what the model may know of the server: it is asked for settings alone, not for its doubts."""
+        return Traced(
+            server=Server(self.pool.engine, self.pool.version),
+            pool=Pool(self.pool.pool_pages, self.pool.settings),
+            edges=Window({}, {}, None),
+            transactions=round(self.counted.units),
+            connections=len(np.unique(self.played.columns["thread"])),
+            objects=self.played.objects,
+            ran=self.pool.settings,
+            others=tuple,
+        )
+
+    @cached_property
+    def own(self) -> _Did:
+        """Return what the model did at the server's own size."""
+        return self.did(self.pool.pool_pages)
+
+    def did(self, frames: int, time: float = 1.0, late_rows: int = 0) -> _Did:
+        """Return what the model did with so many frames, where everything took `time` times as long.
+
+        With `late_rows` purge goes to each changed page once more, so many rows later (`Played.with_late_purge`).
+        """
+        settings = self.manager.settings(self.seen, Pool(frames, self.settings))
+        one = self.played.with_late_purge(late_rows) if late_rows else self.played
+        columns = one.columns
+        if time != 1.0:
+            columns = {**columns, "delta_us": _at_speed(columns["delta_us"], time)}
+        ends = [one.prefix, *map(int, one.ends)]
+        told = json.loads(
+            native().replay_slices(self.manager.name, json.dumps(dict(settings)), frames, ends, **columns)
+        )
+
+        def of(*names: str) -> Floats:
+            return np.diff([float(sum(one[name] for name in names)) for one in told])
+
+        reads = of("misses", "prefetch_reads")
+        return _Did(reads, reads + of("creates") - of("ring_reuses"))
+
+    @cached_property
+    def settings(self) -> Mapping[str, int]:
+        """Return the settings that the model obeys; those that are not told have the server's defaults."""
+        defaults = self.manager.defaults
+        return {name: self.pool.settings.get(name, value) for name, value in defaults.items()}
+
+    def first_counted(self, did: _Did, frames: int) -> int:
+        """Return the first slice that counts of a pool of so many frames."""
+        if self.has_resident and frames == self.pool.pool_pages:
+            return 0
+        is_partly_warm = self.has_resident and frames < self.pool.pool_pages
+        return did.first_counted(frames, max(rules.TURNOVERS_WARM, 0.0 if is_partly_warm else self.manager.filled))
+
+    @cached_property
+    def own_error(self) -> float | None:
+        """Return the model's error at the server's own size, None where too little counts."""
+        first = self.first_counted(self.own, self.pool.pool_pages)
+        recorded, modelled = self.played.cut.reads[first:].sum(), self.own.reads[first:].sum()
+        if len(self.own.reads) - first < rules.LEAST_SLICES or not recorded:
+            return None
+        return float(modelled / recorded - 1) if abs(modelled - recorded) > FEW_READS else 0.0
+
+    @cached_property
+    def refused(self) -> NotTold | None:
+        """Return why the model tells nothing of any size; None where it does."""
+        reads = self.played.cut.reads.sum()
+        if reads < rules.LEAST_READS:
+            why = f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed"
+            return NotTold(why, "record while the application works, or longer")
+        if (changed := changing_load(self.played.cut)) is not None:
+            return changed
+        error = self.own_error
+        if error is None:
+            wanted = 2 * max(rules.TURNOVERS_WARM, self.manager.filled)
+            turnovers = float(self.own.brought_in.sum()) / self.pool.pool_pages
+            return self._too_short("the pool", turnovers, wanted, ", or let us look inside")
+        if abs(error) > OWN_LIMIT:
+            why = (
+                f"at the pool's own size the model {self.manager.name} reads {100 * error:+.1f} % of what the server "
+                "read: it lacks a rule that matters here"
+            )
+            return NotTold(why, "measure: bufferlab run with the same load")
+        return None
+
+    def estimate(self, size_bytes: int) -> Estimate | None:
+        """Return the estimate of a size; None of a larger one of which the list of evicted pages may tell more."""
+        frames = self.pool.frames(size_bytes)
+        is_larger = frames > self.pool.pool_pages
+        if self.refused:
+            return None if is_larger else Estimate(size_bytes, None, None, None, "full", self.refused)
+        did = self.did(frames)
+        turnovers = float(did.brought_in.sum()) / frames
+        if is_larger and turnovers < rules.TURNOVERS_LARGER:
+            return None
+        first = max(self.first_counted(did, frames), self.first_counted(self.own, self.pool.pool_pages))
+        if len(did.reads) - first < rules.LEAST_SLICES:
+            why = self._too_short("such a pool", turnovers)
+            return None if is_larger else Estimate(size_bytes, None, None, None, "full", why)
+        if (by_speed := self._by_speed(frames, did, first)) is not None:
+            return None if is_larger else Estimate(size_bytes, None, None, None, "full", by_speed)
+        value, low, high = self._rate(did, frames, first)
+        facts = {"own_error": self.own_error, "turnovers": turnovers}
+        if self._may_fall_behind(frames):
+            late = self.did(frames, late_rows=int(self.played.rows / turnovers))
+            most, _, high = self._rate(late, frames, first)
+            if most > (1 + rules.PURGE_LIMIT) * value:
+                return Estimate(size_bytes, None, None, None, "full", _purge_matters(most / value - 1))
+            facts["late_purge_share"] = most / value - 1
+        return Estimate(size_bytes, value, low, high, "full", facts=facts)
+
+    def _too_short(
+        self, which: str, turnovers: float, wanted: float = 2 * rules.TURNOVERS_WARM, instead: str = ""
+    ) -> NotTold:
+        """Return that a pool was turned over too few times, and how long to record."""
+        why = f"the accesses that were recorded fill {which} {turnovers:.2g} times, and {wanted:g} are needed"
+        seconds = self.played.cut.seconds.sum() * wanted / max(turnovers, 1e-9)
+        remedy = f"record all accesses for {seconds:,.0f} s (a longer --within, or a larger --max-cpu){instead}"
+        return NotTold(why, remedy)
+
+    def _rate(self, did: _Did, frames: int, first: int) -> tuple[float, float, float]:
+        present = self.counted.reads / self.counted.seconds
+        seconds, recorded = self.played.cut.seconds[first:], self.played.cut.reads[first:]
+        own, reads = self.own.reads[first:], did.reads[first:]
+        scale = present / (recorded.sum() / seconds.sum())
+
+        def per_s(weights: Floats) -> Floats:
+            share = (weights @ reads) / np.maximum(weights @ own, 1e-9)
+            return np.asarray(scale * (weights @ recorded) / np.maximum(weights @ seconds, 1e-9) * share)
+
+        value = float(per_s(np.ones((1, len(own))))[0])
+        method = rules.model_error(self.pool.pool_pages, frames, self.own_error or 0.0) * value
+        return value, *around(value, scatter(len(own), per_s), method + rules.OF_PRESENT * present)
+
+    def _by_speed(self, frames: int, did: _Did, first: int) -> NotTold | None:
+        """Return why reads that depend on the speed of the run cannot be told; None where they do not."""
+        why = self.manager.by_speed(Pool(frames, self.settings))
+        if why is None:
+            return None
+        reads = [did.reads[first:].sum(), *(self.did(frames, time).reads[first:].sum() for time in (0.5, 2.0))]
+        if max(reads) - min(reads) <= max(SPEED_LIMIT * min(reads), FEW_READS):
+            return None
+        spread = f"{100 * (max(reads) / max(1.0, min(reads)) - 1):.0f} %"
+        return NotTold(
+            f"{why}, and at {format_bytes(frames * self.pool.page_size_bytes)} reads then depend on how fast the load "
+            f"runs: by {spread} between half and twice its speed",
+            "measure: bufferlab run with the same load",
+        )
+
+    def _may_fall_behind(self, frames: int) -> bool:
+        is_small = frames < SMALLER_POOL * self.pool.pool_pages
+        return is_small and self.played.writes and self.seen.server.is_in(REVISITS)
+
+
+def by_model(
+    windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, resident: Sequence[int] | None
+) -> ByModel | None:
+    """Return the model of a server on the windows in which all accesses were recorded; None where it has none."""
+    server = Server(pool.engine, pool.version)
+    named = [one for one in MANAGERS if one.name == pool.model]
+    if not named:
+        return None
+    manager = next((one for one in named if server.is_in(one.servers)), named[0])
+    return ByModel(played(windows, pool, resident), pool, counted, manager, bool(resident))
+
+
+def _purge_matters(share: float) -> NotTold:
+    why = (
+        "purge of this server goes back to each changed row, and may not keep up with less than two thirds of the pool:"
+        f" if it were late there, up to {100 * share:.0f} % more pages would be read"
+    )
+    return NotTold(why, "measure: bufferlab run with the same load")
+
+
+def _at_speed(delta_us: NDArray[np.uint32], time: float) -> NDArray[np.uint32]:
+    # Times are rounded and not their differences, or the errors would add up.
+    times = np.floor(np.cumsum(delta_us, dtype=np.float64) * time)
+    return np.minimum(np.diff(times, prepend=0.0), np.iinfo(np.uint32).max).astype(np.uint32)

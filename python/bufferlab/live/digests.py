@@ -1,0 +1,330 @@
+"""Tells what each statement did in a window, from the server's own table of statements at the window's two ends.
+
+The table is read twice and no more. A statement is in the window in which it ends. The table counts from its own
+beginning: what an entry did is the difference of its counts, and of an entry that began anew its last counts.
+
+Servers normalise texts, but not all of them. PostgreSQL keeps comments, and utility statements as they were sent
+(pg_stat_statements.c, pgss_ProcessUtility): with passwords, and with values. So a text is shown only when it begins as
+a query or a change of rows, and whatever literal or comment is left in it goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bufferlab.engines.innodb import questions as innodb
+from bufferlab.engines.postgres import questions as postgres
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.questions import NotTold, Query, Question, Row, ask, integer, seconds, text
+from bufferlab.texts import printable
+
+Order = Literal["time", "rows", "reads"]
+SHOWN = 20
+_CANDIDATES = 2 * SHOWN
+"""Texts asked for in each order: some are utility statements, which are not shown."""
+_TIMES = ("time", "read_time")
+_NUMBERS = ("calls", "time", "rows_examined", "rows_returned", "hit_pages", "read_pages", "read_time")
+
+Key = tuple[str | None, str | None, str | None]
+"""A statement's schema or database, its digest or query identifier, and its account where accounts are apart."""
+Counts = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the server's table: since when it counts, and its counts by name, times in seconds."""
+
+    since: str | None
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The server's table of statements at one end of a window."""
+
+    entries: Mapping[Key, Entry]
+    where: Row
+    """PostgreSQL: the extension's place and version; otherwise empty."""
+    evictions: int | None = None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What the entries of a table did between two snapshots."""
+
+    counts: Mapping[Key, Counts]
+    restarted: int
+    """Entries that began to count anew in between: they were reset, or evicted and made again."""
+    gone: int
+    """Entries that were there at the first snapshot only."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one statement did in the window."""
+
+    place: str | None
+    """Its schema (MySQL, MariaDB) or database (PostgreSQL)."""
+    text: str
+    calls: int
+    seconds: float
+    rows_examined: int | None
+    """None: PostgreSQL does not count them."""
+    rows_returned: int
+    """Rows sent or changed."""
+    hit_pages: int | None
+    read_pages: int | None
+    """Pages not found in the pool; None: MySQL and MariaDB do not count them by statement."""
+    read_seconds: float | None
+    """None where reads are not timed."""
+
+
+@dataclass(frozen=True)
+class Digests:
+    """What statements did in the window."""
+
+    statements: tuple[Statement, ...]
+    """Those that are shown: the first in time, in rows and in reads."""
+    calls: int
+    seconds: float
+    """All statements' calls and time, those that are not shown too."""
+    utility_calls: int
+    utility_seconds: float
+    """Of the largest statements, those that are utility statements: they are never shown."""
+    monitoring_calls: int
+    monitoring_seconds: float
+    """Of the largest statements, those that ask for the server's own views: ours, and those of other monitors."""
+    notes: tuple[str, ...]
+    """What is missing."""
+
+    def first(self, order: Order, limit: int = SHOWN) -> tuple[Statement, ...]:
+        """Return the statements with most time, rows (examined, or where that is not told returned) or page reads."""
+        ordered = sorted(self.statements, key=lambda one: (-_size(one, order), one.text))
+        return tuple(one for one in ordered[:limit] if _size(one, order) > 0)
+
+
+def start(query: Query, flavour: Flavour) -> Snapshot | NotTold:
+    """Read the table at the window's first end, or say why there is none."""
+    where: Row = {}
+    if flavour == "postgres":
+        found = ask(query, postgres.STATEMENTS_PLACE)
+        if isinstance(found, NotTold):
+            return found
+        if why := postgres.unavailable(found):
+            return why
+        where = found[0]
+    else:
+        is_on = ask(query, innodb.IS_ON)
+        if isinstance(is_on, NotTold):
+            return is_on
+        off = ask(query, innodb.CONSUMERS) if integer(is_on[0]["is_on"]) else []
+        if isinstance(off, NotTold):
+            return off
+        if why := innodb.unavailable(is_on, off):
+            return why
+    return _snapshot(query, flavour, where)
+
+
+def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold:
+    """Read the table at the window's last end, and the texts of the largest statements; return what they did."""
+    last = _snapshot(query, flavour, first.where)
+    if isinstance(last, NotTold):
+        return last
+    growth = grown(first.entries, last.entries)
+    did = _by_statement(growth.counts)
+    ids = _largest(did)
+    is_postgres = flavour == "postgres"
+    asked = ask(query, postgres.texts(first.where, ids) if is_postgres else innodb.texts(ids)) if ids else []
+    if isinstance(asked, NotTold):
+        return asked
+    texts = {str(row["id"]): text(row["text"]) or "" for row in asked} | {innodb.PREPARED: innodb.PREPARED_TEXT}
+    return _digests(did, texts, _notes(growth, did, first, last))
+
+
+def grown(first: Mapping[Key, Entry], last: Mapping[Key, Entry]) -> Growth:
+    """Return what each entry did between two snapshots. No count is negative.
+
+    >>> before, after = Entry(None, {"calls": 5}), Entry(None, {"calls": 7})
+    >>> grown({("s", "a", None): before}, {("s", "a", None): after}).counts
+    {('s', 'a', None): {'calls': 2}}
+    """
+    counts: dict[Key, Counts] = {}
+    restarted = 0
+    for key, entry in last.items():
+        before = first.get(key)
+        if before is None:
+            counts[key] = entry.counts
+        elif before.since != entry.since or any(entry.counts[name] < before.counts[name] for name in entry.counts):
+            restarted += 1
+            counts[key] = entry.counts
+        else:
+            counts[key] = {name: value - before.counts[name] for name, value in entry.counts.items()}
+    return Growth(counts, restarted, len(first.keys() - last.keys()))
+
+
+def _snapshot(query: Query, flavour: Flavour, where: Row) -> Snapshot | NotTold:
+    if flavour != "postgres":
+        rows = ask(query, innodb.COUNTS)
+        return rows if isinstance(rows, NotTold) else Snapshot(_entries(rows, innodb.UNITS_PER_S), where)
+    rows = ask(query, postgres.counts(where))
+    if isinstance(rows, NotTold):
+        return rows
+    table: Question = postgres.table(where)
+    told = ask(query, table)
+    evictions = None if isinstance(told, NotTold) or not told else integer(told[0]["evictions"])
+    return Snapshot(_entries(rows, postgres.UNITS_PER_S), where, evictions)
+
+
+def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, Entry]:
+    """Return the rows by key; rows without an identifier (no right, or a full table) are one entry of a place."""
+    sums: dict[Key, dict[str, float]] = {}
+    since: dict[Key, str | None] = {}
+    for row in rows:
+        key = (text(row["place"]), text(row["id"]), text(row.get("account")))
+        own = sums.setdefault(key, {})
+        since[key] = text(row["since"]) if key[1] is not None else None
+        for name in _NUMBERS:
+            if name in row:
+                value = seconds(row[name]) / units_per_s if name in _TIMES else integer(row[name])
+                own[name] = own.get(name, 0) + value
+    return {key: Entry(since[key], counts) for key, counts in sums.items()}
+
+
+def _by_statement(counts: Mapping[Key, Counts]) -> dict[tuple[str | None, str | None], dict[str, float]]:
+    """Return the counts of all accounts together, of statements that ran."""
+    did: dict[tuple[str | None, str | None], dict[str, float]] = {}
+    for (place, identifier, _), own in counts.items():
+        if own["calls"] > 0:
+            sums = did.setdefault((place, identifier), dict.fromkeys(own, 0.0))
+            for name, value in own.items():
+                sums[name] += value
+    return did
+
+
+def _largest(did: Mapping[tuple[str | None, str | None], Counts]) -> set[str]:
+    """Return the identifiers of the statements that may be among the first, in any order."""
+    named = [(identifier, counts) for (_, identifier), counts in did.items() if identifier is not None]
+    chosen: set[str] = set()
+    for name in ("time", "rows_examined", "rows_returned", "read_pages"):
+        ordered = sorted(named, key=lambda one: -one[1].get(name, 0.0))
+        chosen.update(identifier for identifier, counts in ordered[:_CANDIDATES] if counts.get(name, 0.0) > 0)
+    return chosen
+
+
+def _digests(
+    did: Mapping[tuple[str | None, str | None], Counts], texts: Mapping[str, str], notes: Sequence[str]
+) -> Digests:
+    statements = []
+    aside: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for (place, identifier), counts in did.items():
+        told = texts.get(identifier or "")
+        if told is None:
+            continue
+        # Some versions of MySQL have the statement that was prepared after this word.
+        words = told if identifier == innodb.PREPARED else shown(told.removeprefix("EXECUTE "))
+        if words is None or is_monitoring(words):
+            kind = "utility" if words is None else "monitoring"
+            aside[kind][0] += counts["calls"]
+            aside[kind][1] += counts["time"]
+        else:
+            statements.append(_statement(place, words, counts))
+    kept = {one for order in ("time", "rows", "reads") for one in _first(statements, order)}
+    return Digests(
+        tuple(sorted(kept, key=lambda one: (-one.seconds, one.text))),
+        round(sum(counts["calls"] for counts in did.values())),
+        sum(counts["time"] for counts in did.values()),
+        round(aside["utility"][0]), aside["utility"][1], round(aside["monitoring"][0]), aside["monitoring"][1],
+        tuple(notes),
+    )  # fmt: skip
+
+
+def _statement(place: str | None, words: str, counts: Counts) -> Statement:
+    told = {name: round(counts[name]) for name in _NUMBERS if name in counts and name not in _TIMES}
+    read_s = counts.get("read_time")
+    if not read_s and told.get("read_pages"):
+        read_s = None  # track_io_timing is off: pages were read, and took no time.
+    return Statement(
+        place, words, told["calls"], counts["time"], told.get("rows_examined"), told["rows_returned"],
+        told.get("hit_pages"), told.get("read_pages"), read_s,
+    )  # fmt: skip
+
+
+def _first(statements: Iterable[Statement], order: str) -> list[Statement]:
+    return sorted(statements, key=lambda one: (-_size(one, order), one.text))[:SHOWN]
+
+
+def _size(one: Statement, order: str) -> float:
+    if order == "time":
+        return one.seconds
+    if order == "reads":
+        return one.read_pages or 0
+    return one.rows_returned if one.rows_examined is None else one.rows_examined
+
+
+def _notes(
+    growth: Growth, did: Mapping[tuple[str | None, str | None], Counts], first: Snapshot, last: Snapshot
+) -> list[str]:
+    notes = []
+    if growth.restarted:
+        notes.append(f"{growth.restarted} statements began to count anew: what they did before that is missing")
+    if growth.gone:
+        notes.append(f"{growth.gone} statements left the server's table: what they did in the window is missing")
+    if first.evictions is not None and last.evictions is not None and last.evictions > first.evictions:
+        times = last.evictions - first.evictions
+        notes.append(f"the server evicted statements from its full table {times} times (pg_stat_statements.max)")
+    unnamed = round(sum(counts["calls"] for (_, identifier), counts in did.items() if identifier is None))
+    if unnamed:
+        why = (
+            "GRANT pg_monitor TO the role names them" if first.where
+            else "its table is full (performance_schema_digests_size)"
+        )  # fmt: skip
+        notes.append(f"the server does not name the statements of {unnamed:,} calls: {why}")
+    return notes
+
+
+_LONGEST_CHARACTERS = 1000
+_SHOWN = frozenset(("SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "WITH", "VALUES", "TABLE"))
+_TOKEN = re.compile(
+    r"(?P<comment>/\*.*?(?:\*/|\Z)|--[^\n]*)"
+    # A backslash may escape a quote or not, which depends on a setting: from there on nothing is shown.
+    r"|(?P<literal>'(?:[^'\\]|'')*(?:'|\\.*|\Z)|\$(?P<tag>[A-Za-z_]\w*|)\$.*?(?:\$(?P=tag)\$|\Z)"
+    r"|(?<![\w$`\"])\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+    r"|(?P<name>\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\$\d+)",
+    re.DOTALL,
+)
+_MONITORING = re.compile(
+    r"\b(?:information_schema|performance_schema|pg_catalog|pg_stat\w*|pg_buffercache\w*|pg_settings|pg_locks"
+    r"|pg_database|pg_replication_slots|pg_prepared_xacts)\b"
+)
+
+
+def shown(text: str) -> str | None:
+    """Return a statement's text as it may be shown; None for a utility statement, and for what is not understood.
+
+    >>> shown("/* user 7 */ SELECT * FROM t WHERE a = $1 AND b = 'x' AND c = 5")
+    'SELECT * FROM t WHERE a = $1 AND b = ? AND c = ?'
+    >>> shown("ALTER USER me PASSWORD 'secret'") is None
+    True
+    """
+    plain = " ".join(_TOKEN.sub(_kept, text).split())
+    first = re.match(r"[\s(]*([A-Za-z]+)", plain)
+    # A comment inside a comment leaves its end behind.
+    if first is None or first[1].upper() not in _SHOWN or "*/" in plain:
+        return None
+    cut = plain if len(plain) <= _LONGEST_CHARACTERS else plain[:_LONGEST_CHARACTERS] + " ..."
+    return printable(cut)
+
+
+def is_monitoring(text: str) -> bool:
+    """Return whether a statement asks for the server's own views, as ours do."""
+    return _MONITORING.search(text.lower()) is not None
+
+
+def _kept(found: re.Match[str]) -> str:
+    if found["comment"]:
+        return " "
+    return found["name"] or "?"

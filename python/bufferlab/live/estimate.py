@@ -1,0 +1,172 @@
+"""The words that all parts of the advice share, bounds of 95 %, and the slices of time that make them. Pure.
+
+Bounds resample slices (block bootstrap), with what the method itself may be off. Künsch: "The jackknife and the
+bootstrap for general stationary observations", Annals of Statistics 17(3), 1989: blocks keep what depends on each other
+within them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import hypot, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import rules
+from bufferlab.live.live_trace import Recorded, Tier
+from bufferlab.stats.estimate import quantile_of_t
+from bufferlab.traces.page_trace import number_of
+
+ToldBy = Tier | Literal["counted"]
+"""The tier by which an estimate was made, or "counted": the server's own counters told it."""
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """The pool as the server tells it."""
+
+    engine: str
+    model: str
+    """The name of the server's model."""
+    settings: Mapping[str, int]
+    """Settings that the model obeys, by the engine's names."""
+    page_size_bytes: int
+    pool_pages: int
+    """The frames of the pool now."""
+    data_pages: float | None = None
+    """The mean number of pages of data in the pool."""
+    read_us: float | None = None
+    """The time that a read takes, where it is told."""
+    version: str = ""
+    """The server's version, as it tells it."""
+    pool_bytes: int | None = None
+    """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
+
+    def frames(self, pool_size_bytes: int) -> int:
+        """Return the frames of a pool of so many bytes, as this server would count them."""
+        if self.pool_bytes:
+            return max(1, round(pool_size_bytes * self.pool_pages / self.pool_bytes))
+        return max(1, pool_size_bytes // self.page_size_bytes)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The server's own counters over the window that was recorded."""
+
+    seconds: float
+    reads: float
+    gets: float
+    units: float
+    """Transactions or statements."""
+    unit: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The reads a second of a pool of some size, or why they cannot be told.
+
+    Three forms: a value with its bounds; no value and `high` alone, without a reason: fewer reads than that; a reason.
+    Beside a reason `high` may stand too: more reads than that cannot be, because a larger pool reads no more.
+    """
+
+    pool_size_bytes: int
+    reads_per_s: float | None
+    low: float | None
+    high: float | None
+    """Bounds of 95 %."""
+    tier: ToldBy
+    cannot_say: NotTold | None = None
+    longest_pages: int | None = None
+    """Tier misses: the most frames more for which the window saw enough."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further numbers for those who check: the error at the own point, turnovers, seconds that counted."""
+
+
+Floats = NDArray[np.float64]
+
+
+def weights(slices: int) -> Floats:
+    """Return how often each resample has each slice: a row a resample."""
+    drawn = np.random.default_rng(rules.SEED).multinomial(slices, np.full(slices, 1 / slices), rules.RESAMPLES)
+    return drawn.astype(np.float64)
+
+
+def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
+    """Return half the width of the 95 % bounds of a statistic; `of` returns it for each row of weights."""
+    if slices < 2:
+        return float("inf")
+    found = of(weights(slices))
+    found = found[np.isfinite(found)]
+    if len(found) < rules.RESAMPLES // 2:
+        return float("inf")
+    # The resamples of n slices scatter as if there were n - 1 of n of the scatter (Efron and Tibshirani, section 5.3).
+    return quantile_of_t(0.975, slices - 1) * float(np.std(found)) * sqrt(slices / (slices - 1))
+
+
+def around(value: float, scattered: float, method: float) -> tuple[float, float]:
+    """Return the bounds of a value from its scatter and from what the method may be off."""
+    half = hypot(scattered, method)
+    return max(0.0, value - half), value + half
+
+
+def halves_differ(first: Floats, second: Floats, least: float) -> bool:
+    """Return whether two halves of slices differ by more than `least` and than their scatter lets expect."""
+    if min(len(first), len(second)) < 2:
+        return False
+    error = sqrt(float(np.var(first, ddof=1)) / len(first) + float(np.var(second, ddof=1)) / len(second))
+    return abs(float(first.mean() - second.mean())) > max(least, rules.MIX_SIGMA * error)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The rows of several windows, in slices of about equal length, numbered through all windows."""
+
+    ends: tuple[NDArray[np.intp], ...]
+    """By window, the row behind each of its slices."""
+    seconds: Floats
+    """By slice."""
+    reads: Floats
+    """By slice, the reads that were recorded."""
+
+    @property
+    def reads_per_s(self) -> float:
+        """Return the reads a second that were recorded."""
+        return float(self.reads.sum() / self.seconds.sum())
+
+
+def cut(windows: Sequence[Recorded]) -> Cut:
+    """Cut windows into about `rules.SLICES` slices, each of which has one at least."""
+    whole_s = sum(window.seconds for window in windows)
+    ends, seconds, reads = [], [], []
+    for window in windows:
+        count = max(1, round(rules.SLICES * window.seconds / whole_s)) if whole_s else 1
+        times_us = np.cumsum(window.columns["delta_us"], dtype=np.float64)
+        last_us = max(1e6 * window.seconds, float(times_us[-1]) if len(times_us) else 0.0)
+        edges_us = last_us * np.arange(1, count + 1) / count
+        own = np.searchsorted(times_us, edges_us, "right")
+        own[-1] = len(times_us)
+        is_read = np.concatenate(([0], np.cumsum(window.columns["kind"] == number_of("read"))))
+        ends.append(own)
+        seconds.append(np.full(count, window.seconds / count))
+        reads.append(np.diff(is_read[own], prepend=0).astype(np.float64))
+    return Cut(tuple(ends), np.concatenate(seconds), np.concatenate(reads))
+
+
+def changing_load(found: Cut) -> NotTold | None:
+    """Return why no estimate can be made of windows whose halves have other reads a second; None where they agree."""
+    rates = found.reads / np.maximum(found.seconds, 1e-9)
+    half = len(rates) // 2
+    first, second = rates[:half], rates[half:]
+    if half < 2:
+        return None
+    low, high = sorted((float(first.mean()), float(second.mean())))
+    if high > rules.MIX_RATE * low and halves_differ(first, second, 0.0):
+        why = (
+            f"the load changed while it was recorded: {first.mean():,.1f} and then {second.mean():,.1f} reads a second"
+        )
+        return NotTold(why, "record again, over a time in which the load is what it usually is")
+    return None

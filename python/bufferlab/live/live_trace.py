@@ -1,0 +1,293 @@
+"""Records the page accesses of a server that runs already, by the kernel's probes; nothing of ours goes into it.
+
+`plan` says beforehand where probes would go, or refuses; `attach` sets them; `recorded` reads what they told. A probe
+sits in the server's file, so a second server of the same file would be stopped too, and is a reason to refuse.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines import registry
+from bufferlab.engines.native import ServerTrace, ask_host, native
+from bufferlab.engines.servers import page_sites
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.page_sites import PageSites
+from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.proc_stat import stat_fields
+from bufferlab.results.page_traces import hint_for, page_trace_words
+from bufferlab.versions import SERVERS
+
+Tier = Literal["misses", "full"]
+"""Which accesses are recorded: reads, prefetches, creations and evictions of pages; or all of them."""
+Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
+"""Why a trace ended: as asked; too many stops; records lost; the server gone; our user's wish; the file full."""
+
+_OFTEN_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 3.0}
+_SELDOM_US = 3.0
+
+
+def stop_us(flavour: Flavour, tier: Tier) -> float:
+    """Return about how long a probe stops a thread of a server that works, its sample included.
+
+    On an AMD EPYC under KVM, kernel 6.18. A loop that does nothing else is stopped for 1.0 us where a site tells 4
+    values, as InnoDB's do, and for 1.2 us where it tells 10, as PostgreSQL's do. When the loop reads 64 KiB between two
+    stops, a stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers lie between, and the rarer
+    stops of `misses` above the others (docs/advice.md).
+    """
+    return _OFTEN_US[flavour] if tier == "full" else _SELDOM_US
+
+
+_GETS = ("get", "get_if_in_pool")
+_KINDS = ("kinds", "kinds_if_flag")
+_PROGRAMS = ("mysqld", "mariadbd", "postgres")
+_THREADS = 1 << 16
+
+
+@dataclass(frozen=True)
+class LivePlan:
+    """Where probes go, in a server that runs."""
+
+    pid: int
+    """The server's first process, as this host numbers it."""
+    tier: Tier
+    server: str
+    """The build's name for people."""
+    binary: Path
+    """Its binary for the kernel: the process's own, also when it is in a container, or was replaced on the disk."""
+    program: str
+    """The path of its binary, as the server sees it."""
+    elsewhere: bool
+    """Whether the server sees other files than we do: it is in a container."""
+    sites: PageSites
+    """The sites of the tier."""
+    stop_us: float
+    """About how long each stop takes."""
+
+    @property
+    def sentence(self) -> str:
+        """What is attached where, for the one who is asked."""
+        is_full = self.tier == "full"
+        events = "each access to a page of the pool" if is_full else "each page that the pool reads, makes or evicts"
+        functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
+        where = f"{self.program}{' of its container' if self.elsewhere else ''}"
+        return (
+            f"{self.tier}: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at"
+            f" {events}: {len(self.sites.settings['site'])} probes in {where} ({', '.join(functions)});"
+            " no code of ours goes into the server, and all probes are taken away at the end"
+        )
+
+    def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
+        """Return what the core needs, as JSON."""
+        trace = self.sites.by_kernel(self.binary, {"path": str(spool), "limit_bytes": limit_bytes})
+        return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
+
+
+def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> LivePlan:
+    """Return where the probes of a tier would go in a server that runs; attach nothing.
+
+    `pid` is its first process, and `flavour` what it said it is. Raise SpecError for a build whose sites are not known,
+    or another server than was said; EnvironmentLackingError where this user or host cannot trace it, where it has
+    ended, and where another server runs the same binary.
+    """
+    page_sites.require_processor()
+    try:
+        binary, program = _binary(proc / str(pid))
+        sites = page_sites.known(registry.family(flavour).page_sites_table, binary)
+        elsewhere = os.readlink(proc / f"{pid}/ns/mnt") != os.readlink(proc / "self/ns/mnt")
+    except PermissionError as error:
+        what = "page accesses of a server that runs cannot be recorded: this user may not look at its process"
+        raise EnvironmentLackingError(what, f"process {pid}", "run as root on the server's host") from error
+    except FileNotFoundError as error:
+        what = "page accesses of a server that runs cannot be recorded: its process has ended"
+        raise EnvironmentLackingError(what, f"process {pid}", "look at the server again") from error
+    where = f"{program}, process {pid}"
+    if sites is None:
+        raise SpecError(
+            "page accesses of this server cannot be recorded: it is not known where this build's functions get, read"
+            " and evict a page",
+            where,
+            "`bufferlab doctor` lists builds that can be traced; what the server's own counters tell needs no trace",
+        )
+    if not sites.server.startswith(SERVERS[flavour]):
+        what = f"this process is {sites.server}, and the server said that it is {SERVERS[flavour]}"
+        raise SpecError(what, where, "name the server by a URL that leads to this process")
+    if others := [one for one in page_sites.running(binary) if not _belongs(one, pid, proc)]:
+        raise EnvironmentLackingError(
+            f"another server runs the same binary (process {others[0]}), and a probe would stop it too",
+            where,
+            "attach while only one of them runs, or give one a copy of the binary",
+        )
+    ask_host("page accesses of servers cannot be recorded", native().live_trace_check)
+    return LivePlan(pid, tier, sites.server, binary, program, elsewhere, _of_tier(sites, tier), stop_us(flavour, tier))
+
+
+class LiveTrace:
+    """A trace that is attached, or has ended. Leaving it as a context detaches it and removes its file."""
+
+    def __init__(self, plan: LivePlan, core: ServerTrace, spool: Path) -> None:
+        self.plan, self.spool = plan, spool
+        self._core = core
+        self._ended: dict[str, Any] | None = None
+
+    def told(self) -> dict[str, Any]:
+        """Return what is known now: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
+
+        `other_processes` are those of the same binary that were stopped, `other_stops` times.
+        """
+        told: dict[str, Any] = json.loads(self._core.told())
+        return told
+
+    def finish(self) -> dict[str, Any]:
+        """Detach, if that has not happened, and return the outcome: `told`, with lost, reader_cpu_ns, detach_ns."""
+        if self._ended is None:
+            self._ended = json.loads(self._core.finish())
+        assert self._ended is not None
+        return self._ended
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._core.finish()
+        self.spool.unlink(missing_ok=True)
+
+
+def attach(plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
+    """Attach a plan's probes; `spool` is a file that is made for the accesses, of `limit_bytes` at most.
+
+    Above `events_per_s_max` stops a second the trace detaches itself. Raises EnvironmentLackingError.
+    """
+    job = plan.job(spool, limit_bytes, events_per_s_max)
+    core = ask_host("page accesses of this server cannot be recorded", lambda: native().live_trace(job))
+    return LiveTrace(plan, core, spool)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one attachment recorded."""
+
+    tier: Tier
+    columns: Mapping[str, NDArray[Any]]
+    """Those of page-trace.parquet, in the order of time: page, kind, latch, thread, delta_us.
+
+    A page's number is its place in `object` and `page_in_object`.
+    """
+    object: NDArray[np.uint32]
+    """The object of each page: InnoDB's number of the tablespace; PostgreSQL's relation, its place in `relations`."""
+    page_in_object: NDArray[np.uint32]
+    seconds: float
+    """How long it was attached: all accesses of these seconds were recorded."""
+    ended: Ended
+    relations: tuple[tuple[int, ...], ...] = ()
+    """Tablespace, database, relation and fork of each of PostgreSQL's objects."""
+
+
+def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
+    """End a trace and return what it recorded.
+
+    Where records were lost, accesses are missing; behind the file's limit there are none. `stopped`: our user ended it
+    early. Raise EnvironmentLackingError when the file could not be written.
+    """
+    told = trace.finish()
+    seconds = (told["end_ns"] - told["start_ns"]) / 1e9
+    if told["problem"]:
+        hint = hint_for(told["problem"], "free some space there, or use another disk (TMPDIR)")
+        raise EnvironmentLackingError(told["problem"], str(trace.spool), hint)
+    records = _records(trace.spool)
+    # The processors begin and end one after another: only between those moments all of them record.
+    first = int(np.searchsorted(records["t_ns"], told["start_ns"]))
+    end = int(np.searchsorted(records["t_ns"], told["end_ns"], "right"))
+    columns, pages = _columns(records[first:end], told["start_ns"])
+    return Recorded(
+        trace.plan.tier,
+        columns,
+        (pages >> np.uint64(32)).astype(np.uint32),
+        pages.astype(np.uint32),
+        seconds,
+        _ended(told, stopped),
+        tuple(tuple(relation) for relation in told["relations"]),
+    )
+
+
+def _ended(told: Mapping[str, Any], stopped: bool) -> Ended:
+    if told["lost"]:
+        return "lost"
+    if told["over_limit_bytes"] is not None:
+        return "limit"
+    if told["state"] in get_args(Ended):
+        ended: Ended = told["state"]
+        return ended
+    return "stopped" if stopped else "whole"
+
+
+def _of_tier(sites: PageSites, tier: Tier) -> PageSites:
+    """Return the sites of a tier: misses leave out gets, and sites that tell nothing else."""
+    if tier == "full":
+        return sites
+    kept = []
+    for site in sites.settings["site"]:
+        told = {name: [kind for kind in site[name] if kind not in _GETS] for name in _KINDS if name in site}
+        if any(told.values()):
+            kept.append({**site, **told})
+    return PageSites(sites.server, {**sites.settings, "site": kept})
+
+
+def _binary(process: Path) -> tuple[Path, str]:
+    """Return the path by which the kernel finds a server's binary, and that by which the server sees it."""
+    exe = process / "exe"
+    if page_sites.is_loader(exe):
+        for code in page_sites.mapped_code(process):
+            if Path(code.path).name in _PROGRAMS:
+                return Path(f"{process}/root{code.path}"), code.path
+    return exe, os.readlink(exe).removesuffix(" (deleted)")
+
+
+def _belongs(pid: int, server: int, proc: Path) -> bool:
+    """Return whether a process is the server, or one that it started."""
+    if pid == server:
+        return True
+    with suppress(OSError, ValueError, IndexError):
+        return int(stat_fields(pid, proc)[1]) == server
+    return True  # It has ended meanwhile.
+
+
+def _record() -> np.dtype[np.void]:
+    return np.dtype(list(page_trace_words().record))
+
+
+def _records(spool: Path) -> np.ndarray[Any, Any]:
+    """Return the records of a file, which may have none."""
+    if not spool.exists() or not spool.stat().st_size:
+        return np.empty(0, _record())
+    return np.memmap(spool, _record(), "r")
+
+
+def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64]]:
+    """Return the columns of records, and the pages in the order of their numbers: object in the upper half."""
+    keys = records["object"].astype(np.uint64) << np.uint64(32) | records["page"]
+    pages, page = np.unique(keys, return_inverse=True)
+    # Differences of rounded times: their sum stays within a microsecond of the clock.
+    times_us = (records["t_ns"] - np.uint64(start_ns)) // np.uint64(1000)
+    delta_us = np.diff(times_us, prepend=np.uint64(0))
+    columns = {
+        "page": page.astype(np.uint32),
+        "kind": np.ascontiguousarray(records["kind"]),
+        "latch": np.ascontiguousarray(records["latch"]),
+        # Sessions of hours may be more than there are numbers: those that share one are far apart.
+        "thread": (records["thread"] % _THREADS).astype(np.uint16),
+        "delta_us": np.minimum(delta_us, np.iinfo(np.uint32).max).astype(np.uint32),
+    }
+    return columns, pages

@@ -1,0 +1,339 @@
+"""Looks once a second until the time is over, a signal asks to stop, or the server refuses us; survives what happens.
+
+The report's material is `Seen`. What is asked at the two ends of the observation alone is asked by `Ends`: the pool,
+statements, what else the server does, and, at the last end alone, who fills the pool: asking that may change it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
+
+from bufferlab.engines.servers.look import Facts, Lost, Pool, Query, Refused, Sample, Unpublished
+from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.live import confounds, digests, host_side, pool_contents
+from bufferlab.live.confounds import Confound, Confounds
+from bufferlab.live.digests import Digests
+from bufferlab.live.host_side import HostWork, Reading
+from bufferlab.live.pool_contents import PoolContents
+from bufferlab.live.session import Session
+from bufferlab.live.window import Event, Row, Window
+
+T = TypeVar("T")
+_LONGEST_S = 6.0
+"""How long the questions of one end may take, but for one that has been asked."""
+_AWAY = NotTold("the server was away at the end")
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What was found inside the server, and beside it on its host."""
+
+    contents: PoolContents | NotTold
+    statements: Digests | NotTold
+    confounds: tuple[Confound, ...]
+    not_told: tuple[NotTold, ...]
+    """What of the confounds cannot be told."""
+    host: HostWork | NotTold
+
+
+class Ends:
+    """The two ends. Making it asks at the first one."""
+
+    def __init__(self, session: Session, facts: Facts, *, look_inside: bool) -> None:
+        self._session, self._look_inside = session, look_inside
+        query = _within(session.query)
+        self.begin: Pool = session.told(session.look.pool, facts)
+        self.end: Pool | None = None
+        self._else = [_told(lambda: confounds.find(query, facts.flavour))]
+        self._statements = _told(lambda: digests.start(query, facts.flavour))
+
+    def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> Inside:
+        """Ask at the last end, unless the server is away, and return what was found at both."""
+        query, first = _within(self._session.query), self._statements
+        contents: PoolContents | NotTold = _AWAY
+        statements: Digests | NotTold = _AWAY
+        if not is_lost:
+            end = _told(lambda: self._session.told(self._session.look.pool, facts))
+            self.end = None if isinstance(end, NotTold) else end
+            statements = (
+                first if isinstance(first, NotTold) else _told(lambda: digests.finish(query, facts.flavour, first))
+            )
+            self._else.append(_told(lambda: confounds.find(query, facts.flavour)))
+            pages, inside = facts.pool_size_bytes // facts.page_size_bytes, self._look_inside
+            contents = _told(lambda: pool_contents.look(query, facts.flavour, pages, look_inside=inside))
+        found = [one for told in self._else if isinstance(told, Confounds) for one in told.found]
+        if isinstance(host, HostWork):
+            programs = host_side.backup_programs()
+            found += [Confound("backup", f"{name} runs on the server's host: it copies data") for name in programs]
+        refused = [told for told in self._else if isinstance(told, NotTold)]
+        refused += [one for told in self._else if isinstance(told, Confounds) for one in told.not_told]
+        return Inside(contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host)
+
+
+def _within(query: Query) -> Query:
+    """Return a way to ask that a slow server does not use up: it refuses what is asked after some seconds."""
+    until_s = time.monotonic() + _LONGEST_S
+
+    def asked(sql: str) -> list[dict[str, Any]]:
+        if time.monotonic() > until_s:
+            raise Refused(f"the server answers too slowly: it was not asked after {_LONGEST_S:.0f} s")
+        return query(sql)
+
+    return asked
+
+
+def _told(ask: Callable[[], T | NotTold]) -> T | NotTold:
+    """Return the answer, or why the server refused the question."""
+    try:
+        return ask()
+    except Refused as error:
+        return NotTold(str(error))
+    except MISFITS:
+        return NotTold(NOT_UNDERSTOOD)
+
+
+_INTERVAL_SECONDS = 1.0
+_NAP_SECONDS = 0.1
+_OUTSIDE = 3
+
+
+class Stop(Protocol):
+    """The request to stop."""
+
+    @property
+    def requested(self) -> bool:
+        """Return whether a signal has asked to stop."""
+
+
+class Listener(Protocol):
+    """Who hears what is seen while it is seen."""
+
+    def row(self, row: Row, window: Window) -> None:
+        """Hear the counts of a second."""
+
+    def event(self, event: Event) -> None:
+        """Hear an event."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What looking cost the server."""
+
+    statements: int
+    statement_seconds: float
+    """The time in our statements as we waited for them, the network's included."""
+    processor_seconds: float | None
+    """The processor time of our session's thread at the server; None where it cannot be read from here."""
+    seconds: float
+
+    @property
+    def core_ratio(self) -> float | None:
+        """The share of one core that our session used; None where it cannot be told."""
+        return None if self.processor_seconds is None else self.processor_seconds / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen."""
+
+    server: str
+    facts: Facts
+    window: Window
+    begin: Pool
+    end: Pool | None
+    """None where the server could not be asked at the end."""
+    ended: Literal["whole", "stopped", "lost"]
+    cost: Cost
+    inside: Inside
+    unpublished: Unpublished = field(default_factory=Unpublished)
+
+
+@dataclass(eq=False)
+class Observation:
+    """One observation over a session that is connected. `clock` and `sleep` are doors for tests."""
+
+    session: Session
+    listener: Listener
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _processor_s: float | None = None
+    _processor_last_s: float | None = None
+    _own: Mapping[str, float] = field(default_factory=dict)
+    _rows_before: int = 0
+    _heard: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            self.facts = self._facts()
+        except (Refused, Lost) as error:
+            raise _unseen(self.session, error) from error
+        self.window = Window(partial(self._derive), self.clock())
+
+    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
+        """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
+        session = self.session
+        try:
+            self._connected()
+            ends = Ends(session, self.facts, look_inside=look_inside)
+            self._begin_own()
+            # What the questions above cost the server is published before the first sample counts.
+            self._sample()
+        except (Refused, Lost) as error:
+            raise _unseen(session, error) from error
+        self.window.begun_s = self.clock()
+        is_lost = self._watch(seconds, stop)
+        unpublished = Unpublished()
+        try:
+            if not is_lost:
+                with suppress(Refused):
+                    self._subtract_own()
+                with suppress(Refused):
+                    unpublished = self._unpublished()
+            inside = ends.finish(self.facts, self._host_work(), is_lost=is_lost)
+            self._count_processor()
+        except Lost:
+            inside = ends.finish(self.facts, self._host_work(), is_lost=True)
+        cost = Cost(session.own_statements, session.own_seconds, self._processor_s, self.clock() - self.window.begun_s)
+        ended: Literal["whole", "stopped", "lost"] = "lost" if is_lost else "stopped" if stop.requested else "whole"
+        return Seen(
+            session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside, unpublished
+        )
+
+    def _watch(self, seconds: float, stop: Stop) -> bool:
+        """Take a sample a second until the time is over; return whether the server is away at the end."""
+        begun_s = due_s = self.window.begun_s
+        is_lost = False
+        while True:
+            try:
+                is_lost = not self._step(is_lost)
+            except EnvironmentLackingError as error:
+                self.window.say(self.clock(), "refused", f"the server refuses the account: {error.what}")
+                self._tell()
+                return True
+            self._tell()
+            if stop.requested or self.clock() - begun_s >= seconds:
+                return is_lost
+            due_s = max(due_s + _INTERVAL_SECONDS, self.clock() - _INTERVAL_SECONDS)
+            self._wait(min(due_s, begun_s + seconds), stop)
+
+    def _facts(self) -> Facts:
+        session = self.session
+        facts = session.facts()
+        self._pid = found = host_side.find(facts, session.peer)
+        self._thread = None if isinstance(found, NotTold) else host_side.thread_of(facts, found)
+        return facts
+
+    def _derive(self, grown: dict[str, int]) -> dict[str, float]:
+        return self.session.look.derive(grown, self.facts)
+
+    def _connected(self) -> None:
+        """Hear that the session is connected: to which server, and what our thread and statements have used so far."""
+        self.window.connected(self.clock(), self.facts.identity)
+        self._processor_last_s = self._thread_s()
+        self._reading = self._read()
+
+    def _thread_s(self) -> float | None:
+        """Return the processor time of our session's thread, if the server is on this host."""
+        return None if self._thread is None else host_side.thread_processor_s(self._thread)
+
+    def _read(self) -> Reading | None:
+        return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
+
+    def _host_work(self) -> HostWork | NotTold:
+        """Return what the server and its device did since we connected, if the server is on this host."""
+        if isinstance(self._pid, NotTold):
+            return self._pid
+        last = self._read()
+        assert self._reading
+        assert last
+        return host_side.between(self._reading, last)
+
+    def _step(self, was_lost: bool) -> bool:
+        """Take one sample, after connecting again if need be; return whether the server answered."""
+        try:
+            if was_lost:
+                if why := self.session.reconnect():
+                    if self.window.events[-1].what != why and not why.startswith("waiting"):
+                        self.window.say(self.clock(), "lost", why)
+                    return False
+                self.facts = self._facts()
+                self.window.say(self.clock(), "back", "the server answers again")
+                self._connected()
+                self._begin_own()
+            sample = self._sample()
+        except Lost as error:
+            self.window.say(self.clock(), "lost", f"the connection is gone: {error}")
+            return False
+        except Refused as error:
+            what = f"the server refused a question: {error}"
+            if not self.window.events or self.window.events[-1].what != what:
+                self.window.say(self.clock(), "right", what)
+            return True
+        row = self.window.add(sample)
+        if row is not None:
+            self.listener.row(row, self.window)
+        return True
+
+    def _sample(self) -> Sample:
+        session = self.session
+        sample = session.sample(self.facts, self.clock())
+        self._count_processor()
+        if isinstance(self._pid, int) and self.facts.data_directory:
+            device = host_side.device_counters(self.facts.data_directory, self._pid) or {}
+            named = {f"device_{name}": count for name, count in device.items()}
+            sample = replace(sample, counters={**sample.counters, **named})
+        return sample
+
+    def _count_processor(self) -> None:
+        if (now_s := self._thread_s()) is not None:
+            used_s = now_s - self._processor_last_s if self._processor_last_s is not None else 0.0
+            self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
+
+    def _begin_own(self) -> None:
+        """Ask what our session has done so far, of quantities that samples do not subtract."""
+        self._own = self.session.told(self.session.look.own_total)
+        self._rows_before = len(self.window.rows)
+
+    def _subtract_own(self) -> None:
+        """Subtract from rows and totals what our session did in the window, where samples do not: as much each row."""
+        window = self.window
+        # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
+        samples = len(window.rows) - self._rows_before + _OUTSIDE
+        for name, own in self.session.told(self.session.look.own_total).items():
+            if name in window.totals:
+                window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)
+
+    def _unpublished(self) -> Unpublished:
+        """Return which sessions published nothing in the window, and what their processes read at most."""
+        told = self.session.told(self.session.look.unpublished, self.clock() - self.window.begun_s)
+        # Our own session's number tells whether this host numbers the server's processes as the server does.
+        if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
+            return told
+        first, last = self._reading, self._read()
+        assert first
+        assert last
+        if not last.read_bytes_of.keys() >= set(told.readers):
+            return told
+        # A parallel worker that began in the window has read all that it tells since; one that ended has published.
+        read = sum(last.read_bytes_of[one] - first.read_bytes_of.get(one, 0) for one in told.readers)
+        return replace(told, read_bytes=read)
+
+    def _tell(self) -> None:
+        for event in self.window.events[self._heard :]:
+            self.listener.event(event)
+        self._heard = len(self.window.events)
+
+    def _wait(self, until_s: float, stop: Stop) -> None:
+        while not stop.requested and (left_s := until_s - self.clock()) > 0:
+            self.sleep(min(left_s, _NAP_SECONDS))
+
+
+def _unseen(session: Session, error: Exception) -> EnvironmentLackingError:
+    hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
+    return EnvironmentLackingError(f"the server cannot be looked at: {error}", session.address.server, hint)

@@ -1,0 +1,328 @@
+"""Shows what was seen as a report: for the terminal, as a page, as JSON, and its seconds as a table for CSV.
+
+With what was found inside the server: who fills the pool, statements, what else it does; and its host's side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from bufferlab.chapter import words
+from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
+from bufferlab.engines.servers.counts import TITLES
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import sentence
+from bufferlab.live.look import Cost, Seen
+from bufferlab.live.window import Window
+from bufferlab.report.document import Report, stamped
+from bufferlab.units import format_bytes, format_duration, format_percent
+
+_MAIN = ("page_gets", "misses", "pages_read", "pages_written")
+#: More instants than these cannot be told apart in a figure.
+_DRAWN = 600
+
+
+def as_report(seen: Seen) -> Report:
+    """Return the report of what was seen."""
+    window, facts = seen.window, seen.facts
+    length = format_duration(window.seconds)
+    rates = tuple(Row((_title(seen, name), _shown(name, sentence.rate(seen, name)))) for name in _MAIN)
+    report = Report(
+        title="observe",
+        question="Does the buffer pool slow this server?",
+        answer=sentence.observed(seen),
+        facts=(
+            f"{facts.engine} {facts.version}",
+            seen.server,
+            length,
+            cost(seen.cost),
+            *_hits(seen),
+            *host_facts(seen),
+        ),
+        banners=tuple(Banner("warning", f"{event.t_s:.0f} s: {event.what}") for event in window.events[:10]),
+        headline=_figure(seen, "reads", "Misses and reads", ("misses", "pages_read")) if window.rows else None,
+        steps=Table("main", "While it was seen", (Column("What"), Column("Per second")), rates),
+        limits=tuple(_limits(seen)),
+        sections=tuple(_sections(seen)),
+        checks=(),
+        status="ok",
+        lead="counts",
+    )
+    return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab observe")
+
+
+def cost(cost: Cost) -> str:
+    """Return in words what looking cost the server."""
+    if cost.core_ratio is not None:
+        return f"looking took {format_percent(cost.core_ratio)} of a core (our session's thread, /proc)"
+    per_s_ms = 1000 * cost.statement_seconds / max(cost.seconds, 1e-9)
+    return f"our statements took {per_s_ms:.2g} ms a second as we waited for them, the network included"
+
+
+def line(seen_window: Window, transactions: str) -> str:
+    """Return the last second in one line."""
+    row = seen_window.rows[-1]
+    parts = [f"{row.t_s:.0f} s"]
+    for name, title in (
+        ("page_gets", "gets"),
+        ("misses", "misses"),
+        ("pages_read", "read"),
+        ("pages_written", "written"),
+    ):
+        parts.append(f"{title} {words.number(row.per_s(name))}/s")
+    units = (("statements", "statement"), ("transactions", transactions))
+    for name, unit in units:
+        if count := row.counts.get(name):
+            parts.append(f"{words.number(row.per_s(name))} {unit}s/s")
+            parts.append(f"{words.number(row.counts['misses'] / count)} misses per {unit}")
+    if (dirty := row.levels.get("dirty_pages")) is not None and row.levels.get("pool_pages"):
+        parts.append(f"dirty {format_percent(dirty / row.levels['pool_pages'])}")
+    return "  ".join(parts)
+
+
+def as_json(seen: Seen) -> dict[str, Any]:
+    """Return what was seen, for programs."""
+    totals, window, cost = seen.window.totals, seen.window, seen.cost
+    return {
+        "status": {"whole": "ok", "stopped": "interrupted", "lost": "lost"}[seen.ended],
+        "server": seen.server,
+        "engine": seen.facts.engine,
+        "version": seen.facts.version,
+        "answer": sentence.observed(seen),
+        "seconds": window.seconds,
+        "per_second": {name: sentence.rate(seen, name) for name in totals},
+        "per_statement": {name: sentence.per(seen, name, "statements") for name in totals},
+        "per_transaction": {name: sentence.per(seen, name, "transactions") for name in totals},
+        "transactions_are": f"{seen.facts.transactions}s",
+        "hit_ratio": sentence.hit_ratio(seen),
+        "time_ratio": sentence.time_ratio(seen),
+        "no_time": seen.facts.no_time or None,
+        "pool_begin": dict(seen.begin.values),
+        "pool_end": dict(seen.end.values) if seen.end else None,
+        "not_told": {**seen.begin.why_not, **(seen.end.why_not if seen.end else {})},
+        "host": asdict(seen.inside.host),
+        "pool_contents": asdict(seen.inside.contents),
+        "statements": asdict(seen.inside.statements),
+        "confounds": [asdict(one) for one in seen.inside.confounds],
+        "confounds_not_told": [asdict(one) for one in seen.inside.not_told],
+        "cost": {
+            "statements": cost.statements,
+            "statement_s": cost.statement_seconds,
+            "processor_s": cost.processor_seconds,
+            "core_ratio": cost.core_ratio,
+        },
+        "events": [{"t_s": one.t_s, "kind": one.kind, "what": one.what} for one in window.events],
+        "rows": [
+            {"t_s": row.t_s, "seconds": row.seconds, "counts": dict(row.counts), "levels": dict(row.levels)}
+            for row in window.rows
+        ],
+    }
+
+
+def seconds_table(seen: Seen) -> Table:
+    """Return every second: its counts as rates, then its levels."""
+    rows = seen.window.rows
+    counts = [name for name in TITLES if any(name in row.counts for row in rows)]
+    levels = sorted({name for row in rows for name in row.levels})
+    heads = ("t_s", *(f"{name}_per_s" for name in counts), *levels)
+    cells = tuple(
+        Row((f"{row.t_s:.3f}", *map(_plain, (*map(row.per_s, counts), *map(row.levels.get, levels))))) for row in rows
+    )
+    return Table(
+        "seconds", "What was seen, second by second", tuple(map(Column, heads)), cells, sentence.observed(seen)
+    )
+
+
+def _plain(value: float | None) -> str:
+    return words.NOTHING if value is None else f"{value:.10g}"
+
+
+def _sections(seen: Seen) -> list[Section]:
+    """Return the chapters."""
+    each = ("Per second", "Per statement", f"Per {seen.facts.transactions}")
+    rows = [
+        Row((_title(seen, name), _shown(name, sentence.rate(seen, name)),
+             *(_shown(name, sentence.per(seen, name, unit)) for unit in ("statements", "transactions"))))
+        for name in TITLES if name in seen.window.totals
+    ]  # fmt: skip
+    heads = (Column("What", numeric=False), *map(Column, each))
+    counts = Table("counts", "Counts", heads, tuple(rows), brief=("What", *each))
+    pool = _pool(seen)
+    events = Table(
+        "events", "What happened meanwhile", (Column("At"), Column("What", numeric=False)),
+        tuple(Row((f"{event.t_s:.0f} s", event.what)) for event in seen.window.events), brief=("At", "What"),
+    )  # fmt: skip
+    gets = [_figure(seen, "gets", "Gets", ("page_gets",))] if seen.window.rows else []
+    return [
+        Section("counts", "Counts", "The whole server's, without our session's own.", (*gets, counts)),
+        Section("pool", "The pool", "As the server told it at both ends.", (pool,)),
+        *inside_sections(seen),
+        *([Section("events", "Events", "", (events,))] if events.rows else []),
+    ]
+
+
+def _pool(seen: Seen) -> Table:
+    end = seen.end.values if seen.end else {}
+    shares = {"dirty_pages": "dirty_ratio", "old_pages": "old_ratio", "free_pages": "free_ratio"}
+    rows = []
+    for name in sorted(seen.begin.values.keys() | end.keys()):
+        rows.append(Row((name, *(_level(name, values.get(name)) for values in (seen.begin.values, end)))))
+        if name in shares:
+            parts = [_share(values, name) for values in (seen.begin.values, end)]
+            rows.append(Row((shares[name], *parts)))
+    heads = (Column("Quantity", numeric=False), Column("At the beginning"), Column("At the end"))
+    return Table("pool", "The pool", heads, tuple(rows), brief=tuple(head.title for head in heads))
+
+
+def _level(name: str, value: float | None) -> str:
+    return f"{value:,.0f}" if value is not None and not name.endswith("_bytes") else _shown(name, value)
+
+
+def _share(values: Any, name: str) -> str:
+    whole = values.get("pool_pages")
+    return format_percent(values[name] / whole) if whole and name in values else words.NOTHING
+
+
+def _shown(name: str, value: float | None) -> str:
+    return format_bytes(value) if value is not None and name.endswith("_bytes") else words.number(value)
+
+
+def _title(seen: Seen, name: str) -> str:
+    if name == "transactions" and seen.facts.transactions != "transaction":
+        return "Explicit commits"
+    return TITLES[name]
+
+
+def _hits(seen: Seen) -> list[str]:
+    ratio, misses = sentence.hit_ratio(seen), sentence.rate(seen, "misses")
+    if ratio is None:
+        return []
+    return [f"hit ratio {100 * ratio:.4g} %, which hides {words.number(misses)} misses a second"]
+
+
+def _limits(seen: Seen) -> list[str]:
+    limits = [
+        "A hit ratio hides how many misses there are: 99 % of 100,000 gets a second leaves 1,000 reads a second.",
+        "Whether a larger pool would miss less is not told here: `bufferlab advise` tells it.",
+    ]
+    misses = sentence.rate(seen, "misses")
+    if seen.facts.no_time and misses:
+        waited = words.number(misses)
+        limits.append(f"At 1 ms a read sessions would wait {waited} ms for these misses in each second.")
+    if not seen.facts.no_time:
+        limits.append("The time of reads is that of all threads, also of those that no statement waits for.")
+    if seen.facts.flavour == "postgres":
+        limits.append("A page read may come from the kernel's page cache, not from the device.")
+    host = seen.inside.host
+    limits.append(
+        f"There are no counts of the device: {host.why}."
+        if isinstance(host, NotTold)
+        else "Counts of the device are of all programs on the host."
+    )
+    for why in dict.fromkeys(seen.begin.why_not.values()):
+        names = ", ".join(name for name, told in seen.begin.why_not.items() if told == why)
+        limits.append(f"Not told of the pool: {names}. {why[0].upper()}{why[1:]}.")
+    return limits
+
+
+def _figure(seen: Seen, id: str, title: str, names: tuple[str, ...]) -> Figure:
+    """Return rates over time, a line for each name. The first of several is wide: the others may lie on it."""
+    rows = seen.window.rows
+    step = -(-len(rows) // _DRAWN)
+    groups = [rows[place : place + step] for place in range(0, len(rows), step)]
+    times = tuple(group[-1].t_s for group in groups)
+    values = {
+        name: tuple(
+            sum(row.counts.get(name, 0) for row in group) / sum(row.seconds for row in group) for group in groups
+        )
+        for name in names
+    }
+    is_wide = [len(names) > 1, *[False] * (len(names) - 1)]
+    traces = tuple(
+        Trace(TITLES[name], times, values[name], None, is_wide=wide) for name, wide in zip(names, is_wide, strict=True)
+    )
+    heads = (Column("t (s)"), *(Column(f"{TITLES[name]} per second") for name in names))
+    data = tuple(
+        Row((f"{t_s:.2f}", *(f"{values[name][place]:.6g}" for name in names))) for place, t_s in enumerate(times)
+    )
+    table = Table(f"{id}-data", f"Data: {title} over time", heads, data, folded=True)
+    first, *others = (TITLES[name].lower() for name in names)
+    alt = f"{title} per second over {format_duration(times[-1])}."
+    caption = f"The wide pale line: {first}. The thin line: {', '.join(others)}." if others else ""
+    return Figure(id, f"{title} over time", alt, caption, TimePlot(("",), f"{title} per second", (traces,)), table)
+
+
+_TEXT_CHARACTERS = 200
+
+
+def inside_sections(seen: Seen) -> list[Section]:
+    """Return a chapter for each kind of finding; a chapter without one says why."""
+    return [_contents(seen), _statements(seen), *_confounds(seen)]
+
+
+def host_facts(seen: Seen) -> list[str]:
+    """Return in words what the server cost its host; nothing where that is not seen from here."""
+    host, found = seen.inside.host, []
+    if not isinstance(host, NotTold):
+        if host.processor_cores is not None:
+            found.append(f"the server kept {words.number(host.processor_cores)} cores busy")
+        if host.page_cache_ratio is not None:
+            found.append(f"the page cache had {format_percent(host.page_cache_ratio)} of the bytes it read")
+    return found
+
+
+def _contents(seen: Seen) -> Section:
+    title, told = "Who fills the pool", seen.inside.contents
+    if isinstance(told, NotTold):
+        return _without("contents", title, told)
+    idle = "Old pages" if told.objects and told.objects[0].old_pages is not None else "Pages not used lately"
+    heads = (
+        Column("Table", numeric=False),
+        Column("Index", numeric=False),
+        *map(Column, ("Pages", "Share", "Dirty", idle)),
+    )
+    rows = tuple(
+        Row((one.table, one.index or "", f"{one.pages:,}", format_percent(one.share_ratio), f"{one.dirty_pages:,}",
+             f"{one.cold_pages if one.old_pages is None else one.old_pages:,}"))
+        for one in told.objects
+    )  # fmt: skip
+    brief = ("Table", "Index", "Pages", "Share")
+    return Section("contents", title, "Asked once, at the end.", (Table("contents", title, heads, rows, brief=brief),))
+
+
+def _statements(seen: Seen) -> Section:
+    title, told = "Statements", seen.inside.statements
+    if isinstance(told, NotTold):
+        return _without("statements", title, told)
+    names = ("Calls", "Seconds", "Rows examined", "Rows returned", "Pages read", "Seconds of reads")
+    heads = (Column("Statement", numeric=False), Column("Schema", numeric=False), *map(Column, names))
+    rows = tuple(
+        Row((one.text[:_TEXT_CHARACTERS], one.place or "", f"{one.calls:,}", words.number(one.seconds),
+             *map(words.number, (one.rows_examined, one.rows_returned, one.read_pages, one.read_seconds))))
+        for one in told.statements
+    )  # fmt: skip
+    aside = (
+        f"{told.calls:,} calls took {words.number(told.seconds)} s in all; utility statements "
+        f"({words.number(told.utility_seconds)} s) and questions of monitors "
+        f"({words.number(told.monitoring_seconds)} s) are not shown."
+    )
+    table = Table("statements", title, heads, rows, " ".join((aside, *(f"{note}." for note in told.notes))))
+    return Section("statements", title, "What ended while we looked, by the server's own table.", (table,))
+
+
+def _confounds(seen: Seen) -> list[Section]:
+    rows = [Row((one.kind.replace("_", " "), one.sentence)) for one in seen.inside.confounds]
+    rows += [Row(("not told", _why(one)), "quiet") for one in seen.inside.not_told]
+    heads = (Column("Kind", numeric=False), Column("What", numeric=False))
+    title = "What else the server does"
+    table = Table("confounds", title, heads, tuple(rows), brief=("Kind", "What"))
+    return [Section("confounds", title, "At both ends.", (table,))] if rows else []
+
+
+def _without(id: str, title: str, told: NotTold) -> Section:
+    return Section(id, title, f"Not told: {_why(told)}.", ())
+
+
+def _why(told: NotTold) -> str:
+    return told.why + (f"; {told.remedy} would let it" if told.remedy else "")

@@ -1,0 +1,146 @@
+"""Tells the facts of a server's pool that its model needs: frames, settings, and the pages that it holds.
+
+Pages stand in the order in which they will leave: a model then begins with them. INNODB_BUFFER_PAGE_LRU has InnoDB's
+list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL tells no place of its clock's hand: pages stand
+by their usage count, each as often as it was used. The cost is that of `pool_contents`, which also says when it is
+asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bufferlab.engines.postgres import questions as postgres
+from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, Query
+from bufferlab.engines.servers.questions import NotTold, Question, ask, integer
+from bufferlab.live.estimate import PoolFacts
+from bufferlab.live.live_trace import Recorded
+from bufferlab.live.pool_contents import Foretold, foretell
+from bufferlab.live.window import Row
+from bufferlab.models.managers.declaration import BufferManager, Server
+from bufferlab.models.managers.registry import of_server
+from bufferlab.models.predict import presumed_otherwise
+
+_PREFIX = "innodb_"
+
+
+def model_of(facts: Facts) -> BufferManager | None:
+    """Return the model of a server; None where there is none."""
+    return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
+
+
+def settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
+    """Return the settings that a model obeys or presumes, by its names, where the server has them."""
+    names = (*manager.defaults, *manager.presumes) if manager else ()
+    told = {name: facts.settings.get(_PREFIX + name) for name in names}
+    return {name: int(text) if text.isdecimal() else text for name, text in told.items() if text is not None}
+
+
+def pool_facts(
+    facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str], rows: Sequence[Row]
+) -> PoolFacts:
+    """Return the pool as the rows of the window and the server's settings tell it."""
+    frames = _mean(rows, "pool_pages") or facts.pool_size_bytes / facts.page_size_bytes
+    timed = [row for row in rows if "read_ms" in row.counts and row.counts.get("pages_read")]
+    reads = sum(row.counts["pages_read"] for row in timed)
+    return PoolFacts(
+        engine=facts.flavour,
+        model=manager.name if manager else "",
+        settings={name: int(settings[name]) for name in manager.defaults if name in settings} if manager else {},
+        page_size_bytes=facts.page_size_bytes,
+        pool_pages=round(frames),
+        data_pages=_mean(rows, "data_pages"),
+        read_us=1000 * sum(row.counts["read_ms"] for row in timed) / reads if reads > 0 else None,
+        version=".".join(map(str, facts.numbers)),
+        pool_bytes=facts.pool_size_bytes,
+    )
+
+
+def presumed(manager: BufferManager, settings: Mapping[str, int | str]) -> NotTold | None:
+    """Return why the model must not be believed with a server's settings; None where it may."""
+    for one in presumed_otherwise(manager.presumes, settings.get):
+        return NotTold(
+            one.sentence.replace("the run had", "the server has"), "larger sizes need no model: --tier misses"
+        )
+    return None
+
+
+def _mean(rows: Sequence[Row], level: str) -> float | None:
+    told = [row.levels[level] for row in rows if level in row.levels]
+    return sum(told) / len(told) if told else None
+
+
+Page = tuple[tuple[int, ...], int]
+"""An object, as `Recorded.object` or `Recorded.relations` names it, and the number of a page in it."""
+_SUBJECT = "which pages the pool holds"
+_INNODB = Question(
+    "SELECT space AS object, page_number AS page FROM information_schema.INNODB_BUFFER_PAGE_LRU ORDER BY lru_position",
+    _SUBJECT,
+    {"rights": "GRANT PROCESS ON *.* TO the account"},
+)
+_POSTGRES = """\
+SELECT reltablespace AS tablespace, reldatabase AS database, relfilenode AS relation, relforknumber AS fork,
+relblocknumber AS page, usagecount AS uses FROM {place}.pg_buffercache WHERE relfilenode IS NOT NULL
+ORDER BY usagecount, bufferid"""
+
+
+def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotTold:
+    """Return the pages of the pool, the one first that will leave first. Errors that are no refusals pass through."""
+    if not cost(facts, look_inside=look_inside):
+        return NotTold(f"{_SUBJECT}: {_foretold(facts).sentence}, so it is not asked", "--look-inside asks it once")
+    if facts.flavour != "postgres":
+        rows = ask(query, _INNODB)
+        return (
+            rows if isinstance(rows, NotTold) else [((integer(row["object"]),), integer(row["page"])) for row in rows]
+        )
+    where = ask(query, postgres.POOL_PLACE)
+    if isinstance(where, NotTold):
+        return where
+    if not where:
+        return NotTold(*postgres.NO_EXTENSION)
+    rows = ask(query, Question(_POSTGRES.format(place=where[0]["place"]), _SUBJECT))
+    if isinstance(rows, NotTold):
+        return rows
+    names = ("tablespace", "database", "relation", "fork")
+    return [
+        (tuple(integer(row[name]) for name in names), integer(row["page"]))
+        for row in rows
+        for _ in range(max(1, integer(row["uses"])))
+    ]
+
+
+def cost(facts: Facts, *, look_inside: bool) -> str:
+    """Return in words what asking costs; "" where it is not asked."""
+    foretold = _foretold(facts)
+    is_asked = foretold.seconds <= STATEMENT_SECONDS and (foretold.within_limit or look_inside)
+    return foretold.sentence if is_asked else ""
+
+
+def _foretold(facts: Facts) -> Foretold:
+    return foretell(facts.flavour, facts.pool_size_bytes // facts.page_size_bytes)
+
+
+def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
+    """Return windows in which an object has one number everywhere: each numbers PostgreSQL's relations by itself."""
+    numbers: dict[tuple[int, ...], int] = {}
+    for window in windows:
+        for name in window.relations:
+            numbers.setdefault(name, len(numbers))
+    of_each = [np.array([numbers[name] for name in one.relations], np.uint32) for one in windows]
+    return [
+        replace(one, object=of[one.object], relations=tuple(numbers)) if one.relations else one
+        for one, of in zip(windows, of_each, strict=True)
+    ]
+
+
+def keys(found: Sequence[Page], window: Recorded) -> list[int]:
+    """Return pages as keys of 64 bits: the number of the object in a window in the upper half, the page in the lower.
+
+    InnoDB's objects are numbers everywhere. A window numbers those of PostgreSQL that it has; others come behind them.
+    """
+    numbers = {name: place for place, name in enumerate(window.relations)}
+    is_numbered = bool(window.relations)
+    return [(numbers.setdefault(name, len(numbers)) if is_numbered else name[0]) << 32 | page for name, page in found]

@@ -1,0 +1,41 @@
+"""Writes what is seen as a file for Prometheus's textfile collector, anew each second: renamed into place, whole.
+
+Metrics are counters since the observation began and levels of the last second. No label holds SQL.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bufferlab import output_files
+from bufferlab.live.window import Row, Window
+
+_PREFIX = "bufferlab_observe"
+
+
+def text(server: str, engine: str, window: Window, row: Row | None) -> str:
+    """Return the file's text (Prometheus's text exposition format 0.0.4). `row` is the last second, None if lost."""
+    labels = f'{{server="{_escaped(server)}",engine="{_escaped(engine)}"}}'
+    lines: list[str] = []
+
+    def put(name: str, kind: str, help: str, value: float) -> None:
+        full = f"{_PREFIX}_{name}"
+        lines.extend((f"# HELP {full} {help}", f"# TYPE {full} {kind}", f"{full}{labels} {value:.10g}"))
+
+    put("up", "gauge", "Whether the server answered in the last second.", row is not None)
+    put("seconds_total", "counter", "Seconds that the totals are of.", window.seconds)
+    for name, total in sorted(window.totals.items()):
+        put(f"{name}_total", "counter", f"{name} since the observation began, without our own.", total)
+    for name, level in sorted(row.levels.items() if row else ()):
+        put(name, "gauge", f"{name} now.", level)
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, content: str) -> None:
+    """Replace the file at once; who reads it sees the old or the new one. Raises OSError."""
+    # The collector reads *.prom alone, and not the temporary file. A flush to the disk each second would be a load.
+    output_files.write(path, lambda file: file.write(content.encode()), synced=False)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,295 @@
+"""Says in one honest sentence what was seen of a server, or what other sizes of its pool would read.
+
+`observed` says whether misses are what slows it, `advised` what another size would read; or why that cannot be told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from bufferlab.chapter import words
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live.advise import Advice
+from bufferlab.live.estimate import Estimate
+from bufferlab.live.look import Seen
+from bufferlab.units import format_bytes, format_duration, format_percent
+
+LITTLE_RATIO = 0.05
+"""Below this share of statement time, misses are not what slows a server."""
+FREE_RATIO = 0.2
+"""A pool of which so much is free at both ends is one to speak of."""
+_WITH_STAT_IO = 16
+"""The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
+_BEYOND = 1.5
+"""So many times as many free pages as the page cleaner asks for were never filled."""
+
+
+def observed(seen: Seen) -> str:
+    """Return the sentence, of the seconds that were seen; a second one where much of the pool is free."""
+    if not seen.window.rows:
+        return "Nothing was seen: two readings of the counters are needed, and no two followed each other."
+    return f"{_slows(seen)}{_unpublished(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
+
+
+def _slows(seen: Seen) -> str:
+    totals = seen.window.totals
+    misses, gets = totals["misses"], totals["page_gets"]
+    length = format_duration(seen.window.seconds)
+    is_whole = not seen.unpublished.sessions
+    if not misses and (not is_whole or seen.unpublished.hidden):
+        return (
+            f"Whether misses slow this server cannot be told: the pool missed none of the {words.number(gets)} gets "
+            f"that were counted in {length}."
+        )
+    if not misses:
+        return f"Misses are not what slows this server: the pool missed none of {words.number(gets)} gets in {length}."
+    told = f"the pool misses {words.number(rate(seen, 'misses'))} reads a second{_each(seen)}"
+    share = time_ratio(seen)
+    if share is None:
+        why = seen.facts.no_time or "no statement was timed"
+        return f"{told[0].upper()}{told[1:]}; what share of statement time they take cannot be told: {why}."
+    if share < LITTLE_RATIO and is_whole:
+        return (
+            f"Misses are not what slows this server: {told}, and they take {format_percent(share)} of statement time."
+        )
+    return f"{told[0].upper()}{told[1:]}; they take {format_percent(share)} of statement time."
+
+
+def _unpublished(seen: Seen) -> str:
+    """Say that sessions worked of which nothing is counted, or that this is not known where nothing was missed."""
+    told = seen.unpublished
+    if told.sessions:
+        most = ""
+        if told.read_bytes is not None:
+            per_s = format_bytes(told.read_bytes / seen.window.seconds)
+            most = f" They read at most {per_s} a second (/proc/PID/io)."
+        who = "1 session" if told.sessions == 1 else f"{told.sessions} sessions"
+        return (
+            f" {who} worked in transactions that began before this look, and {seen.facts.engine} publishes counts "
+            f"when a transaction ends: theirs are missing.{most}"
+        )
+    if told.hidden and not seen.window.totals["misses"]:
+        return (
+            f" Whether {told.hidden} sessions of other roles work in transactions that have published nothing yet is "
+            "not told: GRANT pg_monitor TO the role would let it."
+        )
+    return ""
+
+
+def _ring(seen: Seen) -> str:
+    """Say that scans through a ring make most of the misses; "" where they do not.
+
+    PostgreSQL reads a table of more than a quarter of shared_buffers through a ring (heapam.c, initscan).
+    """
+    totals = seen.window.totals
+    ring = totals.get("ring_pages_read", 0)
+    if 2 * ring <= totals["misses"]:
+        return ""
+    return (
+        f" {format_percent(ring / totals['misses'])} of the misses are of scans through a ring of a few buffers, which "
+        "keeps little of a table: a pool of more than four times the table uses none, and keeps it."
+    )
+
+
+def _temporary(seen: Seen) -> str:
+    """Say that most pages that sessions read are of temporary tables, or that misses may be; "" where few are."""
+    facts, misses = seen.facts, seen.window.totals["misses"]
+    if facts.flavour == "postgres" and facts.numbers[0] < _WITH_STAT_IO and misses:
+        return (
+            f" {facts.engine} {facts.numbers[0]} counts among them reads of temporary tables, which the pool never "
+            "has, and pages by which tables grow."
+        )
+    read = seen.window.totals.get("temporary_pages_read", 0)
+    if read <= misses:
+        return ""
+    return (
+        f" Sessions also read {words.number(rate(seen, 'temporary_pages_read'))} pages of temporary tables a second, "
+        "which the pool never has: temp_buffers keeps them."
+    )
+
+
+def _room(seen: Seen) -> str:
+    """Say that much of the pool is free, and why pages are missed all the same; "" where little is or nothing is told.
+
+    InnoDB's page cleaner frees pages until innodb_lru_scan_depth of them are free in each instance
+    (buf0flu.cc, buf_flush_LRU_list_batch).
+    """
+    ends = [
+        pool.values for pool in (seen.begin, seen.end) if pool and {"free_pages", "pool_pages"} <= pool.values.keys()
+    ]
+    if len(ends) < 2 or not seen.window.totals["misses"]:
+        return ""
+    ratio = min(end["free_pages"] / max(1, end["pool_pages"]) for end in ends)
+    if ratio < FREE_RATIO:
+        return ""
+    settings, pages = seen.facts.settings, ends[-1]["pool_pages"]
+    depth = int(settings.get("innodb_lru_scan_depth", 0))
+    asked = depth * max(1, int(settings.get("innodb_buffer_pool_instances", 1)))
+    share = format_percent(ratio)
+    if ratio * pages > _BEYOND * asked:
+        return f" At both ends {share} of the pool was free, so these misses are not for want of memory."
+    return (
+        f" The page cleaner keeps {share} of the pool free: innodb_lru_scan_depth is {depth:,}, "
+        f"and the pool has {pages:,.0f} pages."
+    )
+
+
+def rate(seen: Seen, name: str) -> float | None:
+    """Return a count per second, over the seconds in which it was told."""
+    seconds = seen.window.seconds_of.get(name, 0.0)
+    return seen.window.totals[name] / seconds if seconds else None
+
+
+def per(seen: Seen, name: str, unit: str) -> float | None:
+    """Return a count per statement or transaction; None where there were none, or they are not counted."""
+    count, units = rate(seen, name), rate(seen, unit)
+    return count / units if count is not None and units else None
+
+
+def time_ratio(seen: Seen) -> float | None:
+    """Return the share of statement time that reads of data files take, 0 to 1; None where it cannot be told.
+
+    Threads of the server that read in the background may make reads take more than statements do: the share is then 1.
+    """
+    ratio = per(seen, "read_ms", "statement_ms")
+    return None if ratio is None else min(1.0, ratio)
+
+
+def hit_ratio(seen: Seen) -> float | None:
+    """Return the share of gets that found their page in the pool."""
+    missed = per(seen, "misses", "page_gets")
+    return None if missed is None else 1 - missed
+
+
+def _each(seen: Seen) -> str:
+    for unit, name in (("statements", "statement"), ("transactions", seen.facts.transactions)):
+        if (each := per(seen, "misses", unit)) is not None:
+            return f", {words.number(each)} per {name}"
+    return ""
+
+
+_MOST_LARGER = 2
+_FEW = 0.02
+"""A size whose reads are at most this share of the present ones reads "fewer than" its upper bound."""
+_WORSE = 1.5
+"""A smaller size that reads at least so many times as much is where it gets worse fast."""
+_AS_MUCH = 1.1
+"""A smaller size that reads at most so many times as much reads about as much."""
+
+
+def advised(advice: Advice) -> str:
+    """Return the sentence, of the sizes that were judged."""
+    told = [one for one in advice.others if one.cannot_say is None]
+    begin = _present(advice)
+    if not told:
+        why = reason(advice.doubts[0] if advice.doubts else _why(advice.others))
+        return f"{begin}; what another size would read cannot be said: {why}."
+    larger = [one for one in told if one.pool_size_bytes > advice.present_bytes]
+    smaller = [one for one in told if one.pool_size_bytes < advice.present_bytes]
+    parts = [begin]
+    holds_all = bool(larger) and all(one.tier == "counted" for one in larger)
+    if holds_all:
+        parts.append("a larger one can spare no more than that, for the pool holds what this load reads")
+    elif chosen := _chosen(larger, advice):
+        first, *rest = chosen
+        shown = [f"{_size(first, advice)} would read {bounds(first, advice)}"]
+        parts.append(", ".join(shown + [f"{_size(one, advice)} {bounds(one, advice)}" for one in rest]))
+    elif not larger:
+        refused = [one for one in advice.others if one.pool_size_bytes > advice.present_bytes]
+        if refused:
+            parts.append(f"what a larger one would read cannot be said: {reason(_why(refused))}")
+        # A larger pool reads no more, so that a bound may be known where a value is not.
+        if (most := refused[-1].high if refused else None) is not None:
+            size = format_bytes(refused[-1].pool_size_bytes)
+            parts.append(f"{size} would read no more than {few_digits(most, math.ceil)}")
+    parts += _smaller(smaller, advice)
+    end = ", after a restart" if is_postgres(advice) and larger and not holds_all else ""
+    return f"{'; '.join(parts)}{end}."
+
+
+def is_postgres(advice: Advice) -> bool:
+    """Return whether reads are asked of the system, and a change of the pool needs a restart."""
+    return advice.seen.facts.flavour == "postgres"
+
+
+def bounds(one: Estimate, advice: Advice) -> str:
+    """Return the reads of an estimate between its bounds, which are rounded outward: "60 to 95", "fewer than 5".
+
+    Without bounds it is "about" the estimate.
+    """
+    if one.reads_per_s is None and one.high is not None:
+        return f"fewer than {few_digits(one.high, math.ceil)}"
+    if one.low is None or one.high is None:
+        return f"about {words.number(one.reads_per_s)}"
+    most = _FEW * (advice.present.reads_per_s or 0.0)
+    if one.low <= 0 or (one.reads_per_s or 0.0) <= most:
+        return f"fewer than {few_digits(one.high, math.ceil)}" if one.high > 0 else "none"
+    low, high = few_digits(one.low, math.floor), few_digits(one.high, math.ceil)
+    return f"{low} to {high}" if low != high else f"about {low}"
+
+
+def few_digits(value: float, rounded: Callable[[float], int]) -> str:
+    """Return a number with two digits, or three from 100 on.
+
+    >>> few_digits(59.4, math.floor), few_digits(4.21, math.ceil), few_digits(4123, math.floor)
+    ('59', '4.3', '4,120')
+    """
+    if value <= 0:
+        return "0"
+    place = max(-2, math.floor(math.log10(value)) - (2 if value >= 100 else 1))
+    # Near a whole number of steps the float's last digits must not add one.
+    text = f"{10.0**place * rounded(round(value / 10.0**place, 6)):,.{max(0, -place)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def reason(told: NotTold) -> str:
+    """Return why something cannot be said, and what would help."""
+    return f"{told.why}; {told.remedy}" if told.remedy else told.why
+
+
+def _present(advice: Advice) -> str:
+    size = format_bytes(advice.present_bytes)
+    if advice.present.reads_per_s is None:
+        return f"nobody saw how much {size} reads"
+    reads = few_digits(advice.present.reads_per_s, round)
+    if is_postgres(advice):
+        return f"shared_buffers of {size} asks the system for {reads} pages a second"
+    return f"{size} reads {reads} pages a second"
+
+
+def _size(one: Estimate, advice: Advice) -> str:
+    room = advice.largest_bytes
+    more = " (more than there is memory for)" if room is not None and one.pool_size_bytes > room else ""
+    return f"{format_bytes(one.pool_size_bytes)}{more}"
+
+
+def _chosen(larger: Sequence[Estimate], advice: Advice) -> list[Estimate]:
+    """Return the next larger size and the largest one that fits into memory, or the next ones where none fits."""
+    room = advice.largest_bytes
+    fitting = [one for one in larger if room is None or one.pool_size_bytes <= room] or list(larger[:1])
+    return fitting if len(fitting) <= _MOST_LARGER else [fitting[0], fitting[-1]]
+
+
+def _smaller(smaller: Sequence[Estimate], advice: Advice) -> list[str]:
+    """Return where a smaller pool begins to read much more, or the smallest that reads about as much."""
+    present = advice.present.reads_per_s or 0.0
+    same, parts = advice.present_bytes, []
+    for one in sorted(smaller, key=lambda one: -one.pool_size_bytes):
+        if one.high is not None and one.high <= _AS_MUCH * present:
+            same = one.pool_size_bytes
+        elif one.low is not None and one.low >= _WORSE * present and one.low > present:
+            if same != advice.present_bytes:
+                parts.append(f"{format_bytes(same)} would read about as much")
+            parts.append(f"below {format_bytes(same)} it gets worse: "
+                         f"{format_bytes(one.pool_size_bytes)} {bounds(one, advice)}")  # fmt: skip
+            return parts
+    if same != advice.present_bytes:
+        return [f"{format_bytes(same)} would read about as much"]
+    return [f"{format_bytes(one.pool_size_bytes)} would read {bounds(one, advice)}" for one in smaller[-1:]]
+
+
+def _why(refused: Sequence[Estimate]) -> NotTold:
+    return next(
+        (one.cannot_say for one in refused if one.cannot_say), NotTold("no other size was asked for", "--sizes")
+    )

@@ -1,0 +1,246 @@
+"""Plans which tier is attached when, foretells what that costs, and measures it.
+
+Foretold it is by the rates that a server had with nothing attached. Measured are the processor time of the server's
+threads a page get, attached and not, and ours. The kernel counts a thread's time in nanoseconds
+(/proc/PID/task/TID/schedstat). A stop at a site runs in the thread that hits it, so the added work is in the server's
+own time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.errors import SpecError
+from bufferlab.live.host_side import children
+from bufferlab.live.live_trace import Tier, stop_us
+from bufferlab.live.window import Row
+from bufferlab.stats.estimate import quantile_of_t
+from bufferlab.units import format_duration, format_percent
+
+_FEWEST_SECONDS = 3
+_LEVEL = 0.975
+TOLD_WITHIN = 1 / 3
+"""What was measured is told as a value where half of its interval is at most this share of what the stops take."""
+
+
+@dataclass(frozen=True)
+class Second:
+    """One interval between two samples of the counters."""
+
+    tier: Tier | None
+    """The tier that was attached all the time; None where nothing was."""
+    seconds: float
+    gets: float
+    processor_s: float
+    """Of all threads of the server."""
+    ours_s: float
+    """Of our own process, the reader of the events included."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one tier cost while it was attached, in processors: 0.01 is a hundredth of one."""
+
+    tier: Tier
+    seconds: float
+    events: int
+    foretold_cores: float
+    """By the rates that were seen before anything was attached."""
+    by_events_cores: float
+    """The stops that came, each at the time that is told for one."""
+    server_cores: float | None
+    """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
+    low: float | None
+    high: float | None
+    """The interval of 95 % of `server_cores`, by the scatter of the seconds."""
+    ours_cores: float
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the interval is narrow enough to set the measured cost beside the foretold one.
+
+        A tier may take a thousandth of a processor, and the seconds of a busy server differ by hundredths.
+        """
+        if self.low is None or self.high is None:
+            return False
+        return (self.high - self.low) / 2 <= TOLD_WITHIN * self.by_events_cores
+
+
+def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
+    """Return the processors that recording so many events a second takes.
+
+    >>> foretold_cores(100_000, "postgres", "full")
+    0.3
+    """
+    return round(events_per_s * stop_us(flavour, tier) / 1e6, 12)
+
+
+class Processors:
+    """Reads how much processor time a server's threads and our process have used since the last reading."""
+
+    def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
+        self._pid, self._proc = pid, proc
+        self._last, self._ours_s = self._read(), time.process_time()
+
+    def grown(self) -> tuple[float, float]:
+        """Return the seconds of the server and ours. A thread that ended in between is not seen."""
+        last, ours_s = self._last, self._ours_s
+        self._last, self._ours_s = self._read(), time.process_time()
+        server_s = sum(max(0, now - last.get(thread, 0)) for thread, now in self._last.items()) / 1e9
+        return server_s, self._ours_s - ours_s
+
+    def _read(self) -> dict[str, int]:
+        found = {}
+        for pid in (self._pid, *children(self._proc, self._pid)):
+            with suppress(OSError):
+                for task in (self._proc / f"{pid}/task").iterdir():
+                    with suppress(OSError, ValueError, IndexError):
+                        found[task.name] = int((task / "schedstat").read_text().split()[0])
+        return found
+
+
+def cost(
+    seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
+) -> Cost:
+    """Return what a tier cost that was attached for so long and stopped so many threads; `foretold` are processors."""
+    during = [one for one in seconds if one.tier == tier and one.gets]
+    beside = [one for one in seconds if one.tier is None and one.gets]
+    whole_s = sum(one.seconds for one in during)
+    ours = sum(one.ours_s for one in during) / whole_s if whole_s else 0.0
+    by_events = foretold_cores(events / attached_s, flavour, tier) if attached_s else 0.0
+    if min(len(during), len(beside)) < _FEWEST_SECONDS:
+        return Cost(tier, attached_s, events, foretold, by_events, None, None, None, ours)
+    gets_per_s = sum(one.gets for one in during) / whole_s
+    (with_it, with_error, with_freedom), (without, error, freedom) = map(_per_get, (during, beside))
+    spread = with_error**4 / with_freedom + error**4 / freedom
+    both = math.hypot(with_error, error)
+    half = quantile_of_t(_LEVEL, both**4 / spread) * both if spread else 0.0
+    found = with_it - without
+    added, low, high = (gets_per_s * value for value in (found, found - half, found + half))
+    return Cost(tier, attached_s, events, foretold, by_events, added, low, high, ours)
+
+
+def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
+    """Return the processor time of a get, its standard error, and the degrees of freedom of that error (Welch's).
+
+    A ratio of sums: PostgreSQL's sessions tell their gets about once a second, so that a second with few gets has the
+    time of others. The error is Cochran's ("Sampling Techniques", 1977, 6.4).
+    """
+    gets, count = sum(one.gets for one in seconds), len(seconds)
+    found = sum(one.processor_s for one in seconds) / gets
+    left = sum((one.processor_s - found * one.gets) ** 2 for one in seconds)
+    return found, math.sqrt(left * count / (count - 1)) / gets, count - 1
+
+
+BESIDE_S = 5.0
+"""Seconds before and behind each attachment in which nothing is attached: the cost is measured against them."""
+FULL_S = 10.0
+MOST_FULL = 3
+"""Windows of all accesses, each of FULL_S; longer where the pool turns over slowly (`full_s`)."""
+TURNOVERS = 2.0
+"""Pools' worth of pages that all windows of `full` should see read: a smaller pool is turned over more often."""
+_FRAME_EVENTS = 2
+"""Events of a page that is read or made: that, and the eviction that makes room for it."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the look: a tier that is attached for so long, or nothing (None)."""
+
+    tier: Tier | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """What a tier will cost, by the rates seen before."""
+
+    tier: Tier
+    events_per_s: float
+    seconds: float
+    """In all its windows together."""
+    flavour: Flavour
+    reads_alone: bool = False
+    """Whether the server does not tell how many pages it makes, so that these are left out."""
+
+    @property
+    def cores(self) -> float:
+        """Processors that its events take."""
+        return foretold_cores(self.events_per_s, self.flavour, self.tier)
+
+
+def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool = True) -> tuple[Stage, ...]:
+    """Return the parts of a look of that length, first and last ones without anything attached.
+
+    The tier `full` comes in short windows, then the rest of the time is of `misses` where `larger` sizes are asked
+    about. Windows of `full_s` seconds are shorter where all of them would take more than half of the time, but not
+    below FULL_S.
+
+    >>> [(one.tier, one.seconds) for one in stages("full", 60)]
+    [(None, 5.0), ('full', 10.0), (None, 5.0), ('misses', 35.0), (None, 5.0)]
+    """
+    found, left_s = [Stage(None, BESIDE_S)], within_s - 2 * BESIDE_S
+    if tier == "full":
+        windows = max(1, min(MOST_FULL, int(left_s / 2 // (FULL_S + BESIDE_S))))
+        seconds = min(left_s, max(FULL_S, min(full_s, left_s / 2 / windows - BESIDE_S)))
+        for _ in range(windows):
+            found += [Stage("full", seconds), Stage(None, BESIDE_S)]
+            left_s -= seconds + BESIDE_S
+    if left_s >= BESIDE_S and (larger or tier == "misses"):
+        found += [Stage("misses", left_s), Stage(None, BESIDE_S)]
+    return tuple(found)
+
+
+def full_s(rows: Sequence[Row], pool_pages: float, limit_cores: float, flavour: Flavour) -> float:
+    """Return the seconds of a window of `full` that all together see the pool turned over TURNOVERS times.
+
+    So long as they take no more processor time than windows of FULL_S at the limit; `rows` are of a time in which
+    nothing was attached.
+    """
+    (full,) = foretell((Stage("full", 1.0),), rows, flavour)
+    reads_per_s = sum(row.counts.get("pages_read", 0.0) for row in rows) / (sum(row.seconds for row in rows) or 1.0)
+    wanted_s = TURNOVERS * pool_pages / reads_per_s / MOST_FULL if reads_per_s else FULL_S
+    return max(FULL_S, min(wanted_s, FULL_S * limit_cores / full.cores if full.cores else FULL_S))
+
+
+def foretell(planned: Sequence[Stage], rows: Sequence[Row], flavour: Flavour) -> tuple[Foretold, ...]:
+    """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
+    seconds = sum(row.seconds for row in rows) or 1.0
+    gets, read, made = (
+        sum(row.counts.get(name, 0.0) for row in rows) / seconds
+        for name in ("page_gets", "pages_read", "pages_created")
+    )
+    misses = _FRAME_EVENTS * (read + made)
+    events: dict[Tier, float] = {"full": gets + misses, "misses": misses}
+    lengths = {tier: sum(one.seconds for one in planned if one.tier == tier) for tier in events}
+    # PostgreSQL up to 15 counts pages that it makes as read.
+    alone = flavour != "postgres" and not any("pages_created" in row.counts for row in rows)
+    return tuple(Foretold(tier, events[tier], length, flavour, alone) for tier, length in lengths.items() if length)
+
+
+def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
+    """Raise SpecError for a tier that would take more than the limit. Nothing is attached yet."""
+    for one in foretold:
+        if one.cores > limit_cores:
+            each = f"{stop_us(one.flavour, one.tier):g} µs each"
+            what = (
+                f"the tier {one.tier} would take {format_percent(one.cores)} of a processor: {one.events_per_s:,.0f} "
+                f"{'gets' if one.tier == 'full' else 'reads, creations and evictions'} a second of {each}"
+            )
+            instead = "--tier misses, or " if one.tier == "full" else ""
+            raise SpecError(what, f"--max-cpu {format_percent(limit_cores)}", f"{instead}a larger --max-cpu")
+
+
+def sentence(one: Foretold) -> str:
+    """Return what a tier will cost in words."""
+    alone = ", without the pages that it makes, which the server does not tell" if one.reads_alone else ""
+    return (
+        f"{one.tier}: about {one.events_per_s:,.0f} events a second, {format_percent(one.cores)} of a processor, for "
+        f"{format_duration(one.seconds)}{alone}"
+    )

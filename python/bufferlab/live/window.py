@@ -1,0 +1,167 @@
+"""Adds up what was seen: the growth of counters from sample to sample, and the events that break it.
+
+Pure: samples come in, rows and totals come out. An interval in which counters were reset is left out whole, so that
+all totals are of the same seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from bufferlab.engines.servers.look import Sample
+
+_START_TOLERANCE_SECONDS = 2.0
+"""Servers tell their age in whole seconds."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One interval between two samples."""
+
+    t_s: float
+    """Its end, in seconds since the observation began."""
+    seconds: float
+    counts: Mapping[str, float]
+    levels: Mapping[str, float]
+
+    def per_s(self, name: str) -> float | None:
+        """Return a rate; None where the server does not tell the count."""
+        return self.counts[name] / self.seconds if name in self.counts else None
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to the server or to our session while we looked."""
+
+    t_s: float
+    kind: str
+    """One of: lost, back, restart, failover, reset, wrap, right, file."""
+    what: str
+
+
+def grown(before: int, after: int) -> int | None:
+    """Return the growth of a counter, also over a wrap at 32 or 64 bits; None when it was reset.
+
+    >>> grown(10, 15), grown(2**32 - 10, 5), grown(2**64 - 1, 0), grown(1000, 5)
+    (5, 15, 1, None)
+    """
+    if after >= before:
+        return after - before
+    for limit in (1 << 32, 1 << 64):
+        if limit - limit // 4 <= before < limit and after < limit // 4:
+            return after + limit - before
+    return None
+
+
+@dataclass
+class Window:
+    """What was seen so far. `derive` makes named counts of the growth of a server's counters."""
+
+    derive: Callable[[Mapping[str, int]], Mapping[str, float]]
+    begun_s: float
+    rows: list[Row] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    totals: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    """The seconds of all rows."""
+    seconds_of: dict[str, float] = field(default_factory=dict)
+    """How long each count was told: a right may be revoked in the middle, and each has its own times of reading."""
+    _last: Sample | None = None
+    _started_s: float = 0.0
+    """The latest start that the server told since we connected."""
+    _identity: str = ""
+    _is_new: bool = True
+    """Whether the connection was made after the last sample."""
+
+    def say(self, t_s: float, kind: str, what: str) -> None:
+        """Keep an event."""
+        self.events.append(Event(t_s - self.begun_s, kind, what))
+
+    def connected(self, t_s: float, identity: str) -> None:
+        """Hear that a connection was made to the server of that identity."""
+        if self._identity and identity != self._identity:
+            self.say(t_s, "failover", "another server answers at this address: its identity is another")
+            self._last = None
+        self._identity, self._is_new = identity, True
+
+    def add(self, sample: Sample) -> Row | None:
+        """Add a sample; return the row of the interval that it ends, None when there is none."""
+        last, self._last = self._last, sample
+        is_new, self._is_new = self._is_new, False
+        started_s, self._started_s = self._started_s, sample.started_s
+        if last is None:
+            return None
+        self._started_s = max(started_s, sample.started_s)
+        later_s = sample.started_s - started_s
+        # A server that lived for a second or two before it was restarted is known by its counters.
+        began_anew = (later_s > 0 and _fell(last, sample)) or _crashed(last, sample)
+        if is_new and (later_s > _START_TOLERANCE_SECONDS or began_anew):
+            self.say(sample.t_s, "restart", "the server was restarted: its counters began anew")
+            return None
+        if (reset := self._reset(last, sample)) or sample.t_s <= last.t_s:
+            if reset:
+                self.say(sample.t_s, "reset", reset)
+            return None
+        return self._row(last, sample)
+
+    def subtract(self, name: str, each: float) -> None:
+        """Subtract so much of a count from each row that has it, down to zero, and as much in all from its total."""
+        had = sum(name in row.counts for row in self.rows)
+        self.totals[name] = max(0.0, self.totals[name] - each * had)
+        self.rows = [
+            replace(row, counts={**row.counts, name: max(0.0, row.counts[name] - each)}) if name in row.counts else row
+            for row in self.rows
+        ]
+
+    def _reset(self, last: Sample, sample: Sample) -> str:
+        """Return in words that counters were reset between two samples; "" when they were not."""
+        fell = _fell(last, sample)
+        if not fell and not _is_reset(last, sample):
+            return ""
+        which = f" ({', '.join(sorted(fell)[:3])})" if fell else ""
+        return f"counters were reset, or a database was dropped{which}; this second is left out"
+
+    def _row(self, last: Sample, sample: Sample) -> Row:
+        growth = {}
+        if gone := sorted(last.counters.keys() - sample.counters.keys()):
+            self.say(sample.t_s, "right", f"the server no longer tells {', '.join(gone)}: was a right revoked?")
+        for name in _both(last, sample):
+            before, after = last.counters[name], sample.counters[name]
+            growth[name] = grown(before, after) or 0
+            if after < before:
+                self.say(sample.t_s, "wrap", f"the counter {name} wrapped around; the sum goes on")
+        counts = dict(self.derive(growth))
+        for name, own in sample.own.items():
+            if name in counts:
+                counts[name] = max(0, counts[name] - (own - last.own.get(name, 0)))
+        seconds = sample.t_s - last.t_s
+        self.seconds += seconds
+        for name, count in counts.items():
+            self.totals[name] = self.totals.get(name, 0) + count
+            own_s = sample.read_s.get(name, sample.t_s) - last.read_s.get(name, last.t_s)
+            self.seconds_of[name] = self.seconds_of.get(name, 0.0) + own_s
+        row = Row(sample.t_s - self.begun_s, seconds, counts, sample.levels)
+        self.rows.append(row)
+        return row
+
+
+def _is_reset(last: Sample, sample: Sample) -> bool:
+    """Return whether the server tells that somebody reset its counters between two samples."""
+    return sample.reset_s is not None and sample.reset_s != last.reset_s
+
+
+def _crashed(last: Sample, sample: Sample) -> bool:
+    """Return whether gets fell and the server tells no reset: it lost its statistics.
+
+    So does PostgreSQL from 15 on when a session crashed, whose start stays (pgstat.c, pgstat_reset_after_failure).
+    """
+    return "page_gets" in _fell(last, sample) and not _is_reset(last, sample)
+
+
+def _fell(last: Sample, sample: Sample) -> list[str]:
+    return [name for name in _both(last, sample) if grown(last.counters[name], sample.counters[name]) is None]
+
+
+def _both(last: Sample, sample: Sample) -> list[str]:
+    return [name for name in sample.counters if name in last.counters]
