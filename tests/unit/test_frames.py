@@ -88,12 +88,12 @@ def rows(sites: list[int]) -> tuple[Any, Any]:
 
 
 def test_what_counts_begins_where_nearly_every_read_tells_what_its_frame_held() -> None:
-    kinds, marks = rows([UNNAMED] * 100 + [0, UNNAMED] * 50 + [0] * 900)
+    kinds, marks = rows([UNNAMED] * 100 + [0, UNNAMED] * 100 + [0] * 900)
     found = frames.judge(kinds, marks, COUNTS, READ, 1000)
     assert found.cannot_say is None
-    assert 2 * 100 <= found.first <= 2 * 200
+    assert 2 * 100 <= found.first <= 2 * 300
     left = marks[found.first :][kinds[found.first :] == READ]
-    assert (left == UNNAMED).mean() <= 0.05
+    assert (left == UNNAMED).mean() <= 0.1
     assert len(found.moved) == len(kinds) - found.first
 
 
@@ -121,4 +121,4 @@ def test_any_marks_are_judged(sites: list[int]) -> None:
     found = frames.judge(kinds, marks, COUNTS, READ, 100)
     assert 0 <= found.first <= len(kinds)
     left = marks[found.first :][kinds[found.first :] == READ]
-    assert (left & UNNAMED != 0).sum() <= 0.05 * max(1, len(left))
+    assert (left & UNNAMED != 0).sum() <= 0.1 * max(1, len(left))

@@ -57,9 +57,9 @@ OF_PRESENT = 0.005
 """Of the present reads: what any estimate may be off besides, since few reads that are left are single events."""
 
 # Tier misses, which knows frames by calls (frames.py).
-UNNAMED_SHARE = 0.05
-"""Of the reads behind the moment from which on they count: so many may tell nothing of what their frame held. The
-product-limit estimate takes such a page as one that never was in the list."""
+UNNAMED_SHARE = 0.1
+"""Of the reads behind the moment from which on they count: so many may tell nothing of what their frame held. Most are
+of frames that a page left unseen (MOVED_SHARE): that page is in the list, and the frame was empty."""
 FIRST_TURNOVER = 0.6
 """Of the reads: so many at most may lie before that moment."""
 MOVED_SHARE = 0.05
