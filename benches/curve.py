@@ -60,7 +60,7 @@ def main() -> None:
             text, spent_s = timed([*one_core, *command], "")
             found[name] = json.loads(text)
             cpu_s_of[name].append(spent_s)
-        mine = [row["misses"] for row in found["ours"]["curve"]]
+        mine = [row["lru_misses"] for row in found["ours"]["curve"]]
         if mine != [round(share * accesses) for share in found["theirs"]]:
             raise SystemExit(f"misses differ: {mine} here, {found['theirs']} of {accesses} there")
     rate = statistics.median(accesses / seconds / 1e6 for _, _, seconds in alone)

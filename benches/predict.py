@@ -63,7 +63,7 @@ def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
     """Print the speed of the replay in memory, of the model, LRU and OPT."""
     manager, rows = registry.of_server(traced.server), traced.trace.table.height
     assert manager
-    seen = traced.seen(told["points"][0]["settings"])
+    seen = traced.seen(told["predictions"][0]["prediction"]["values"])
     settings = manager.settings(seen, seen.pool)
     print("| replayed alone | rows | n | M accesses/s |")
     print("|---" * 4 + "|")
@@ -82,7 +82,7 @@ def _whole(ours: list[str], told: dict[str, Any], arguments: argparse.Namespace,
     file = folder / "accesses.oracleGeneral"
     with file.open("wb") as written:
         files.write_oracle_general(page_trace.read(arguments.run).accesses(), written)
-    sizes = ",".join(str(point["pool_frames"]) for point in told["points"])
+    sizes = ",".join(str(run["prediction"]["pool_frames"]) for run in told["predictions"])
     theirs = [arguments.peer, "-c", _PEER, str(file), sizes]
     cpu_s_of: dict[str, list[float]] = {"ours": [], "theirs": []}
     took_s = []
@@ -98,7 +98,7 @@ def _whole(ours: list[str], told: dict[str, Any], arguments: argparse.Namespace,
     print("|---" * 6 + "|")
     ours_s, theirs_s = (statistics.median(cpu_s_of[name]) for name in ("ours", "theirs"))
     pairs = ratio([mine / peer for mine, peer in zip(cpu_s_of["ours"], cpu_s_of["theirs"], strict=True)])
-    counts, wall_s = f"{len(told['points'])} | {arguments.pairs}", statistics.median(took_s)
+    counts, wall_s = f"{len(told['predictions'])} | {arguments.pairs}", statistics.median(took_s)
     print(f"| {counts} | {ours_s:.2f} | {theirs_s:.2f} | {pairs} | {wall_s:.2f} |")
     if arguments.measured:
         spent = [

@@ -269,8 +269,8 @@ def judged(folder: Path, wanted: Sequence[Cells]) -> str:
     points = [(f"{name} {point['label']}", point) for name, points in read for point in points]
     wrong = [(name, point) for name, point in points if _is_wrong(point)]
     right = [(name, point) for name, point in points if point["error"] is not None and abs(point["error"]) <= RIGHT]
-    silent = [name for name, point in wrong if not point["verdicts"]]
-    needless = [f"{name} ({point['verdicts'][0]['name']})" for name, point in right if point["verdicts"]]
+    silent = [name for name, point in wrong if not _verdicts(point)]
+    needless = [f"{name} ({_verdicts(point)[0]['name']})" for name, point in right if _verdicts(point)]
     refused = [name for name, point in points if point["predicted"] is None]
     return "\n".join(
         (
@@ -290,7 +290,9 @@ def errors(folder: Path, wanted: Sequence[Cells]) -> str:
             continue
         often = _turned_over(foretold)
         points = [point for point in json.loads(told.read_text())["points"] if point["error"] is not None]
-        counted = [abs(point["error"]) for point in points if often.get(str(point["settings"]), 0) >= TURNED_OVER]
+        counted = [
+            abs(point["error"]) for point in points if often.get(str(point["match"]["settings"]), 0) >= TURNED_OVER
+        ]
         every = [abs(point["error"]) for point in points]
         rows.append(f"{cells.name}: {_spread(counted)} turned over {TURNED_OVER} times; {_spread(every)} in all")
     return "\n".join(rows)
@@ -305,9 +307,9 @@ def _turned_over(foretold: Path) -> dict[str, float]:
     log = foretold.parent.parent / f"{foretold.parent.name}.log"
     line = next(line for line in reversed(log.read_text().splitlines()) if line.startswith('{"format_version"'))
     often: dict[str, float] = {}
-    for point in json.loads(line)["points"]:
-        swept = str(point["swept"])
-        often[swept] = min(often.get(swept, inf), point["turnovers"])
+    for run in json.loads(line)["predictions"]:
+        swept = str(run["swept"])
+        often[swept] = min(often.get(swept, inf), run["prediction"]["turnovers"])
     return often
 
 
@@ -315,12 +317,17 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
+def _verdicts(point: dict[str, Any]) -> list[dict[str, str]]:
+    verdicts: list[dict[str, str]] = point["prediction"]["verdicts"]
+    return verdicts
+
+
 def _is_wrong(point: dict[str, Any]) -> bool:
     """Return whether a prediction is off by more than WRONG wherever in the measured interval the truth lies."""
     predicted, measured = point["predicted"], point["measured"]
     if predicted is None:
         return False
-    ends = [measured[name] if measured[name] is not None else measured["mean"] for name in ("ci_low", "ci_high")]
+    ends = [measured[name] if measured[name] is not None else measured["value"] for name in ("ci_low", "ci_high")]
     return all(abs(predicted - end) > WRONG * end for end in ends) and not ends[0] <= predicted <= ends[1]
 
 

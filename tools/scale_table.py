@@ -53,6 +53,8 @@ _KNOBS = {
 }
 _PAGES = {"mysql": "16k", "postgres": "8k", "sqlite": "4k"}
 
+_METRIC = "reads_per_new_order"
+
 
 def main() -> None:
     """Predict what lacks in the folder, and print the table."""
@@ -91,10 +93,12 @@ def predicted(folder: Path, engine: str, scale: int) -> dict[str, Any]:
 
 def row(engine: str, scale: int, told: dict[str, Any]) -> str:
     """Return a row: mean reads per New-Order at each pool, and the part that was simulated."""
-    means = [f"{mean['mean']:.3g} ({mean['ci_low']:.3g}–{mean['ci_high']:.3g})" for mean in told["means"]]
-    first = told["points"][0]
+    summaries = [one for point in told["points"] for one in point["summaries"] if one["metric"] == _METRIC]
+    means = [f"{mean['value']:.3g} ({mean['ci_low']:.3g}–{mean['ci_high']:.3g})" for mean in summaries]
+    runs = [run["prediction"]["generated"] for run in told["predictions"]]
+    first = runs[0]
     part = first["simulated"]
-    errors = [point["simulated"]["error"] for point in told["points"] if point["simulated"]["error"] is not None]
+    errors = [run["simulated"]["error"] for run in runs if run["simulated"]["error"] is not None]
     whole = part["warehouses"] == scale and part["one_in"] == 1
     simulated = (
         "all" if whole else f"{part['warehouses']:,} warehouses, {100 * min(errors):.0f} to {100 * max(errors):.0f} %"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
-from typing import Required, TypedDict, Unpack
+from typing import ClassVar, Required, TypedDict, Unpack
 
 from bufferlab.units import (
     UnitError,
@@ -103,6 +103,10 @@ class Attributes(TypedDict, total=False):
 @dataclass(frozen=True)
 class Knob:
     """One setting with its limits. `minimum` and `maximum` limit sizes, counts, numbers and seconds."""
+
+    PRINTED: ClassVar = (
+        "name", "spelling", "unit", "default", "range_text", "meaning", "decides_file", "versions", "auto",
+    )  # fmt: skip
 
     name: str
     """The name that people write: `pool_size`."""

@@ -27,8 +27,8 @@ def test_the_object_has_every_finding_and_table(bench: Bench) -> None:
     document = bench.bufferlab("audit", FIXTURES / "page-size.txt", "--json").json
     assert document["status"] == "ok"
     first = document["findings"][0]
-    assert set(first) == {"rule", "file", "line", "label", "what", "consequence", "corrected", "numbers"}
-    assert (first["rule"], first["label"]) == ("response-limits", "page size = 4KB")
+    assert set(first) == {"rule", "where", "what", "consequence", "corrected", "numbers"}
+    assert (first["rule"], first["where"]["label"]) == ("response-limits", "page size = 4KB")
     (runs,) = document["corrected"]
     assert [row["Reads per NO"] for row in runs["rows"]] == ["5.08", "4.71", "4.88"]
     assert [row["KiB read per NO"] for row in runs["rows"]] == ["20.3", "37.6", "78.0"]

@@ -41,7 +41,7 @@ def test_a_history_tells_its_change_in_text_json_csv_and_a_page(
     assert "commit5 what it did" in text
     told = bench.bufferlab("history", *folders, "--json").json
     DOCUMENTS["history"].model_validate(told)
-    assert [change["sweep"] for change in told["changes"]] == [6]
+    assert [change["place"] for change in told["events"]] == [5]
     rows = list(csv.DictReader(bench.bufferlab("history", *folders, "--format", "csv").out.splitlines()))
     assert {row["sweep"] for row in rows if row["change"]} == {"6"}
 

@@ -106,7 +106,7 @@ def test_a_sweep_in_which_every_run_fails_still_ends_with_a_report_and_code_1(be
     failures = [failure for point in ended.json["points"] for failure in point["failures"]]
     assert len(failures) == 4
     assert {failure["run_id"] for failure in failures} == {run["run_id"] for run in bench.runs()}
-    assert {(failure["status"], failure["kind"], failure["where"]) for failure in failures} == {
+    assert {(one["status"], one["failure"]["kind"], one["failure"]["where"]) for one in failures} == {
         ("failed", "io", "the fake device")
     }
 

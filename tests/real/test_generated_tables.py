@@ -117,8 +117,8 @@ def compared(root: Path, measured: Path) -> dict[str, Any]:
     bufferlab(root, "predict", root / "by-table.toml", "--out", root / "predicted")
     predicted = next((root / "predicted").glob("by-table-*"))
     told: dict[str, Any] = json.loads(bufferlab(root, "accuracy", measured, predicted, "--json"))
-    assert not told["transactions"]["warm_up"]["differ"]
-    (tables,) = told["by_table"]
+    assert not told["stretches"][0]["differ"]
+    (tables,) = told["touched"]
     assert tables["same_seed"]
     return {one["name"]: one for one in tables["objects"]}
 
@@ -156,7 +156,7 @@ def levels(one: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     def below(all_levels: dict[str, Any], interior: dict[str, Any]) -> dict[str, Any]:
         return {side: all_levels[side] - interior[side] for side in ("measured", "generated")}
 
-    pages = [{**own, **below(own, interior)} for own, interior in zip(one["pages"], above["pages"], strict=True)]
+    pages = {stretch: below(own, above["pages"][stretch]) for stretch, own in one["pages"].items()}
     yield "", {"gets": below(one["gets"], above["gets"]), "pages": pages}
 
 
@@ -164,10 +164,10 @@ def beyond(one: dict[str, Any], promise: Promise) -> list[str]:
     """What is farther from the trace than promised, in words."""
     gets = one["gets"]
     told = [("gets", gets["measured"], gets["generated"], promise.gets * gets["measured"])]
-    for pages in one["pages"]:
+    for stretch, pages in one["pages"].items():
         measured = pages["measured"]
         far = max(promise.pages * measured, 2.0)
-        told.append((f"pages in {pages['transactions']}", measured, pages["generated"], far))
+        told.append((f"pages in {stretch}", measured, pages["generated"], far))
     return [
         f"{what} were {measured:.4g}, and {generated:.4g} are generated"
         for what, measured, generated, far in told

@@ -158,9 +158,9 @@ def test_what_is_generated_misses_to_the_last_what_was_measured(place: Place) ->
     done = prepared.run(arguments, core.environment(place.root), 300)
     assert done.returncode == 0, done.stderr
     generated = {
-        point["label"]: point["predicted"]["misses"]
-        for point in json.loads(done.stdout)["points"]
-        if not point["block"]
+        run["label"]: run["prediction"]["found"]["misses"]
+        for run in json.loads(done.stdout)["predictions"]
+        if not run["block"]
     }
     windows = {record.run.point.label: Window.of(record.samples()) for record in place.folder().runs()}
     measured = {label: window.change("demand_misses").value for label, window in windows.items()}

@@ -119,14 +119,14 @@ def test_the_curve_of_one_run_tells_what_the_other_pool_misses(disk: Path, sweep
     sizes = {size: frames(record) for size, record in sweep.items()}
     for source in sweep.values():
         document = curve(disk, source, sorted(sizes.values()), "--by", "table")
-        misses = {row["pool_pages"]: row["misses"] for row in document["curve"]}
+        misses = {row["pool_pages"]: row["lru_misses"] for row in document["curve"]}
         for size, record in sweep.items():
             assert misses[sizes[size]] == pytest.approx(counts(record)["read"].counted, rel=0.03), size
-        assert document["measured"] == {"pool_pages": frames(source), "misses": counts(source)["read"].counted}
+        assert document["measured"] == {"pages": frames(source), "misses": counts(source)["read"].counted}
         by_table = document["by_table"].values()
-        assert sum(one["accesses"] for one in by_table) == document["curve"][0]["accesses"]
+        assert sum(one["accesses"] for one in by_table) == document["lru"]["accesses"]
         assert [sum(column) for column in zip(*(one["misses"] for one in by_table), strict=True)] == [
-            row["misses"] for row in document["curve"]
+            row["lru_misses"] for row in document["curve"]
         ]
 
 
@@ -248,7 +248,7 @@ def test_the_curve_of_a_fifth_tells_all_sizes_within_three_per_cent(disk: Path) 
         bufferlab(disk, *TRACED, "--out", str(out))
         measured = runs_of(out)
         document = curve(disk, measured["20%"], sorted(frames(record) for record in measured.values()))
-        misses = {row["pool_pages"]: row["misses"] for row in document["curve"]}
+        misses = {row["pool_pages"]: row["lru_misses"] for row in document["curve"]}
         for size, record in measured.items():
             counted = counts(record)["read"].counted
             print(size, frames(record), counted, misses[frames(record)])

@@ -176,10 +176,10 @@ def test_a_buffer_manager_predicts(tree: Tree) -> None:
     tree.build()
     sizes = ("--sweep", "pool_size=20%,100%", "--out", str(tree.root / "runs"))
     document = tree.run("predict", "tests/fixtures/sweeps/traced", *sizes)
-    assert document["model"] == {"name": "fifo", "version": 1}
-    small, whole = document["points"]
-    assert small["opt"]["reads"] < small["lru"]["reads"] < small["predicted"]["reads"]
-    assert whole["predicted"]["reads"] == whole["lru"]["reads"]
+    small, whole = (run["prediction"] for run in document["predictions"])
+    assert (small["model"], small["model_version"]) == ("fifo", 1)
+    assert small["opt"]["reads"] < small["lru"]["reads"] < small["found"]["reads"]
+    assert whole["found"]["reads"] == whole["lru"]["reads"]
     tree.cargo("test", "--release", "--locked", "-p", "bufferlab-sim", "--test", "fifo")
 
 

@@ -88,7 +88,7 @@ def test_of_a_servers_own_log_the_applications_statements_are_taken_and_find_the
         }  # fmt: skip
         left_out = dict(made.left_out)
         assert (left_out["of another schema"], left_out["of the client, which name no table"]) == (4, 3)
-        assert made.statements + sum(left_out.values()) == made.all_statements
+        assert made.statements_in_script + sum(left_out.values()) == made.statements
         assert len(made.notes) == 3
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.execute.predicted_sweep import predict_sweep
-from bufferlab.report.predicted import as_json
+from bufferlab.report.build import build
+from bufferlab.report.document import as_json
+from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides
 from support.fake import Bench, Ended
 from support.traced import GET, Access
@@ -31,7 +33,22 @@ def told(bench: Bench, path: Path, *arguments: str) -> dict[str, Any]:
         sweep=tuple((name, tuple(values.split(","))) for flag, name, values in split if flag == "--sweep"),
     )
     with bench.in_environment():
-        return as_json(predict_sweep(path, overrides, bench.out).folder)
+        return told_of(predict_sweep(path, overrides, bench.out).folder)
+
+
+def told_of(folder: SweepFolder) -> dict[str, Any]:
+    """What --json prints of a predicted sweep: see `flat`."""
+    return flat(as_json(build(folder)))
+
+
+def flat(document: dict[str, Any]) -> dict[str, Any]:
+    """A printed object in which each prediction is a part of its run's row."""
+    return {**document, "predictions": [{**row, **row["prediction"]} for row in document["predictions"]]}
+
+
+def means(document: dict[str, Any], metric: str = "reads_per_new_order") -> list[dict[str, Any]]:
+    """The mean of each point."""
+    return [one for point in document["points"] for one in point["summaries"] if one["metric"] == metric]
 
 
 def names(verdicts: Sequence[dict[str, str]]) -> list[str]:

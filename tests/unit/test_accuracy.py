@@ -11,9 +11,10 @@ from bufferlab.chapter.analysis import Analysis, Group
 from bufferlab.chapter.blocks import PanelsPlot
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
-from bufferlab.report import accuracy_page
-from bufferlab.report.accuracy import accuracy, was_seen
-from bufferlab.report.accuracy_page import answer, as_json, as_report
+from bufferlab.report.comparison import accuracy_page
+from bufferlab.report.comparison.accuracy import accuracy, was_seen
+from bufferlab.report.comparison.accuracy_page import answer, as_report
+from bufferlab.report.printed import printed
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.sweep_checks import check_sweep
 from bufferlab.spec import Overrides
@@ -45,28 +46,26 @@ def predict(bench: Bench, traced: SweepFolder, **overrides: Any) -> SweepFolder:
 
 
 def test_errors_are_those_of_the_means(bench: Bench, measured: SweepFolder) -> None:
-    told = as_json(accuracy(measured, predict(bench, measured)))
+    told = printed(accuracy(measured, predict(bench, measured)))
     small, large = told["points"]
-    assert (small["measured"]["mean"], small["measured"]["n"]) == (pytest.approx(99.8 / 4, rel=1e-3), 5)
+    assert (small["measured"]["value"], small["measured"]["n"]) == (pytest.approx(99.8 / 4, rel=1e-3), 5)
     assert small["predicted"] == 20.0
     assert small["error"] == pytest.approx(80 / 99.8 - 1, rel=1e-3)
-    assert small["inside_interval"] is False
-    assert (small["measured_frames"], small["predicted_frames"]) == (64, 64)
+    assert small["inside"] is False
+    assert (small["measured_frames"], small["prediction"]["pool_frames"]) == (64, 64)
     assert (large["predicted"], large["error"]) == (0.0, -1.0)
     assert small["in_development"] is False
     (every,) = told["summaries"]
-    assert (every["of"], every["n"], every["largest_error"]) == ("all", 2, -1.0)
-    assert every["mean_abs_error"] == pytest.approx((1 + 1 - 80 / 99.8) / 2, rel=1e-3)
-    assert every["times_better_than_lru"] == pytest.approx(1.0)
+    assert (every["name"], every["n"], every["largest"]) == ("all", 2, -1.0)
+    assert every["mean"] == pytest.approx((1 + 1 - 80 / 99.8) / 2, rel=1e-3)
+    assert every["times_better"] == pytest.approx(1.0)
 
 
 def test_steps_and_the_choice_are_judged_by_what_was_measured(bench: Bench, measured: SweepFolder) -> None:
     found = accuracy(measured, predict(bench, measured))
-    told = as_json(found)
-    assert told["steps"] == [
-        {"from": "256 KiB", "to": "320 KiB", "measured": "falls", "predicted": "falls", "right": True}
-    ]
-    assert (told["chosen"], told["best"], told["regret"]) == ("320 KiB", "320 KiB", 0.0)
+    told = printed(found)
+    assert told["steps"] == [{"a": "256 KiB", "b": "320 KiB", "measured": "falls", "predicted": "falls", "right": True}]
+    assert (told["chosen_label"], told["best_label"], told["regret"]) == ("320 KiB", "320 KiB", 0.0)
     assert "The model tells the direction of 1 of 1 resolved step." in answer(found)
     assert answer(found).endswith("It would choose 320 KiB, which is the best.")
 
@@ -84,9 +83,13 @@ def test_a_choice_that_the_measurement_regrets_is_told(bench: Bench, tmp_path: P
     """The larger pool was measured to read more: a fault of the model would look like this."""
     folder = build(tmp_path / "odd", LOOP, LOOP, sweep=TWO, reads=100, counters={"db_other_reads": 0})
     folder = repeat(folder, [[100, 100, 101, 99], [150, 151, 149, 150, 150]])
-    told = as_json(accuracy(folder, predict(bench, folder)))
+    told = printed(accuracy(folder, predict(bench, folder)))
     assert told["steps"][0]["right"] is False
-    assert (told["chosen"], told["best"], told["regret"]) == ("320 KiB", "256 KiB", pytest.approx(0.5, rel=1e-3))
+    assert (told["chosen_label"], told["best_label"], told["regret"]) == (
+        "320 KiB",
+        "256 KiB",
+        pytest.approx(0.5, rel=1e-3),
+    )
 
 
 def test_a_step_of_which_nothing_may_be_claimed_is_not_resolved(
@@ -129,8 +132,11 @@ def test_the_data_of_the_figure_have_the_points_of_every_panel(bench: Bench, mea
 
 def test_points_of_one_side_alone_are_named(bench: Bench, measured: SweepFolder) -> None:
     found = accuracy(measured, predict(bench, measured, sweep=(("pool_size", ("256KiB", "280KiB")),)))
-    told = as_json(found)
-    assert (told["only_measured"], told["only_predicted"]) == (["pool_size 320KiB"], ["pool_size 280KiB"])
+    told = printed(found)
+    assert [[one["label"] for one in told["sides"][side]] for side in ("only_a", "only_b")] == [
+        ["pool_size 320KiB"],
+        ["pool_size 280KiB"],
+    ]
     assert "Only predicted: pool_size 280KiB." in as_report(found).limits
 
 
@@ -156,7 +162,7 @@ def test_unlike_sources_are_refused_and_named(bench: Bench, measured: SweepFolde
         ended = bench.bufferlab("accuracy", *pair)
         assert (ended.code, ended.out) == (2, "")
         assert what in ended.err
-    assert as_json(accuracy(predicted, measured)) == as_json(accuracy(measured, predicted)), "in either order"
+    assert printed(accuracy(predicted, measured)) == printed(accuracy(measured, predicted)), "in either order"
     for arguments in ((), ("--force",)):
         ended = bench.bufferlab("compare", measured.path, predicted.path, *arguments)
         assert ended.code == 2

@@ -578,7 +578,7 @@ def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advic
 
 def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
     found = advise_page.as_report(advice)
-    document = Advised.model_validate({"format_version": 1, **advise_page.as_json(advice, interrupted=False)})
+    document = Advised.model_validate({"format_version": 3, **advise_page.as_json(advice, interrupted=False)})
     assert document.answer == found.answer
     assert [one.pool_size_bytes for one in document.sizes] == [one.pool_size_bytes for one in advice.estimates]
     assert document.present.pool_pages == 4096

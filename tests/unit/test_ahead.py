@@ -22,10 +22,10 @@ from bufferlab.execute.progress import Silent
 from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.predict import target
 from bufferlab.models.source import read
-from bufferlab.report.predicted import as_json
 from bufferlab.spec import Overrides
 from bufferlab.traces import page_trace
 from support.fake import Bench
+from support.predicted import told_of
 from support.threads import on
 from support.traced import CREATE, DROP, GET, IF_IN_POOL, PREFETCH, Access, build
 
@@ -127,7 +127,7 @@ def test_there_is_a_thread_for_each_core_and_part_that_half_of_the_memory_suffic
 
 def document(path: Path, bench: Bench, progress: Silent | None = None) -> dict[str, Any]:
     with bench.in_environment():
-        return as_json(predict_sweep(path, Overrides(), bench.out, progress=progress).folder) | {"sweep": ""}
+        return told_of(predict_sweep(path, Overrides(), bench.out, progress=progress).folder) | {"sweep": ""}
 
 
 @settings(max_examples=6)
@@ -151,7 +151,7 @@ def test_one_thread_and_many_predict_the_same_of_a_trace(
         alone = document(folder.path, Bench(tmp_path / "one"))
         on(threads, monkeypatch)
         assert document(folder.path, Bench(tmp_path / "many")) == alone
-    assert [point["pool_frames"] for point in alone["points"]] == [1024, 512, 384, 768]
+    assert [point["pool_frames"] for point in alone["predictions"]] == [1024, 512, 384, 768]
 
 
 def test_where_memory_is_short_fewer_threads_predict_and_it_is_said(

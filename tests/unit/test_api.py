@@ -19,9 +19,10 @@ import bufferlab as bl
 from bufferlab.cli.progress import PlainProgress
 from bufferlab.registry import registry
 from bufferlab.report.build import build
-from bufferlab.report.compare_metrics import compare_sides
-from bufferlab.report.compare_page import as_json
-from bufferlab.report.compare_sides import of_two_folders
+from bufferlab.report.comparison.metrics import compare_sides
+from bufferlab.report.comparison.page import as_report
+from bufferlab.report.comparison.sides import of_two_folders
+from bufferlab.report.document import as_json
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.markdown import figures_of
 from bufferlab.results.store import SweepFolder
@@ -67,7 +68,7 @@ def test_a_name_that_the_package_lacks_is_an_attribute_error() -> None:
 
 def test_figures_and_steps_are_the_reports_own(swept: SweepFolder) -> None:
     sweep, report = bl.read(swept.path), build(swept)
-    means = [one for point in report.points for one in point.summaries if one.statistic == "mean"]
+    means = [one for point in report.data.points for one in point.summaries]
     shown = {(one.point_index, one.metric): (one.value, one.ci_low, one.ci_high, one.n, one.unit) for one in means}
     columns = ("mean", "ci_low", "ci_high", "n", "unit")
     told = {
@@ -76,7 +77,7 @@ def test_figures_and_steps_are_the_reports_own(swept: SweepFolder) -> None:
     }
     assert told == shown
     assert sweep.headline == "reads_per_new_order"
-    assert [(one.a, one.metric, one.value, one.direction) for one in report.comparisons] == sweep.steps.select(
+    assert [(one.a, one.metric, one.estimate.value, one.direction) for one in report.data.steps] == sweep.steps.select(
         "from", "metric", "change", "direction"
     ).rows()
 
@@ -244,12 +245,19 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[SweepFolder, SweepF
 def test_a_comparison_has_the_answer_and_the_figures_of_the_command(sides: tuple[SweepFolder, SweepFolder]) -> None:
     a, b = sides
     found = bl.compare(bl.read(a.path), b.path)
-    expected = as_json(compare_sides(of_two_folders(a, b)))
+    compared = compare_sides(of_two_folders(a, b))
+    expected = as_json(as_report(compared))
     assert found.answer == expected["answer"]
     assert found.warnings == expected["warnings"]
-    figures = [(point["settings"], figure) for point in expected["points"] for figure in point["figures"]]
-    told = found.figures.drop("setting", "title").to_dicts()
-    assert told == [figure for _, figure in figures]
+    by_setting = sorted(expected["figures"], key=lambda figure: figure["settings"]["pool_size"])
+    for told, figure in zip(found.figures.to_dicts(), by_setting, strict=True):
+        assert {name: told[name] for name in ("metric", "unit", "outcome", "reason", "level")}.items() <= figure.items()
+        verdict = figure["found"]["verdict"]
+        assert (told["a"], told["n_b"]) == (figure["found"]["value_a"], figure["found"]["n_b"])
+        assert [told[name] for name in ("value", "ci_low", "ci_high")] == [
+            verdict["estimate"][name] for name in ("value", "ci_low", "ci_high")
+        ]
+        assert (told["contrast"], told["smallest_detectable"]) == (verdict["contrast"], verdict["detectable"])
     assert found.figures["setting"].unique().sort().to_list() == ["pool size 10 %", "pool size 20 %"]
     headline = found.figures.filter(pl.col("metric") == "reads_per_new_order")
     assert headline["outcome"].to_list()[0] == "different"

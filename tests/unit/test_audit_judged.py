@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.audit.audit import as_json, as_report, audit_evidence, audit_files, summary
+from bufferlab.audit.audit import as_report, audit_evidence, audit_files, summary
 from bufferlab.audit.rules import RULES
 from bufferlab.errors import DataFileError
+from bufferlab.report.document import as_json
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
 RULE = {rule.name: rule for rule in RULES}
@@ -67,7 +68,7 @@ def test_rules_without_anything_to_judge_are_counted_so(name: str, judged: set[s
     assert set(audit.judged) == judged
     statuses = {check.name: check.status for check in as_report(audit).checks}
     assert {rule for rule, status in statuses.items() if status == "not_applicable"} == {*statuses} - judged
-    assert as_json(audit)["judged"] == list(audit.judged)
+    assert as_json(as_report(audit))["judged"] == list(audit.judged)
     some = f"{len(judged)} rule{'s' if len(judged) > 1 else ''} of {len(RULES)} had something to judge"
     assert some in summary(audit)
 
@@ -79,7 +80,7 @@ def test_the_headline_says_what_share_of_the_lines_was_read() -> None:
     assert "in 3 of 4 lines" in summary(audit_of("pool,TpmC\n10%,950.4\n20%,1210.2\nend\n"))
     half = text_of("load/sysbench-1.0.20-oltp.txt") + "an unknown line\n" * 10
     audit = audit_of(half)
-    assert (as_json(audit)["lines"] - as_json(audit)["lines_read"]) == 10
+    assert (as_json(as_report(audit))["lines"] - as_json(as_report(audit))["lines_read"]) == 10
 
 
 def test_a_table_that_no_rule_can_judge_is_not_called_clean() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tomllib
@@ -11,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.audit.audit import Audit, as_json, as_report, audit_evidence, audit_files, terminal
+from bufferlab.audit.audit import Audit, as_report, audit_evidence, audit_files
 from bufferlab.audit.rules import RULES
+from bufferlab.report.document import as_json
+from bufferlab.report.terminal import drawn
+from bufferlab.report.terminal import text as on_terminal
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
 REAL = sorted(path.parent for path in (FIXTURES / "real").glob("*/run.tpcc.log"))
@@ -304,11 +306,8 @@ def test_shares_of_one_whole_are_not_corrected() -> None:
 
 
 def test_brackets_in_a_header_are_no_markup_on_a_terminal() -> None:
-    from rich.console import Console
-
-    console = Console(width=110, record=True, file=io.StringIO())
-    console.print(terminal(audit_of("Rate [/s]\tTpmC\tr/s\n10\t2400\t960\n20\t3000\t600\n")))
-    assert "Rate [/s], from given.txt:1" in console.export_text()
+    shown = on_terminal(as_report(audit_of("Rate [/s]\tTpmC\tr/s\n10\t2400\t960\n20\t3000\t600\n")))
+    assert "Rate [/s], from given.txt:1" in shown
 
 
 def test_tables_of_zeros_are_survived() -> None:
@@ -333,8 +332,8 @@ def _calls(text: str, files: int) -> int:
     sys.setprofile(counted)
     try:
         audit = audit_evidence(evidence)
-        as_json(audit)
-        terminal(audit)
+        as_json(as_report(audit))
+        drawn(as_report(audit))
     finally:
         sys.setprofile(None)
     return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
@@ -15,12 +14,15 @@ import pytest
 from bufferlab.chapter.blocks import PointsPlot
 from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
-from bufferlab.report.compare_metrics import SidesCompared, compare_sides
-from bufferlab.report.compare_page import as_json, as_report, terminal
-from bufferlab.report.compare_sides import of_one_folder, of_two_folders
-from bufferlab.report.compare_words import answer, table
+from bufferlab.report.comparison.metrics import SidesCompared, compare_sides
+from bufferlab.report.comparison.page import as_report
+from bufferlab.report.comparison.sides import of_one_folder, of_two_folders
+from bufferlab.report.comparison.words import answer, table
+from bufferlab.report.document import as_json
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
+from bufferlab.report.printed import printed
+from bufferlab.report.terminal import text
 from bufferlab.results.store import SweepFolder
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal
 
@@ -106,7 +108,7 @@ def test_points_are_matched_by_what_was_swept_and_the_rest_is_listed(tmp_path: P
 def test_single_points_are_compared_though_their_settings_differ(tmp_path: Path) -> None:
     compared = two(tmp_path, ONE, replace(ONE, truths=TWO[1:], seed=2))
     assert outcomes(compared) == ["different"]
-    assert as_json(compared)["differing_settings"] == {"pool_size": {"a": "10 %", "b": "20 %"}}
+    assert compared.differing_settings == {"pool_size": ("10 %", "20 %")}
 
 
 def test_sweeps_without_a_common_point_are_refused_with_what_each_has(tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_what_would_mean_nothing_is_refused_unless_forced(tmp_path: Path, other:
 def test_another_page_size_explains_other_data(tmp_path: Path) -> None:
     compared = two(tmp_path, ONE, replace(ONE, page_size_bytes=16384, seed=2))
     assert not compared.forced
-    assert as_json(compared)["differing_settings"] == {"page_size": {"a": "4 KiB", "b": "16 KiB"}}
+    assert compared.differing_settings == {"page_size": ("4 KiB", "16 KiB")}
 
 
 @pytest.mark.parametrize(
@@ -290,15 +292,15 @@ def test_null_comparisons_of_whole_sweeps_claim_a_difference_in_at_most_one_of_t
 
 def test_the_object_for_programs_holds_every_figure_unrounded(tmp_path: Path) -> None:
     compared = two(tmp_path, Sweep(truths=TWO), scaled(Sweep(truths=TWO, seed=2), 1.2))
-    document = as_json(compared)
-    assert document["comparison_version"] == 1
+    document = as_json(as_report(compared))
     assert document["method"] == "paired"
-    assert [point["settings"] for point in document["points"]] == [{"pool_size": "10%"}, {"pool_size": "20%"}]
-    figure = document["points"][0]["figures"][0]
-    assert figure["metric"] == HEADLINE
-    assert figure["ci_low"] < 1.2 < figure["ci_high"]
-    assert figure["value"] == pytest.approx(figure["b"] / figure["a"])
-    assert figure["outcome"] == "different"
+    figures = [figure for figure in document["figures"] if figure["metric"] == HEADLINE]
+    assert [figure["settings"] for figure in figures] == [{"pool_size": "10%"}, {"pool_size": "20%"}]
+    found = figures[0]["found"]
+    estimate = found["verdict"]["estimate"]
+    assert estimate["ci_low"] < 1.2 < estimate["ci_high"]
+    assert estimate["value"] == pytest.approx(found["value_b"] / found["value_a"])
+    assert figures[0]["outcome"] == "different"
 
 
 def test_an_end_beyond_all_floats_is_null_in_the_object(tmp_path: Path) -> None:
@@ -308,29 +310,25 @@ def test_an_end_beyond_all_floats_is_null_in_the_object(tmp_path: Path) -> None:
     verdict = first.found.verdict
     endless = replace(verdict, estimate=replace(verdict.estimate, ci_high=math.inf), detectable=math.inf)
     figures = (replace(first, found=replace(first.found, verdict=endless)), *rest)
-    document = json.loads(json.dumps(as_json(replace(compared, figures=figures)), allow_nan=False))
-    told = document["points"][0]["figures"][0]
-    assert (told["ci_low"], told["ci_high"]) == (verdict.estimate.ci_low, None)
-    assert told["smallest_detectable"] is None
-    assert told["value"] == verdict.estimate.value
+    document = json.loads(json.dumps(printed(replace(compared, figures=figures)), allow_nan=False))
+    told = document["figures"][0]["found"]["verdict"]
+    assert (told["estimate"]["ci_low"], told["estimate"]["ci_high"]) == (verdict.estimate.ci_low, None)
+    assert told["detectable"] is None
+    assert told["estimate"]["value"] == verdict.estimate.value
 
 
 def test_every_format_begins_with_the_answer_and_holds_no_foreign_markup(tmp_path: Path) -> None:
     compared = two(tmp_path, replace(ONE, experiment="x<script>y"), replace(ONE, seed=2, experiment="x<script>y"))
     report = as_report(compared)
-    page, text = render_html(report), render_markdown(report)
+    page, markdown = render_html(report), render_markdown(report)
     assert report.answer.split(" (")[0] in page.replace("\u00a0", " ")
-    assert report.answer.split(":")[0] in text
+    assert report.answer.split(":")[0] in markdown
     assert "<script>" not in page
     assert on_terminal(compared).startswith(report.answer[:60])
 
 
 def on_terminal(compared: SidesCompared, width: int = 400) -> str:
-    from rich.console import Console
-
-    console = Console(width=width, record=True, file=io.StringIO())
-    console.print(terminal(compared))
-    return console.export_text()
+    return text(as_report(compared), width)
 
 
 def test_two_runs_a_side_print_no_absurd_interval(tmp_path: Path) -> None:
@@ -364,7 +362,7 @@ def test_the_page_draws_both_sides_and_markdown_needs_no_file_beside_it(tmp_path
     page = render_html(report)
     assert "<svg" in page
     assert all(f'id="{anchor}"' in page for anchor in re.findall(r'href="#([^"]+)"', page))
-    assert ".svg" not in render_markdown(as_report(compared, figure=False))
+    assert ".svg" not in render_markdown(replace(as_report(compared), headline=None))
 
 
 def test_one_setting_has_a_figure_too_and_a_difference_is_said_as_a_sentence(tmp_path: Path) -> None:
@@ -401,12 +399,8 @@ def test_what_differs_stands_before_what_does_not(tmp_path: Path) -> None:
 
 
 def test_a_narrow_terminal_still_names_the_figures(tmp_path: Path) -> None:
-    from rich.console import Console
-
     sweep = build(tmp_path, Sweep(blocks=2, **SHORT))
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(terminal(compare_sides(of_one_folder(sweep, "pool_size=5%", "pool_size=10%"))))
-    shown = console.export_text()
+    shown = on_terminal(compare_sides(of_one_folder(sweep, "pool_size=5%", "pool_size=10%")), 80)
     assert "Reads per" in shown
     assert "different" in shown
     assert max(map(len, shown.splitlines())) <= 80
@@ -417,4 +411,4 @@ def test_a_folder_without_todays_optional_fields_is_read(tmp_path: Path) -> None
     old: SweepFolder = build(tmp_path / "old", ONE)
     assert all("rate" not in record.run.settings for record in old.runs())
     compared = compare_sides(of_two_folders(old, build(tmp_path / "new", replace(ONE, seed=2))))
-    assert as_json(compared)["differing_settings"] == {}
+    assert compared.differing_settings == {}

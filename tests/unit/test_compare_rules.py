@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from bufferlab.errors import SpecError
-from bufferlab.report.compare_metrics import SidesCompared, compare_sides
-from bufferlab.report.compare_page import as_json, as_report, rule_as_json
-from bufferlab.report.compare_rules import RuleAtPoint, RuleJudged, judge, parse, sentences
-from bufferlab.report.compare_sides import MatchedPoint, of_two_folders
-from bufferlab.report.compare_words import table
+from bufferlab.report.comparison.metrics import SidesCompared, compare_sides
+from bufferlab.report.comparison.page import as_report
+from bufferlab.report.comparison.rules import RuleAtPoint, RuleJudged, judge, parse, sentences
+from bufferlab.report.comparison.sides import MatchedPoint, of_two_folders
+from bufferlab.report.comparison.words import table
+from bufferlab.report.printed import printed
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.comparison import Compared
 from bufferlab.stats.estimate import Estimate
@@ -59,8 +60,12 @@ def test_a_regression_at_one_setting_breaks_the_rule_there(folders: tuple[SweepF
 
 def test_rules_stand_in_the_object_and_on_the_page(folders: tuple[SweepFolder, SweepFolder]) -> None:
     compared = judged(folders, "reads_per_new_order worse 5%")
-    (rule,) = as_json(compared)["rules"]
-    assert (rule["rule"], rule["outcome"], rule["limit"]) == ("reads_per_new_order worse 5%", "broken", 0.05)
+    (rule,) = printed(compared)["rules"]
+    assert (rule["rule"]["text"], rule["outcome"], rule["rule"]["limit"]) == (
+        "reads_per_new_order worse 5%",
+        "broken",
+        0.05,
+    )
     assert rule["points"][1]["settings"] == {"pool_size": "20%"}
     (table,) = [block for block in as_report(compared).sections[0].blocks if block.id == "rules"]
     assert [row.cells[2] for row in table.rows] == ["holds", "broken"]  # type: ignore[union-attr]
@@ -108,7 +113,7 @@ def test_a_rule_is_broken_where_a_change_is_claimed_that_may_be_as_large(
 def test_an_interval_of_a_rule_without_an_end_is_null_in_the_object() -> None:
     rule = "reads_per_new_order worse 5%"
     judged = RuleJudged(parse(rule), 0.95, (one(rule, 1.25, math.inf),))
-    (point,) = json.loads(json.dumps(rule_as_json(judged), allow_nan=False))["points"]
+    (point,) = json.loads(json.dumps(printed(judged), allow_nan=False))["points"]
     assert (point["outcome"], point["low"], point["high"]) == ("broken", 0.25, None)
 
 

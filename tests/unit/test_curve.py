@@ -140,9 +140,10 @@ def test_the_command_answers_in_words_as_an_object_and_as_a_page(tmp_path: Path)
     assert figure.read_text().startswith("<?xml") or figure.read_text().startswith("<svg")
     document = bench.bufferlab("curve", TEN, "--sizes", "2pages,3pages", "--json").json
     assert document["curve"] == [
-        {"pool_pages": 2, "accesses": 9, "misses": 7},
-        {"pool_pages": 3, "accesses": 9, "misses": 4},
+        {"pool_pages": 2, "lru_misses": 7},
+        {"pool_pages": 3, "lru_misses": 4},
     ]
+    assert document["lru"]["accesses"] == 9
     assert json.dumps(document["working_set"])
 
 

@@ -234,7 +234,7 @@ def test_the_command_reads_them(tmp_path: Path) -> None:
     path = tmp_path / "any.csv"
     path.write_bytes(b"part;when\na;0\nb;1\na;2\n")
     document = bench.bufferlab("curve", path, "--columns", "page=part,time=when", "--sizes", "2pages", "--json").json
-    assert document["curve"] == [{"pool_pages": 2, "accesses": 3, "misses": 2}]
+    assert document["curve"] == [{"pool_pages": 2, "lru_misses": 2}]
     refused = bench.bufferlab("curve", path, "--columns", "page=block")
     assert (refused.code, refused.out) == (65, "")
     assert 'there is no column "block" among 2' in refused.err

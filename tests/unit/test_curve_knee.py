@@ -133,11 +133,11 @@ def test_the_command_says_which_it_is(tmp_path: Path) -> None:
     path = tmp_path / "loop.txt"
     path.write_text("".join(f"{at % 30}\n" for at in range(90)))
     document = bench.bufferlab("curve", path, "--json").json
-    assert document["knee_pages"] is None
-    assert document["step"] == {"pages": 30, "misses_below": 90, "misses": 30}
+    assert document["lru"]["knee_pages"] is None
+    assert document["lru"]["step"] == {"pages": 30, "misses_below": 90, "misses": 30}
     path.write_text("".join(f"{at}\n" for at in range(90)))
     document = bench.bufferlab("curve", path, "--json").json
-    assert (document["knee_pages"], document["step"]) == (None, None)
+    assert (document["lru"]["knee_pages"], document["lru"]["step"]) == (None, None)
 
 
 def test_a_curve_of_many_pages_is_judged_at_once() -> None:

@@ -18,14 +18,14 @@ from bufferlab.models import generated
 from bufferlab.models.generated import Generated, window_transactions
 from bufferlab.plan import run_seed
 from bufferlab.registry import open_sweep
-from bufferlab.report.accuracy import accuracy
-from bufferlab.report.accuracy_page import as_json as accuracy_json
 from bufferlab.report.answer import answer
-from bufferlab.report.predicted import as_json, doubts
+from bufferlab.report.comparison.accuracy import Stretches, accuracy
+from bufferlab.report.predicted import doubts
 from bufferlab.results.page_traces import Prediction
 from bufferlab.spec import Overrides, load
 from support.fake import Bench, wait, wait_until
 from support.json_documents import DOCUMENTS
+from support.predicted import flat, means, told_of
 from support.threads import StopInTheSecond, endless_after_the_first, on
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -85,25 +85,26 @@ def written(folder: Path, **told: Any) -> Path:
 def predict(bench: Bench, experiment: Path | str, **overrides: Any) -> dict[str, Any]:
     """What --json prints, without the report's figures."""
     with bench.in_environment():
-        return as_json(predict_sweep(Path(experiment), Overrides(**overrides), bench.out).folder)
+        return told_of(predict_sweep(Path(experiment), Overrides(**overrides), bench.out).folder)
 
 
 def counts(document: Mapping[str, Any]) -> list[Any]:
-    return [(point["label"], point["seed"], point["predicted"], point["lru"]) for point in document["points"]]
+    return [(run["label"], run["seed"], run["found"], run["lru"]) for run in document["predictions"]]
 
 
 def test_an_experiment_becomes_a_sweep_folder_with_three_runs_a_point(bench: Bench, tmp_path: Path) -> None:
     ended = bench.bufferlab("predict", written(tmp_path, **SQLITE, repetitions=1), "--out", bench.out, "--json")
     assert ended.code == 0, ended.err
     document = ended.json
-    DOCUMENTS["predict"].model_validate(document)
-    small, large = document["means"]
-    assert (small["metric"], small["n"], large["n"]) == ("reads_per_new_order", 3, 3)
-    assert small["ci_low"] < small["mean"] < small["ci_high"]
-    assert large["mean"] < small["mean"]
-    assert document["source"] is None
-    assert (document["generated"]["rules"], document["model"]["name"]) == ("sqlite", "sqlite")
-    assert [point["seed"] for point in document["points"][:3]] == [run_seed(1, block) for block in range(3)]
+    DOCUMENTS["report"].model_validate(document)
+    small, large = means(document)
+    assert (small["n"], large["n"]) == (3, 3)
+    assert small["ci_low"] < small["value"] < small["ci_high"]
+    assert large["value"] < small["value"]
+    runs = flat(document)["predictions"]
+    assert runs[0]["traced"] is None
+    assert (runs[0]["generated"]["rules"], runs[0]["model"]) == ("sqlite", "sqlite")
+    assert [run["seed"] for run in runs[:3]] == [run_seed(1, block) for block in range(3)]
     sweep = open_sweep(Path(document["sweep"]))
     run = sweep.runs()[0].run
     assert (run.source, run.inputs, run.clock, run.interval_kind) == (
@@ -130,7 +131,7 @@ def test_an_experiment_becomes_a_sweep_folder_with_three_runs_a_point(bench: Ben
 def test_equal_seeds_give_equal_counts_and_others_do_not(bench: Bench, tmp_path: Path) -> None:
     path = written(tmp_path, **SQLITE | {"sweep": 'pool_size = ["10%"]'})
     first, other = predict(bench, path), predict(bench, path, seed=2)
-    assert not {point["seed"] for point in first["points"]} & {point["seed"] for point in other["points"]}
+    assert not {run["seed"] for run in first["predictions"]} & {run["seed"] for run in other["predictions"]}
     assert counts(first) != counts(other)
     assert counts(first) == counts(predict(bench, path))
 
@@ -146,7 +147,7 @@ def test_a_killed_sweep_is_resumed_to_what_it_would_have_been(bench: Bench, tmp_
     with bench.in_environment():
         done = predict_sweep(None, Overrides(), bench.out, killed.path).folder
         whole = predict_sweep(path, Overrides(), tmp_path / "whole").folder
-    assert as_json(done) | {"sweep": ""} == as_json(whole) | {"sweep": ""}
+    assert told_of(done) | {"sweep": ""} == told_of(whole) | {"sweep": ""}
 
 
 def test_ctrl_c_keeps_the_runs_that_were_done(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +166,7 @@ def test_one_thread_and_many_generate_the_same(tmp_path: Path, monkeypatch: pyte
         alone = predict(Bench(tmp_path / name / "one"), path)
         on(5, monkeypatch)
         assert predict(Bench(tmp_path / name / "many"), path) | {"sweep": ""} == alone | {"sweep": ""}
-        assert len(alone["points"]) == 6
+        assert len(alone["predictions"]) == 6
 
 
 def test_ctrl_c_ends_all_threads_of_a_long_prediction(bench: Bench, tmp_path: Path) -> None:
@@ -209,16 +210,16 @@ def _endless(target: Generated) -> dict[str, Any]:
 def test_postgres_is_predicted_without_a_server(bench: Bench, tmp_path: Path) -> None:
     ended = bench.bufferlab("predict", written(tmp_path, **POSTGRES), "--out", bench.out, "--json")
     assert ended.code == 0, ended.err
-    document = ended.json
-    assert (document["generated"]["rules"], document["generated"]["engine_version"]) == ("postgres", "17")
-    assert document["model"]["name"] == "postgres"
-    small, large = document["means"]
-    assert large["mean"] < small["mean"]
-    for point in document["points"]:
-        assert "not_calibrated" not in [one["name"] for one in point["verdicts"]]
-        assert point["simulated"] == {"warehouses": 1, "one_in": 1, "error": None}
+    document = flat(ended.json)
+    small, large = means(document)
+    assert large["value"] < small["value"]
+    for run in document["predictions"]:
+        generated = run["generated"]
+        assert (run["model"], generated["rules"], generated["engine_version"]) == ("postgres", "postgres", "17")
+        assert "not_calibrated" not in [one["name"] for one in run["verdicts"]]
+        assert generated["simulated"] == {"warehouses": 1, "one_in": 1, "error": None}
         # As pg_relation_size adds up: a quarter of the 417.3 MB of 4 warehouses, and ITEM.
-        assert 104e6 < point["database_bytes"] < 118e6
+        assert 104e6 < generated["database_bytes"] < 118e6
 
 
 @pytest.mark.parametrize(
@@ -231,11 +232,11 @@ def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
     path.write_text(path.read_text().replace("warehouses = 1", f"warehouses = {warehouses}"))
     ended = bench.bufferlab("predict", path, "--out", bench.out, "--json")
     assert ended.code == 0, ended.err
-    for point in ended.json["points"]:
-        part = point["simulated"]
+    for point in flat(ended.json)["predictions"]:
+        part = point["generated"]["simulated"]
         assert (part["warehouses"], part["one_in"]) == (100, 1)
         assert part["error"] > 0
-        assert point["database_bytes"] == pytest.approx(warehouses * 79e6, rel=0.1)
+        assert point["generated"]["database_bytes"] == pytest.approx(warehouses * 79e6, rel=0.1)
         (sentence,) = [one["sentence"] for one in point["verdicts"] if one["name"] == "part_simulated"]
         assert f"100 warehouses stand for {warehouses:,}: misses may be off by" in sentence
     assert f"100 warehouses stand for {warehouses:,}" in (bench.sweep_path() / "report.md").read_text()
@@ -419,33 +420,33 @@ def test_a_window_by_time_and_phases_are_said(tmp_path: Path) -> None:
 def test_hot_rows_of_sqlite_miss_what_the_measured_run_missed(bench: Bench) -> None:
     """`run hot-rows --quick` with the same seed: 418 and 2,453 misses of 5,000 selects (docs/prediction.md)."""
     document = predict(bench, "hot-rows", profile="quick", sweep=(("hot_rows", ("222", "271", "494")),))
-    of_first = {point["swept"]["hot_rows"]: point for point in document["points"] if point["block"] == 0}
-    assert [of_first[rows]["predicted"]["misses"] for rows in ("222", "271", "494")] == [0, 418, 2453]
-    assert [(mean["metric"], mean["n"]) for mean in document["means"]] == [("reads_per_transaction", 3)] * 3
-    assert all(point["database_bytes"] is None for point in document["points"])
-    assert [one["name"] for point in document["points"] for one in point["verdicts"]] == []
+    of_first = {run["swept"]["hot_rows"]: run for run in document["predictions"] if run["block"] == 0}
+    assert [of_first[rows]["found"]["misses"] for rows in ("222", "271", "494")] == [0, 418, 2453]
+    assert [mean["n"] for mean in means(document, "reads_per_transaction")] == [3] * 3
+    assert all(run["generated"]["database_bytes"] is None for run in document["predictions"])
+    assert [one["name"] for run in document["predictions"] for one in run["verdicts"]] == []
 
 
 def test_hot_rows_of_innodb_fit_where_they_lie_side_by_side(bench: Bench) -> None:
     asked = {"engine": "mysql", "profile": "quick", "set_knobs": (("server", "mysql-5.7"),)}
     sweep = (("hot_rows", ("2000",)), ("layout", ("scattered", "clustered")))
     document = predict(bench, "hot-rows", **asked, sweep=sweep)
-    scattered, clustered = (mean["mean"] for mean in document["means"])
+    scattered, clustered = (mean["value"] for mean in means(document, "reads_per_transaction"))
     assert scattered > 0.3
     assert clustered == 0.0
-    assert document["generated"]["rules"] == "innodb"
+    assert document["predictions"][0]["generated"]["rules"] == "innodb"
 
 
 def test_hot_rows_of_postgres_know_the_database_and_where_its_knee_is(bench: Bench) -> None:
     """100,000 rows have 2,703 heap pages, 275 of the key and 241 of the index on k, and each index a meta page."""
     asked = {"engine": "postgres", "profile": "smoke", "set_knobs": (("server", "postgres-17"),)}
     document = predict(bench, "hot-rows", **asked, sweep=(("hot_rows", ("90%", "200%")),))
-    inside, beyond = (mean["mean"] for mean in document["means"])
+    inside, beyond = (mean["value"] for mean in means(document, "reads_per_transaction"))
     assert inside == 0.0
     assert beyond > 0.3
-    assert {point["database_bytes"] for point in document["points"]} == {26_386_432}
+    assert {run["generated"]["database_bytes"] for run in document["predictions"]} == {26_386_432}
     document = predict(bench, "hot-rows", **asked, sweep=(("pool_size", ("20%", "40%")), ("hot_rows", ("500",))))
-    assert document["generated"]["rules"] == "postgres"
+    assert document["predictions"][0]["generated"]["rules"] == "postgres"
 
 
 def test_hot_rows_that_postgres_moves_lie_together_when_the_window_begins(bench: Bench) -> None:
@@ -453,8 +454,8 @@ def test_hot_rows_that_postgres_moves_lie_together_when_the_window_begins(bench:
     asked = (("server", "postgres-17"), ("rows", "200000"), ("pool_size", "8MiB"), ("update_percent", "10"))
     sweep = (("hot_rows", ("1500",)), ("layout", ("scattered",)))
     document = predict(bench, "hot-rows", engine="postgres", profile="quick", set_knobs=asked, sweep=sweep)
-    assert [point["warm_up_transactions"] for point in document["points"]] == [25_000] * 3
-    assert 0.01 < document["means"][0]["mean"] < 0.1
+    assert [run["warm_up_transactions"] for run in document["predictions"]] == [25_000] * 3
+    assert 0.01 < means(document, "reads_per_transaction")[0]["value"] < 0.1
 
 
 def test_nothing_is_called_measured_where_nothing_was_run(bench: Bench) -> None:
@@ -498,15 +499,16 @@ def test_sqlite_reads_what_it_was_measured_to_read(bench: Bench, tmp_path: Path)
     path.write_text((measured.path / "experiment.toml").read_text())
     with bench.in_environment():
         predicted = predict_sweep(path, Overrides(), bench.out).folder
-    found = accuracy_json(accuracy(predicted, measured))
-    assert [point["measured"]["n"] for point in found["points"]] == [3] * 4
-    errors = [abs(point["error"]) for point in found["points"]]
+    found = accuracy(predicted, measured)
+    assert [point.measured.n for point in found.points] == [3] * 4
+    errors = [abs(point.error or 0.0) for point in found.points]
     assert max(errors) < 0.10
     assert sum(errors) / 4 < 0.05
-    assert all(step["right"] for step in found["steps"])
-    assert all(point["in_development"] for point in found["points"]), "no generated cell is blind"
-    assert found["transactions"]["window"] == {"predicted": [1000, 1000], "measured": [1000, 1000], "differ": False}
-    assert not found["transactions"]["warm_up"]["differ"]
+    assert all(step.right for step in found.steps)
+    assert all(point.in_development for point in found.points), "no generated cell is blind"
+    warm_up, window = found.stretches
+    assert window == Stretches("window", (1000, 1000), (1000, 1000), differ=False)
+    assert not warm_up.differ
 
 
 def test_python_predicts_without_a_run(bench: Bench, tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ import pytest
 
 from bufferlab.chapter.blocks import PanelsPlot
 from bufferlab.errors import SpecError
-from bufferlab.report import history_sweeps
-from bufferlab.report.compare_rules import parse
-from bufferlab.report.history import History, history
-from bufferlab.report.history_page import as_json, as_report, values_table
-from bufferlab.report.history_sweeps import PointTold, Sweeps, SweepTold, named, read_sweeps
-from bufferlab.report.history_words import answer, rule_lines
+from bufferlab.report.comparison import sweeps as history_sweeps
+from bufferlab.report.comparison.history import History, history
+from bufferlab.report.comparison.history_page import as_report, values_table
+from bufferlab.report.comparison.history_words import answer, rule_lines
+from bufferlab.report.comparison.rules import parse
+from bufferlab.report.comparison.sweeps import PointTold, Sweeps, SweepTold, named, read_sweeps
+from bufferlab.report.printed import printed
 
 READS, SHARE = "reads_per_new_order", "hit_ratio"
 Values = dict[str, tuple[float, ...]]
@@ -83,8 +84,8 @@ def test_a_change_has_its_sweep_its_size_and_what_else_changed_there() -> None:
     found = told(sweeps)
     (event,) = found.events
     assert (event.place, event.beside) == (12, {"kernel": ("6.1", "6.2")})
-    ((series, step),) = event.figures
-    assert (series.metric, series.setting.label) == (READS, "pool size 10 %")
+    (step,) = event.figures
+    assert (step.metric, step.setting.label) == (READS, "pool size 10 %")
     estimate = step.found.verdict.estimate
     assert estimate.ci_low is not None
     assert estimate.ci_high is not None
@@ -187,7 +188,7 @@ def test_rules_of_unknown_and_unclaimed_figures_are_mistakes() -> None:
 def test_figures_of_which_nothing_may_be_claimed_have_no_change() -> None:
     found = told(many(blocked={READS: "window 3 s, needs 60 s"}))
     assert found.events == ()
-    assert any("Not claimed (window 3 s, needs 60 s)" in line for line in as_report(found, figure=False).limits)
+    assert any("Not claimed (window 3 s, needs 60 s)" in line for line in as_report(found).limits)
 
 
 def test_a_sweep_that_may_claim_nothing_of_a_figure_is_left_out_of_it_alone_and_named() -> None:
@@ -198,7 +199,7 @@ def test_a_sweep_that_may_claim_nothing_of_a_figure_is_left_out_of_it_alone_and_
     assert {one.values[3] for one in found.of(READS)} == {None}
     assert all(one.n == len(sweeps) - 1 for one in found.of(READS))
     words = f"Figures of sweep 4 ({sweeps[3].name}) are left out (gaps of 4 s, in 1 of 6 runs)."
-    assert words in as_report(found, figure=False).limits
+    assert words in as_report(found).limits
 
 
 def test_sweeps_stand_in_the_order_of_their_dates_or_of_a_file(read: Callable[..., Sweeps], tmp_path: Path) -> None:
@@ -342,10 +343,12 @@ def test_the_table_for_programs_has_every_value_with_its_level() -> None:
 
 
 def test_the_object_has_the_change_with_unrounded_numbers() -> None:
-    document = as_json(told(many(), "reads_per_new_order worse 5%"))
-    (change,) = document["changes"]
-    assert (change["sweep"], change["name"]) == (13, "s12")
+    document = printed(told(many(), "reads_per_new_order worse 5%"))
+    (change,) = document["events"]
+    assert (change["place"], document["sweeps"]["kept"][12]["name"]) == (12, "s12")
     (figure,) = change["figures"]
-    assert figure["ci_low"] < figure["value"] < figure["ci_high"]
-    assert (figure["n_before"], figure["n_since"], figure["contrast"]) == (12, 8, "ratio")
+    found = figure["found"]
+    estimate = found["verdict"]["estimate"]
+    assert estimate["ci_low"] < estimate["value"] < estimate["ci_high"]
+    assert (found["n_a"], found["n_b"], found["verdict"]["contrast"]) == (12, 8, "ratio")
     assert document["rules"][0]["outcome"] == "broken"

@@ -124,7 +124,7 @@ def test_one_run_a_point_claims_the_steps_of_counts_and_says_what_they_rest_on(t
     assert f"times what two runs of this metric differ by, n = {known_scatters()['pages_read'].runs})" in found.answer
     assert found.steps is not None
     assert found.steps.rows[0].cells[1].startswith("falls by ")
-    directions = {one.metric: one.direction for one in found.comparisons}
+    directions = {one.metric: one.direction for one in found.data.steps}
     assert directions[READS] == "falls"
     assert directions["transactions_per_s"] == "no_interval"
 

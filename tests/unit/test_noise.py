@@ -298,4 +298,4 @@ def _silent(row: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_a_a_sweep_claims_no_difference_between_its_arms(tmp_path: Path) -> None:
     report = build_report(a_a(tmp_path, replace(A_A, seed=11)))
-    assert not [step for step in report.comparisons if step.direction in ("falls", "rises")]
+    assert not [step for step in report.data.steps if step.direction in ("falls", "rises")]

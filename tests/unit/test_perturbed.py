@@ -132,7 +132,7 @@ def test_every_planted_size_tells_another_sentence(reports: Mapping[float, Repor
 
 def test_programs_read_the_same_verdicts(reports: Mapping[float, Report]) -> None:
     for factor, direction in ((1.0, "not_resolved"), (1.05, "falls"), (1.20, "falls")):
-        steps = [step for step in reports[factor].comparisons if step.metric == "reads_per_new_order"]
+        steps = [step for step in reports[factor].data.steps if step.metric == "reads_per_new_order"]
         (told,) = [step.direction for step in steps if "20" in step.a and "40" in step.b]
         assert told == direction
 

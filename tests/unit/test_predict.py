@@ -15,10 +15,9 @@ from bufferlab.execute.host import storage
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.models.predict import Target
 from bufferlab.registry import open_sweep
-from bufferlab.report.predicted import as_json
 from bufferlab.spec import Overrides
 from support.fake import Bench
-from support.predicted import LOOP, SERVER, names, predict, told
+from support.predicted import LOOP, SERVER, names, predict, told, told_of
 from support.threads import StopInTheSecond, endless_after_the_first
 from support.traced import CREATE, GET, PREFETCH, READ, Access, build
 
@@ -35,16 +34,16 @@ def bench(tmp_path: Path) -> Bench:
 def test_counts_of_a_loop_are_those_made_by_hand(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, [*LOOP, (0, READ), (70, CREATE)], reads=60)
     document = told(bench, folder.path, "--sweep", "pool_size=256KiB,260KiB,264KiB")
-    small, middle, large = document["points"]
-    assert [point["pool_frames"] for point in document["points"]] == [64, 65, 66]
-    assert (small["predicted"]["reads"], small["lru"]["reads"], small["opt"]["reads"]) == (65, 65, 1)
-    assert (small["predicted"]["creates"], small["predicted"]["evictions"]) == (1, 66)
-    assert [point["predicted"]["reads"] for point in (middle, large)] == [0, 0]
-    assert small["predicted"]["reads_per"] == {"transaction": 6.5, "new_order": 65 / 4}
+    small, middle, large = document["predictions"]
+    assert [point["pool_frames"] for point in document["predictions"]] == [64, 65, 66]
+    assert (small["found"]["reads"], small["lru"]["reads"], small["opt"]["reads"]) == (65, 65, 1)
+    assert (small["found"]["creates"], small["found"]["evictions"]) == (1, 66)
+    assert [point["found"]["reads"] for point in (middle, large)] == [0, 0]
+    assert small["reads_per"]["found"] == {"transaction": 6.5, "new_order": 65 / 4}
     assert (small["is_traced_point"], small["error"]) == (True, pytest.approx(65 / 60 - 1))
     assert (middle["is_traced_point"], middle["error"]) == (False, None)
-    assert document["source"]["measured_reads"] == 60
-    assert document["model"] == {"name": "sqlite", "version": 1}
+    assert document["predictions"][0]["traced"]["measured_reads"] == 60
+    assert (small["model"], small["model_version"]) == ("sqlite", 1)
 
 
 def test_the_answer_is_a_sweep_folder_with_the_ordinary_report(bench: Bench, tmp_path: Path) -> None:
@@ -85,10 +84,10 @@ def test_a_resume_does_the_points_that_are_missing(bench: Bench, tmp_path: Path)
     for record in sweep.runs():
         if record.run.point.index == 1:
             shutil.rmtree(record.folder)
-    assert as_json(sweep)["status"] == "interrupted"
+    assert told_of(sweep)["status"] == "interrupted"
     with bench.in_environment():
         predict_sweep(folder.path, Overrides(), bench.out, sweep.path)
-    assert as_json(open_sweep(sweep.path)) == whole
+    assert told_of(open_sweep(sweep.path)) == whole
 
 
 def test_a_resume_from_within_the_folder_works_in_the_one_around_it(
@@ -110,7 +109,7 @@ def test_a_resume_from_within_the_folder_works_in_the_one_around_it(
     with bench.in_environment():
         predict_sweep(folder.path, Overrides(), bench.out, Path("."))
     assert used[0] == bench.out
-    assert as_json(open_sweep(Path(whole["sweep"]))) == whole
+    assert told_of(open_sweep(Path(whole["sweep"]))) == whole
 
 
 def test_a_resume_with_another_trace_is_refused(bench: Bench, tmp_path: Path) -> None:
@@ -136,36 +135,36 @@ def test_a_stop_keeps_the_points_that_were_done(bench: Bench, tmp_path: Path, mo
     assert statuses == ["ok", "interrupted"]
     with bench.in_environment():
         predict_sweep(folder.path, Overrides(), bench.out, outcome.folder.path)
-    assert len(as_json(open_sweep(outcome.folder.path))["points"]) == 3
+    assert len(told_of(open_sweep(outcome.folder.path))["predictions"]) == 3
 
 
 def test_without_a_sweep_the_points_of_the_runs_experiment_are_predicted(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["10%", "20%"]')
     by_sweep = told(bench, folder.path)
-    assert [point["label"] for point in by_sweep["points"]] == ["pool_size 10%", "pool_size 20%"]
-    assert [point["pool_bytes"] for point in by_sweep["points"]] == [102 * 4096, 204 * 4096]
+    assert [point["label"] for point in by_sweep["predictions"]] == ["pool_size 10%", "pool_size 20%"]
+    assert [point["pool_bytes"] for point in by_sweep["predictions"]] == [102 * 4096, 204 * 4096]
     run = next((folder.path / "runs").iterdir())
     assert told(bench, run) | {"sweep": ""} == by_sweep | {"sweep": ""}
 
 
 def test_frames_are_the_targets_bytes_by_the_sources_own_count(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, **SERVER, frames=1000, reads=1)
-    point = told(bench, folder.path, "--sweep", "pool_size=32MiB")["points"][0]
+    point = told(bench, folder.path, "--sweep", "pool_size=32MiB")["predictions"][0]
     assert (point["pool_frames"], point["nominal_frames"]) == (2000, 2048)
 
 
 def test_reads_of_a_server_are_misses_and_prefetches(bench: Bench, tmp_path: Path) -> None:
     window = [(1, GET), (2, PREFETCH), (2, GET), (3, GET), (3, CREATE), (4, CREATE)]
     folder = build(tmp_path, [(1, GET)], window, **SERVER, reads=3)
-    found = told(bench, folder.path)["points"][0]["predicted"]
+    found = told(bench, folder.path)["predictions"][0]["found"]
     assert (found["reads"], found["misses"], found["prefetch_reads"], found["creates"]) == (2, 1, 1, 1)
 
 
 def test_a_setting_left_to_the_server_has_the_servers_default(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, **(SERVER | {"knobs": 'lru_scan_depth = "200"'}))
-    settings = told(bench, folder.path)["points"][0]["settings"]
+    settings = told(bench, folder.path)["predictions"][0]["values"]
     assert settings == {"lru_scan_depth": 200, "old_blocks_pct": 37, "old_blocks_time": 1000, "flush_neighbors": 1}
-    settings = told(bench, folder.path, "--set", "lru_scan_depth=auto")["points"][0]["settings"]
+    settings = told(bench, folder.path, "--set", "lru_scan_depth=auto")["predictions"][0]["values"]
     assert settings["lru_scan_depth"] == 1024
 
 
@@ -173,7 +172,7 @@ def test_a_larger_free_list_reads_more(bench: Bench, tmp_path: Path) -> None:
     loop = [(page, GET) for page in range(900)]
     folder = build(tmp_path, loop, loop * 3, **SERVER, step_us=10_000)
     document = told(bench, folder.path, "--sweep", "lru_scan_depth=100,400")
-    first, second = (point["predicted"]["reads"] for point in document["points"])
+    first, second = (point["found"]["reads"] for point in document["predictions"])
     assert first < second
 
 
@@ -198,8 +197,8 @@ def test_a_scan_of_a_large_table_keeps_no_more_of_it_than_its_ring(
     bench: Bench, tmp_path: Path, traced: str, latch: int, reads: list[int], found: list[list[str]]
 ) -> None:
     folder = build(tmp_path, SCAN, SCAN, **POSTGRES, sweep=f'pool_size = ["{traced}"]', latch=latch)
-    points = told(bench, folder.path, "--sweep", "pool_size=1MiB,4MiB")["points"]
-    assert [point["predicted"]["reads"] for point in points] == reads
+    points = told(bench, folder.path, "--sweep", "pool_size=1MiB,4MiB")["predictions"]
+    assert [point["found"]["reads"] for point in points] == reads
     doubts = [[name for name in names(point["verdicts"]) if name == "guessed_scans"] for point in points]
     assert doubts == found
 
@@ -211,7 +210,7 @@ def test_checks_before_the_load_warm_no_pool(bench: Bench, tmp_path: Path) -> No
     of = {"transactions": 20, "step_us": 1000}
     young = build(tmp_path / "young", [*checks, *load], window, idle_until_us=399_500, **of)
     old = build(tmp_path / "old", [*checks, *load], window, **of)
-    points = [told(bench, folder.path)["points"][0] for folder in (young, old)]
+    points = [told(bench, folder.path)["predictions"][0] for folder in (young, old)]
     assert [point["turnovers_before"] for point in points] == [8 / 64, 408 / 64]
     assert [names(point["verdicts"]) for point in points] == [["short_trace"], []]
 
@@ -219,14 +218,14 @@ def test_checks_before_the_load_warm_no_pool(bench: Bench, tmp_path: Path) -> No
 def test_a_scan_in_its_ring_warms_no_pool(bench: Bench, tmp_path: Path) -> None:
     look_ups = [(page, GET) for page in range(100, 200)] * 2
     folder = build(tmp_path, SCAN * 3, look_ups, **POSTGRES, sweep='pool_size = ["1MiB"]', latch=9)
-    point = told(bench, folder.path)["points"][0]
+    point = told(bench, folder.path)["predictions"][0]
     assert "short_trace" in names(point["verdicts"]), "each of three scans has 16 of 128 frames"
     assert point["turnovers_before"] == 3 * 16 / 128
 
 
 def test_guessed_scans_tell_how_many_gets_were_guessed(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, [], [*SCAN, (100, GET), *SCAN[:3]], **POSTGRES, sweep='pool_size = ["1MiB"]')
-    point = told(bench, folder.path)["points"][0]
-    assert point["predicted"]["guessed_scan_gets"] == 97
+    point = told(bench, folder.path)["predictions"][0]
+    assert point["found"]["guessed_scan_gets"] == 97
     (sentence,) = [one["sentence"] for one in point["verdicts"] if one["name"] == "guessed_scans"]
     assert "97 gets were taken for such by their order" in sentence

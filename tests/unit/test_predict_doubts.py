@@ -26,8 +26,8 @@ def test_an_error_at_the_own_point_above_5_percent_is_told_at_every_point(
     loop = [(page, GET) for page in range(80)]
     folder = build(tmp_path, loop, loop * 9, reads=reads)
     document = told(bench, folder.path, "--sweep", "pool_size=256KiB,300KiB")
-    assert [names(point["verdicts"]) for point in document["points"]] == [found, found]
-    source = document["source"]
+    assert [names(point["verdicts"]) for point in document["predictions"]] == [found, found]
+    source = document["predictions"][0]["traced"]
     assert (source["modelled_reads"], source["own_error"]) == (720, pytest.approx(720 / reads - 1))
 
 
@@ -43,8 +43,11 @@ def test_the_own_point_is_replayed_and_shown_where_nobody_asked_for_it(bench: Be
 def test_a_few_reads_at_the_own_point_are_no_error(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, [(0, GET)], [(page, GET) for page in range(30)], reads=0)
     document = told(bench, folder.path)
-    assert (document["source"]["modelled_reads"], document["source"]["own_error"]) == (29, None)
-    assert "own_point" not in names(document["points"][0]["verdicts"])
+    assert (
+        document["predictions"][0]["traced"]["modelled_reads"],
+        document["predictions"][0]["traced"]["own_error"],
+    ) == (29, None)
+    assert "own_point" not in names(document["predictions"][0]["verdicts"])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +60,7 @@ def test_a_warm_up_that_does_not_fill_the_pool_is_told_unless_the_window_fills_i
     """64 frames: 13 of them empty at first are 0.20 pools, a fifth of one pool in the window and a fiftieth of ten."""
     pages = [(page % 70, GET) for page in range(warm_up + window)]
     folder = build(tmp_path, pages[:warm_up], pages[warm_up:], reads=window)
-    point = told(bench, folder.path)["points"][0]
+    point = told(bench, folder.path)["predictions"][0]
     assert names(point["verdicts"]) == found
     assert point["turnovers_before"] == warm_up / 64
     assert point["turnovers"] == (warm_up + window) / 64
@@ -67,9 +70,9 @@ def test_innodb_needs_one_and_a_half_fillings_and_a_pool_that_holds_all_none(ben
     pages = [(page, GET) for page in range(1600)]
     folder = build(tmp_path, pages, pages[:1024], **SERVER, reads=1024, step_us=1)
     document = told(bench, folder.path, "--sweep", "pool_size=16MiB,20MiB,25MiB")
-    found = [[name for name in names(point["verdicts"]) if name != "own_point"] for point in document["points"]]
+    found = [[name for name in names(point["verdicts"]) if name != "own_point"] for point in document["predictions"]]
     assert found == [[], ["short_trace"], ["holds_all"]]
-    before = [point["turnovers_before"] for point in document["points"]]
+    before = [point["turnovers_before"] for point in document["predictions"]]
     assert before == [pytest.approx(turnovers, rel=0.01) for turnovers in (1600 / 1024, 1600 / 1280, 1.0)]
 
 
@@ -81,9 +84,9 @@ def test_reads_that_depend_on_the_speed_are_no_prediction(bench: Bench, tmp_path
     loop = [(page, GET) for page in range(1500)]
     folder = build(tmp_path, loop * 2, loop, **SERVER, step_us=1000)
     document = told(bench, folder.path, "--sweep", "old_blocks_time=0,1000")
-    certain, doubtful = document["points"]
+    certain, doubtful = document["predictions"]
     assert ("depends_on_speed" in names(certain["verdicts"]), certain["replays"]) == (False, {})
-    assert doubtful["predicted"] is None
+    assert doubtful["found"] is None
     assert {*doubtful["replays"]} == {"the trace's time", "half the time", "twice the time"}
     reads = [one["reads"] for one in doubtful["replays"].values()]
     (verdict,) = [one for one in doubtful["verdicts"] if one["name"] == "depends_on_speed"]
@@ -97,17 +100,17 @@ def test_reads_that_do_not_depend_on_the_speed_are_predicted_with_old_blocks_tim
     """An access takes 100 ms: in any of the replays a page is older than old_blocks_time when it is wanted again."""
     loop = [(page, GET) for page in range(1500)]
     folder = build(tmp_path, loop * 2, loop, **SERVER, step_us=100_000)
-    point = told(bench, folder.path, "--set", "old_blocks_time=1000")["points"][0]
-    assert point["predicted"] == point["replays"]["the trace's time"]
+    point = told(bench, folder.path, "--set", "old_blocks_time=1000")["predictions"][0]
+    assert point["found"] == point["replays"]["the trace's time"]
     assert "depends_on_speed" not in names(point["verdicts"])
 
 
 def test_the_point_of_the_trace_has_its_own_speed(bench: Bench, tmp_path: Path) -> None:
     loop = [(page, GET) for page in range(1500)]
     own = {**SERVER, "knobs": 'old_blocks_time = "1000"'}
-    point = told(bench, build(tmp_path, loop * 2, loop, **own, step_us=1000).path)["points"][0]
+    point = told(bench, build(tmp_path, loop * 2, loop, **own, step_us=1000).path)["predictions"][0]
     assert (point["is_traced_point"], point["replays"]) == (True, {})
-    assert point["predicted"]
+    assert point["found"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,9 @@ def test_purge_that_was_behind_or_falls_behind_is_told(
     gauges = {HISTORY: history}
     folder = build(tmp_path, LOOP, LOOP, **SERVER, reads=65, gauges=gauges, transactions=transactions)
     document = told(bench, folder.path, "--sweep", "pool_size=16MiB,64MiB")
-    own, other = ([name for name in names(point["verdicts"]) if name == "purge_behind"] for point in document["points"])
+    own, other = (
+        [name for name in names(point["verdicts"]) if name == "purge_behind"] for point in document["predictions"]
+    )
     assert (own, other) == ([], found), "at the traced run's own point the trace has what purge wanted"
 
 
@@ -149,7 +154,9 @@ def test_purge_that_revisits_rows_may_fall_behind_in_less_than_two_thirds_of_the
         gauges = {HISTORY: (0, other)}
         folder = repeat(folder, [[], [65]], gauges=gauges, page_size="16KiB", transactions=100_000)
     document = told(bench, folder.path, "--sweep", "pool_size=44MiB,42MiB")
-    kept, smaller = ([one for one in names(point["verdicts"]) if one == "purge_behind"] for point in document["points"])
+    kept, smaller = (
+        [one for one in names(point["verdicts"]) if one == "purge_behind"] for point in document["predictions"]
+    )
     assert (kept, smaller) == ([], found)
 
 
@@ -162,7 +169,9 @@ def test_a_scan_depth_that_is_not_the_traces_and_above_a_tenth_of_the_frames_is_
 ) -> None:
     knobs = 'old_blocks_time = "0"\nlru_scan_depth = "200"'
     folder = build(tmp_path, LOOP, LOOP, **{**SERVER, "knobs": knobs}, reads=65)
-    point = told(bench, folder.path, "--set", f"lru_scan_depth={depth}", "--sweep", f"pool_size={pool}")["points"][0]
+    point = told(bench, folder.path, "--set", f"lru_scan_depth={depth}", "--sweep", f"pool_size={pool}")["predictions"][
+        0
+    ]
     assert [name for name in names(point["verdicts"]) if name == "scan_depth"] == found
 
 
@@ -172,7 +181,9 @@ def test_read_ahead_above_5_percent_of_the_reads_is_told(
 ) -> None:
     counters = {"innodb_buffer_pool_read_ahead": ahead}
     folder = build(tmp_path, LOOP, LOOP, **SERVER, reads=100, counters=counters)
-    assert [name for name in names(told(bench, folder.path)["points"][0]["verdicts"]) if name == "read_ahead"] == found
+    assert [
+        name for name in names(told(bench, folder.path)["predictions"][0]["verdicts"]) if name == "read_ahead"
+    ] == found
 
 
 @pytest.mark.parametrize(
@@ -188,11 +199,11 @@ def test_gets_that_the_trace_does_not_hold_are_told_and_those_beside_its_window_
     ]
     folder = build(tmp_path, LOOP, LOOP, **SERVER, reads=65, trace={"counts": counts})
     assert [
-        one for one in names(told(bench, folder.path)["points"][0]["verdicts"]) if one == "hidden_accesses"
+        one for one in names(told(bench, folder.path)["predictions"][0]["verdicts"]) if one == "hidden_accesses"
     ] == found
 
 
 def test_a_setting_that_the_model_presumes_otherwise_is_told(bench: Bench, tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, **SERVER, actual={"buffer_pool_instances": 2})
-    verdict = told(bench, folder.path)["points"][0]["verdicts"][0]
+    verdict = told(bench, folder.path)["predictions"][0]["verdicts"][0]
     assert verdict["sentence"] == "the model takes buffer_pool_instances to be 1, and the run had 2"

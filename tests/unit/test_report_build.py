@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from bufferlab.execute.run import run_checks
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
-from bufferlab.report.terminal import terminal_table
+from bufferlab.report.terminal import text
 from bufferlab.results.window import Value
 from support.synthetic import BUFFER_SIZE, Kind, Sweep, Truth, build, reseal
 
@@ -40,11 +39,7 @@ def table(report: Report, id: str) -> Table:
 
 
 def terminal_text(found: Report) -> str:
-    from rich.console import Console
-
-    console = Console(width=300, record=True, file=io.StringIO())
-    console.print(terminal_table(found))
-    return console.export_text().strip()
+    return text(found, 300).strip()
 
 
 def column(found: Table, title: str) -> list[str]:
@@ -89,7 +84,7 @@ def test_short_windows_claim_nothing_about_throughput_and_writes(ordinary: Repor
     for title in ("Transactions per second", "Writes per New-Order"):
         assert all(cell.startswith("not resolved (window 5 s, needs 60 s)") for cell in column(steps, title))
     assert any("Throughput and writes are not resolved" in limit for limit in ordinary.limits)
-    blocked = [step for step in ordinary.comparisons if step.metric == "transactions_per_s"]
+    blocked = [step for step in ordinary.data.steps if step.metric == "transactions_per_s"]
     assert blocked
     assert {step.direction for step in blocked} == {"not_resolved"}
 

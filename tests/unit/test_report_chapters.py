@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
@@ -17,7 +15,7 @@ from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.html import render_html
 from bufferlab.report.markdown import render_markdown
-from bufferlab.report.terminal import terminal_table
+from bufferlab.report.terminal import text
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.window import Value
 from bufferlab.theory.hot_rows import predicted_knee
@@ -228,9 +226,7 @@ def test_what_the_sweep_asks_is_answered_first(of_hot_rows: Report, of_rates: Re
         own, *_ = [block for block in chapter(report, "figures").blocks if isinstance(block, Figure)]
         assert report.headline is not None
         assert own.id != report.headline.id
-        console = Console(width=200, file=io.StringIO())
-        console.print(terminal_table(report))
-        shown = console.file.getvalue()  # type: ignore[attr-defined]
+        shown = text(report, 200)
         blocks = (block for section in report.sections for block in section.blocks)
         places = {block.id: shown.find(block.title) for block in blocks if isinstance(block, Table) and block.brief}
         assert 0 < places.pop(lead.id) < min(place for place in places.values() if place >= 0)
@@ -264,7 +260,7 @@ def test_every_phase_has_its_own_table_and_figures_per_row(of_pages: Report) -> 
         rate = figure(pages, f"{phase.replace('_', '-')}-rate")
         assert rate.title.startswith(phase.replace("_", " ").capitalize())
         assert len(points(rate).series) == 2
-    summaries = {summary.metric for point in of_pages.points for summary in point.summaries}
+    summaries = {summary.metric for point in of_pages.data.points for summary in point.summaries}
     assert "range_scan.rows_per_s" in summaries
     assert "reads_per_new_order" in summaries
 

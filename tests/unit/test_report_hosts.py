@@ -18,8 +18,8 @@ from bufferlab.registry import open_sweep
 from bufferlab.report.answer import answer
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.hosts import differ_more
-from bufferlab.report.compare_metrics import compare_sides
-from bufferlab.report.compare_sides import of_two_folders
+from bufferlab.report.comparison.metrics import compare_sides
+from bufferlab.report.comparison.sides import of_two_folders
 from bufferlab.report.findings import instead
 from bufferlab.results.blocks import said as named
 from bufferlab.results.store import SweepFolder
@@ -112,7 +112,7 @@ def test_one_whole_block_claims_nothing_across_hosts_and_is_refused_by_name(tmp_
     merged = across(folder, [0], [1])
     said = answer(Analysis.of(merged))
     assert said.startswith("Reads per New-Order: not resolved (1 whole block, a claim across 2 hosts needs 2).")
-    assert {step.direction for step in build_report(merged).comparisons} & {"falls", "rises"} == set()
+    assert {step.direction for step in build_report(merged).data.steps} & {"falls", "rises"} == set()
 
 
 def test_no_sentence_of_an_experiments_own_claims_across_hosts_from_too_few_blocks(

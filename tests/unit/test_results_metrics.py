@@ -9,9 +9,9 @@ import pytest
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.registry import declared, registry
-from bufferlab.report import compare_metrics
-from bufferlab.report.compare_metrics import compare_sides
-from bufferlab.report.compare_sides import of_one_folder
+from bufferlab.report.comparison import metrics as compare_metrics
+from bufferlab.report.comparison.metrics import compare_sides
+from bufferlab.report.comparison.sides import of_one_folder
 from bufferlab.results.check import EngineResults
 from bufferlab.results.metrics import Engine, per_work
 from bufferlab.results.registry import Registry

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
-from bufferlab.slow_log import Made, as_json, make_script
+from bufferlab.report.printed import printed
+from bufferlab.slow_log import Made, make_script
 from bufferlab.slow_log import transactions as grouping
 from bufferlab.slow_log.entries import MOST_STATEMENT_BYTES, Entry, entries
 from bufferlab.slow_log.script import write_script
@@ -78,7 +79,7 @@ def test_every_server_tells_the_same_transactions(log: Path) -> None:
 def test_the_core_takes_the_script_and_a_person_is_told_no_value(log: Path) -> None:
     made = make_script([log])
     native().check_script("mine.sql", made.script.text, "{}")
-    told = json.dumps(as_json(made, Path("mine.sql")), ensure_ascii=False)
+    told = json.dumps(printed(made), ensure_ascii=False)
     for secret in SECRETS:
         assert secret not in told
     assert all(secret.replace("'", "''") in made.script.text for secret in SECRETS[:1] + SECRETS[2:3])
@@ -385,7 +386,7 @@ from pathlib import Path
 from bufferlab.slow_log import make_script
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 made = make_script([Path({str(path)!r})])
-assert made.statements == 2, made.left_out
+assert made.statements_in_script == 2, made.left_out
 assert dict(made.left_out) == {{"longer than {MOST_STATEMENT_BYTES >> 10} KiB": 1}}, made.left_out
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """

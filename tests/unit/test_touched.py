@@ -9,10 +9,9 @@ import pytest
 
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
-from bufferlab.report import touched
-from bufferlab.report.accuracy import accuracy
-from bufferlab.report.accuracy_page import as_json
-from bufferlab.report.touched import Touched, TouchedObject
+from bufferlab.report.comparison import touched
+from bufferlab.report.comparison.accuracy import accuracy
+from bufferlab.report.comparison.touched import Pair, Touched, TouchedObject
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides
 from bufferlab.traces import page_trace
@@ -63,14 +62,13 @@ def test_generated_runs_stand_beside_the_trace_table_by_table(bench: Bench) -> N
     objects = [item for item in one.objects if item.name != "(free)"]
     assert len(objects) == 12
     for item in objects:
-        measured, generated = item.gets
-        assert generated == pytest.approx(measured, rel=0.05), item.name
+        assert item.gets.generated == pytest.approx(item.gets.measured, rel=0.05), item.name
         assert [*item.pages] == [50]
-        assert item.pages[50][1] == pytest.approx(item.pages[50][0], rel=0.02, abs=2), item.name
+        assert item.pages[50].generated == pytest.approx(item.pages[50].measured, rel=0.02, abs=2), item.name
     told = bench.bufferlab("accuracy", TRACED, bench.sweep_path(), "--json").json
     DOCUMENTS["accuracy"].model_validate(told)
-    (tables,) = told["by_table"]
-    assert tables["objects"][0]["gets"]["measured"] == max(item.gets[0] or 0 for item in one.objects)
+    (tables,) = told["touched"]
+    assert tables["objects"][0]["gets"]["measured"] == max(item.gets.measured or 0 for item in one.objects)
 
 
 def test_without_a_kept_trace_or_counts_there_is_no_table(bench: Bench) -> None:
@@ -82,7 +80,7 @@ def test_without_a_kept_trace_or_counts_there_is_no_table(bench: Bench) -> None:
     assert before.touched == ()
     with bench.in_environment():
         replayed = predict_sweep(TRACED, Overrides(), bench.out).folder
-    assert as_json(accuracy(traced, replayed))["by_table"] == []
+    assert accuracy(traced, replayed).touched == ()
 
 
 @pytest.mark.figures
@@ -99,9 +97,9 @@ def test_terminal_and_page_show_the_table(bench: Bench) -> None:
 
 def test_an_object_of_one_side_alone_is_shown_and_one_that_nobody_touched_is_not() -> None:
     objects = (
-        TouchedObject("stock", (10.0, 11.0), {50: (100.0, 99.0), 500: (None, 300.0)}),
-        TouchedObject("(undo)", (2.0, None), {50: (7.0, None), 500: (None, None)}),
-        TouchedObject("empty", (0.0, 0.0), {50: (0.0, 0.0), 500: (None, 0.0)}),
+        TouchedObject(Pair(10.0, 11.0), {50: Pair(100.0, 99.0), 500: Pair(None, 300.0)}, "stock"),
+        TouchedObject(Pair(2.0, None), {50: Pair(7.0, None), 500: Pair(None, None)}, "(undo)"),
+        TouchedObject(Pair(0.0, 0.0), {50: Pair(0.0, 0.0), 500: Pair(None, 0.0)}, "empty"),
     )
     shown = touched.table(Touched("pool size 20 %", "0123", False, objects))
     assert [row.cells for row in shown.rows] == [

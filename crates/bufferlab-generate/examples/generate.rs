@@ -1,7 +1,8 @@
 //! Does a job and prints the answer, both as JSON: `generate < JOB`. It has no gate: a warm-up is so many transactions.
 
 use bufferlab_generate::job::Job;
-use bufferlab_generate::simulate::{Gate, generate};
+use bufferlab_generate::run::Gate;
+use bufferlab_generate::simulate::generate;
 
 /// A gate that stays shut.
 struct Shut;

@@ -10,10 +10,10 @@ use std::io::{BufWriter, Write};
 use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::innodb::Innodb;
-use bufferlab_generate::job::{Job, Workload};
+use bufferlab_generate::job::{Job, WarmUpAsked, Workload};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::run::{Plan, WarmUp, run};
+use bufferlab_generate::run::{Plan, Played, run};
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};
 
@@ -93,7 +93,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = Plan {
         connections: job.connections,
         prefill: false,
-        warm_up: WarmUp::Transactions(0),
+        warm_up: WarmUpAsked::Transactions(0),
+        gates: Vec::new(),
+        most_prefill_misses: u64::MAX,
         window: job.window_transactions,
         census: false,
         transaction_us: job.workload.transaction_us(),
@@ -101,9 +103,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         watch: None,
     };
     let loaded = Loaded::new(&config, &Innodb::records());
-    let engine = Innodb::new(job.page_size_bytes, &loaded, job.window_transactions);
-    let pools = |_pages| Ok(Pools::new(vec![Box::new(writer) as Box<dyn Manager + Send>]));
-    drop(run(engine, loaded, plan, Box::new(pools))?);
+    let engine = Box::new(Innodb::new(job.page_size_bytes, &loaded, job.window_transactions));
+    let pools = Pools::new(vec![Box::new(writer) as Box<dyn Manager + Send>]);
+    drop(run(engine, Played::Tpcc(loaded), plan, pools)?);
     let mut state = state.lock().map_err(|_| "the writer panicked")?;
     if let Some(failure) = state.failure.take() {
         return Err(failure.into());

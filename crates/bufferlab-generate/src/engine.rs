@@ -1,43 +1,188 @@
-//! What an engine does to its pages when a statement of TPC-C comes: one implementation for each engine.
+//! Operations on tables and indexes: what an engine does to its pages, one implementation for each engine.
 //!
-//! Districts are counted from zero over all warehouses: `(warehouse - 1) * 10 + district - 1`. Warehouses, customers of
-//! a district, items, orders and lines are counted from one, as in the tables.
+//! A row has a relation, a group and a key. Groups keep the order of keys: districts, counted from zero over all
+//! warehouses (`(warehouse - 1) * 10 + district - 1`), the warehouses of STOCK, counted from zero too, or one group for
+//! all. Customers of a district, items, orders and lines are counted from one, as in the tables.
 
-use std::ops::Range;
+use bufferlab_workload::tpcc::schema::{CUSTOMERS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDERS, TableId};
 
 use crate::pools::{Objects, Pools};
 
 /// Microseconds of a transaction of TPC-C by the generator's clock: 400 a second.
 pub const TRANSACTION_US: u64 = 2_500;
 
-/// A row, by its primary key.
+/// Bits by which a key holds a customer above an order.
+pub const ORDER_BITS: u32 = 19;
+/// Bits by which a key holds an order above a line.
+const LINE_BITS: u32 = 4;
+/// Relations of TPC-C.
+pub const RELATIONS: usize = Relation::ALL.len();
+
+/// Orders of a district that the load leaves undelivered.
+const UNDELIVERED: u32 = ORDERS + 1 - FIRST_UNDELIVERED_ORDER;
+/// Rows of a group after the load, by relation, where all groups have equally many; 0 of other relations and of one group.
+const ROWS_OF_GROUP: [u32; 12] = [0, 0, 0, ITEMS, CUSTOMERS, 0, ORDERS, UNDELIVERED, 0, CUSTOMERS, 0, 0];
+/// The first key of a group after the load, by relation; of lines and of orders by customer their numbers begin with it.
+pub const FIRST_KEYS: [u32; 12] = [1, 0, 0, 1, 1, 0, 1, FIRST_UNDELIVERED_ORDER, 1, 0, 1, 1];
+
+/// A table with its primary key, or another index: tables first, in the order of [`TableId::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// A warehouse.
-    Warehouse(u32),
-    /// A district.
-    District(u32),
-    /// A customer of a district.
-    Customer(u32, u32),
-    /// An item; 100,001 does not exist.
-    Item(u32),
-    /// A warehouse's stock of an item.
-    Stock(u32, u32),
-    /// An order of a district, by the customer who gave it.
-    Order {
-        /// Its district.
-        district: u32,
-        /// Its number.
-        order: u32,
-        /// The customer's number.
-        customer: u32,
-    },
-    /// The note that an order of a district is not delivered.
-    NewOrder(u32, u32),
-    /// A line of an order of a district.
-    Line(u32, u32, u32),
-    /// A payment.
+pub enum Relation {
+    /// ITEM.
+    Item,
+    /// WAREHOUSE.
+    Warehouse,
+    /// DISTRICT.
+    District,
+    /// STOCK.
+    Stock,
+    /// CUSTOMER.
+    Customer,
+    /// HISTORY.
     History,
+    /// ORDER.
+    Orders,
+    /// NEW-ORDER.
+    NewOrder,
+    /// ORDER-LINE.
+    OrderLine,
+    /// The index of CUSTOMER on names: a key is a place in a district's list of customers by name.
+    ByName,
+    /// The index of ORDER on customers, by [`entry_key`].
+    ByCustomer,
+    /// The table of hot_rows, which stands alone.
+    HotRows,
+}
+
+use Relation::{
+    ByCustomer, ByName, Customer, District, History, HotRows, Item, NewOrder, OrderLine, Orders, Stock, Warehouse,
+};
+
+impl Relation {
+    /// The relations of TPC-C.
+    pub const ALL: [Relation; 11] =
+        [Item, Warehouse, District, Stock, Customer, History, Orders, NewOrder, OrderLine, ByName, ByCustomer];
+    /// The same in the order in which a prefill reads them.
+    pub const PREFILLED: [Relation; RELATIONS] =
+        [History, OrderLine, Orders, NewOrder, ByCustomer, ByName, Customer, Stock, Item, District, Warehouse];
+
+    /// Lays relations of TPC-C out in the order of their names; returns them by relation.
+    pub fn lay_out<T>(mut lay: impl FnMut(Relation) -> Option<T>) -> Vec<T> {
+        let mut all = Relation::ALL;
+        all.sort_by_key(|of| of.name());
+        let mut laid: Vec<_> = all.into_iter().filter_map(|of| Some((of as usize, lay(of)?))).collect();
+        laid.sort_by_key(|&(place, _)| place);
+        laid.into_iter().map(|(_, laid)| laid).collect()
+    }
+
+    /// Returns the name that a page trace has for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ByName => "customer.customer_by_name",
+            ByCustomer => "orders.orders_by_customer",
+            HotRows => "sbtest1",
+            table => TableId::ALL[table as usize].name(),
+        }
+    }
+
+    /// Returns the table of an index; the table itself otherwise.
+    pub fn table(self) -> Relation {
+        match self {
+            ByName => Customer,
+            ByCustomer => Orders,
+            table => table,
+        }
+    }
+
+    /// Returns a table's second index, if it has one.
+    pub fn second(self) -> Option<Relation> {
+        match self {
+            Customer => Some(ByName),
+            Orders => Some(ByCustomer),
+            _ => None,
+        }
+    }
+}
+
+/// A row by its primary key, or an entry of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its table, or the index.
+    pub of: Relation,
+    /// Its group.
+    pub group: u32,
+    /// Its key in the group.
+    pub key: u32,
+    /// Of an order the key of its entry in the index on customers.
+    pub entry: u32,
+}
+
+impl Row {
+    /// Returns the row with a key.
+    pub fn new(of: Relation, group: u32, key: u32) -> Self {
+        Row { of, group, key, entry: 0 }
+    }
+
+    /// Returns a customer's order.
+    pub fn order(district: u32, order: u32, customer: u32) -> Self {
+        Row { entry: entry_key(customer, order), ..Row::new(Orders, district, order) }
+    }
+
+    /// Returns an order's entry in the index on customers; none of another row.
+    pub fn second(self) -> Option<Row> {
+        (self.of == Orders).then(|| Row::new(ByCustomer, self.group, self.entry))
+    }
+
+    /// Returns the row's number among all rows of its relation that were loaded, whose groups have equally many.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.group * ROWS_OF_GROUP[self.of as usize] + self.key - FIRST_KEYS[self.of as usize]
+    }
+}
+
+/// Returns the key of an entry in the index of orders on customers.
+pub fn entry_key(customer: u32, order: u32) -> u32 {
+    customer << ORDER_BITS | order
+}
+
+/// Returns customer and order of such a key.
+pub fn of_entry(key: u32) -> (u32, u32) {
+    (key >> ORDER_BITS, key & ((1 << ORDER_BITS) - 1))
+}
+
+/// Returns the key of a line.
+pub fn line_key(order: u32, line: u32) -> u32 {
+    order << LINE_BITS | line
+}
+
+/// Returns order and line of such a key.
+pub fn of_line(key: u32) -> (u32, u32) {
+    (key >> LINE_BITS, key & ((1 << LINE_BITS) - 1))
+}
+
+/// Rows of one group whose keys follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first one.
+    pub first: Row,
+    /// How many there are.
+    pub rows: u32,
+    /// The highest key that the statement's condition allows.
+    pub most: u32,
+}
+
+impl Span {
+    /// Returns the lines of an order.
+    pub fn lines(district: u32, order: u32, lines: u32) -> Self {
+        Span { first: Row::new(OrderLine, district, line_key(order, 1)), rows: lines, most: line_key(order + 1, 0) - 1 }
+    }
+
+    /// Returns a row of the span, or the one behind it.
+    #[inline]
+    pub fn row(&self, place: u32) -> Row {
+        debug_assert!(place <= self.rows, "a span of {} rows has no row {place}", self.rows);
+        Row { key: self.first.key + place, ..self.first }
+    }
 }
 
 /// What a read does besides reading.
@@ -52,49 +197,34 @@ pub enum Purpose {
 /// An engine's pages and its rules of access.
 ///
 /// The caller guarantees that `begin` opens each transaction and `commit` or `rollback` ends it, that rows are those of
-/// the loaded database or were inserted, and that no district has more than `MOST_ORDERS`. The engine guarantees that it
+/// the loaded database or were inserted, and that no district has more than `most_orders`. The engine guarantees that it
 /// plays pages of `objects` alone, and calls [`Pools::fill`] where their numbers are used up.
 pub trait Engine {
-    /// Orders that a district has numbers for.
-    const MOST_ORDERS: u32;
-    /// Warehouses that the layout has numbers for. More are simulated by fewer.
-    const MOST_WAREHOUSES: u32;
-    /// Bytes of memory for a transaction, about: its order, its customer, and the rows that it inserts.
-    const TRANSACTION_BYTES: u64 = 40;
-
-    /// Returns the bytes of memory that the layout of one warehouse takes, about.
-    fn layout_bytes(page_bytes: u32) -> u64
-    where
-        Self: Sized,
-    {
-        60_000 + 2_000_000_000 / u64::from(page_bytes)
-    }
-
-    /// Returns how many pages do not become more with warehouses and are always in use: those of ITEM, about.
-    fn shared_pages(page_bytes: u32) -> u32
-    where
-        Self: Sized,
-    {
-        9_700_000 / page_bytes
+    /// Returns the orders that a district has numbers for.
+    fn most_orders(&self) -> u32 {
+        (1 << ORDER_BITS) - 1
     }
 
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 
-    /// Returns the bytes of data and indexes after the load, as the engine itself tells them.
-    fn bytes(&self) -> u64;
+    /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
+    fn bytes(&self) -> Option<u64>;
 
     /// Returns the pages above the leaves of B-trees, as they are now.
     fn interior_pages(&self) -> Vec<u32>;
 
-    /// Reads what the prefill reads before the warm-up, table after table.
+    /// Reads what sessions read before their first statement.
+    fn connect(&mut self, _pools: &mut Pools) {}
+
+    /// Reads what the prefill of TPC-C reads before the warm-up, table after table.
     fn prefill(&mut self, pools: &mut Pools);
 
     /// Begins a transaction of a connection.
-    fn begin(&mut self, pools: &mut Pools, read_only: bool);
+    fn begin(&mut self, pools: &mut Pools);
 
     /// Commits it.
-    fn commit(&mut self, pools: &mut Pools);
+    fn commit(&mut self, _pools: &mut Pools) {}
 
     /// Rolls it back.
     fn rollback(&mut self, pools: &mut Pools);
@@ -102,30 +232,27 @@ pub trait Engine {
     /// Reads a row by its whole primary key.
     fn read(&mut self, pools: &mut Pools, row: Row, purpose: Purpose);
 
+    /// Reads an order as its customer's last one, through the index on customers.
+    fn read_last(&mut self, pools: &mut Pools, order: Row);
+
+    /// Looks for the lowest key of a group; none where the group has no row. The caller knows which it is.
+    fn read_first(&mut self, pools: &mut Pools, of: Relation, group: u32, lowest: Option<u32>);
+
+    /// Reads the rows of a span.
+    fn scan(&mut self, pools: &mut Pools, span: Span);
+
+    /// Reads the rows of some spans, and for each row the one that is joined to it.
+    fn join(&mut self, pools: &mut Pools, spans: &[(Span, Vec<Row>)]);
+
     /// Updates a row by its whole primary key; `note` has the bytes of text that are put in front of a customer's data.
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32);
+
+    /// Updates each row of a span: sets the date of delivery of lines.
+    fn update_all(&mut self, pools: &mut Pools, span: Span);
 
     /// Inserts a row.
     fn insert(&mut self, pools: &mut Pools, row: Row);
 
-    /// Reads the entries of one last name in the index on names: those at these places of the district, one at least.
-    fn read_names(&mut self, pools: &mut Pools, district: u32, places: Range<u32>);
-
-    /// Reads the last order of a customer through the index on customers.
-    fn read_last_order(&mut self, pools: &mut Pools, district: u32, customer: u32, order: u32);
-
-    /// Reads the lines of an order.
-    fn read_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32);
-
-    /// Sets the date of delivery of each line of an order.
-    fn deliver_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32);
-
-    /// Looks for a district's oldest order in NEW-ORDER; none where all are delivered. The caller knows which it is.
-    fn read_oldest(&mut self, pools: &mut Pools, district: u32, oldest: Option<u32>);
-
-    /// Deletes an order's row of NEW-ORDER. The caller guarantees that it is the district's oldest.
-    fn delete_new_order(&mut self, pools: &mut Pools, district: u32, order: u32);
-
-    /// Reads the lines of some orders, and the stock of each line's item. `items` has the items of each order.
-    fn read_low_stock(&mut self, pools: &mut Pools, district: u32, orders: Range<u32>, items: &[Vec<u32>]);
+    /// Deletes a row. The caller guarantees that it is its group's lowest.
+    fn delete(&mut self, pools: &mut Pools, row: Row);
 }

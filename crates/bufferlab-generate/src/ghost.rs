@@ -1,17 +1,20 @@
-//! A client without rows: it answers what the driver of TPC-C needs, and tells the engine what each statement wants.
+//! A client without rows: it answers what the drivers of TPC-C and hot_rows need, and has a plan of each statement, which
+//! are operations of an engine.
 //!
-//! It keeps what answers depend on: the next order of each district, who gave it, its lines and items, and the oldest
+//! Of TPC-C it keeps what answers depend on: the next order of each district, who gave it, its lines and items, and the oldest
 //! order that is not delivered. Texts, money and quantities are always the same; no page depends on them.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use bufferlab_workload::client::{Batch, Client, ClientError, StatementId, Value};
+use bufferlab_workload::hot_rows::STATEMENTS;
 use bufferlab_workload::tpcc::schema::{DISTRICTS, ITEMS, ORDERS};
 use bufferlab_workload::tpcc::statements as s;
 
-use crate::engine::{Engine, Purpose, Row};
-use crate::loaded::{Loaded, UNDELIVERED};
-use crate::pools::{Objects, Paging, Pools};
+use crate::engine::{Engine, Purpose, Relation, Row, Span, line_key};
+use crate::loaded::{District, Loaded, UNDELIVERED};
+use crate::pools::Pools;
 
 /// Every text that the driver reads.
 const TEXT: &str = "TEXT";
@@ -23,7 +26,6 @@ const KEPT: usize = RECENT + 1;
 /// What the run changed in one district.
 #[derive(Debug)]
 struct Changes {
-    next_order: u32,
     oldest_new: u32,
     /// Customer and lines of each order since the load.
     orders: Vec<(u16, u8)>,
@@ -31,50 +33,111 @@ struct Changes {
     items: Vec<Vec<u32>>,
 }
 
+impl Changes {
+    fn next_order(&self) -> u32 {
+        ORDERS + 1 + self.orders.len() as u32
+    }
+}
+
 /// The open transaction, for its rollback.
 #[derive(Debug, Default)]
 struct Open {
     order: Option<(u32, Option<u32>)>,
     delivered: Vec<u32>,
-    incremented: Option<u32>,
 }
 
 /// The client. `engine` is told of each statement, and touches the pages of `pools`.
-pub struct Ghost<E> {
+pub struct Ghost {
     /// The engine.
-    pub engine: E,
-    /// The listeners.
+    pub engine: Box<dyn Engine>,
+    /// The listeners of its page accesses, which are of its objects' pages.
     pub pools: Pools,
-    loaded: Loaded,
+    /// The database of TPC-C; none of hot_rows, where each statement is a transaction.
+    pub(crate) loaded: Option<Loaded>,
     districts: Vec<Changes>,
     /// The last order of a customer who gave one since the load.
     last_orders: HashMap<(u32, u16), u32>,
     open: Open,
-    asked_items: Vec<Vec<u32>>,
+    /// The lines of orders that Stock-Level looks at, and the stock of each line's item.
+    recent: Vec<(Span, Vec<Row>)>,
     rows: u64,
 }
 
-impl<E: Engine> Ghost<E> {
-    /// Makes a client of a loaded database.
-    pub fn new(engine: E, pools: Pools, loaded: Loaded) -> Self {
-        let changes =
-            || Changes { next_order: ORDERS + 1, oldest_new: UNDELIVERED.start, orders: vec![], items: vec![] };
+/// What a statement does to a row.
+#[derive(Clone, Copy)]
+enum Does {
+    /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b` whether a
+    /// customer has bad credit.
+    Read(Purpose, &'static str),
+    /// It updates the row.
+    Update,
+    /// It updates a customer, and its third parameter is the text.
+    Note,
+}
+
+/// Returns the plan of a statement that reads or updates one row by its primary key: the table, the place of the key's
+/// first parameter, and what it does.
+fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
+    use Does::{Note, Read, Update};
+    use Purpose::{Change, Look};
+    use Relation::{Customer, District, Item, Orders, Stock, Warehouse};
+    Some(match statement {
+        s::READ_WAREHOUSE_TAX => (Warehouse, 0, Read(Look, "i")),
+        s::READ_WAREHOUSE_ADDRESS => (Warehouse, 0, Read(Look, "tttttt")),
+        s::READ_DISTRICT_ORDER => (District, 0, Read(Change, "ni")),
+        s::READ_DISTRICT_ADDRESS => (District, 0, Read(Look, "ttttttt")),
+        s::READ_DISTRICT_NEXT_ORDER => (District, 0, Read(Look, "n")),
+        s::READ_CUSTOMER_DISCOUNT => (Customer, 0, Read(Look, "itt")),
+        s::READ_CUSTOMER_STATUS => (Customer, 0, Read(Look, "ittt")),
+        s::READ_CUSTOMER_PAYMENT => (Customer, 0, Read(Change, "tttttttttibiii")),
+        s::READ_CUSTOMER_DATA => (Customer, 0, Read(Change, "t")),
+        s::READ_ITEM => (Item, 0, Read(Look, "itt")),
+        stock if (s::READ_STOCK_01.0..=s::READ_STOCK_10.0).contains(&stock.0) => (Stock, 0, Read(Change, "itt")),
+        s::READ_ORDER_CUSTOMER => (Orders, 0, Read(Change, "c")),
+        s::INCREMENT_DISTRICT_ORDER => (District, 0, Update),
+        s::UPDATE_WAREHOUSE_YTD => (Warehouse, 1, Update),
+        s::UPDATE_DISTRICT_YTD => (District, 1, Update),
+        s::UPDATE_STOCK => (Stock, 4, Update),
+        s::UPDATE_CUSTOMER_PAYMENT => (Customer, 2, Update),
+        s::UPDATE_CUSTOMER_PAYMENT_DATA => (Customer, 3, Note),
+        s::UPDATE_CUSTOMER_DELIVERY => (Customer, 1, Update),
+        s::UPDATE_ORDER_CARRIER => (Orders, 1, Update),
+        _ => return None,
+    })
+}
+
+/// The same of a statement of hot_rows: one that returns columns reads.
+fn plan_of_rows(statement: StatementId) -> (Relation, usize, Does) {
+    match STATEMENTS[usize::from(statement.0)].columns {
+        0 => (Relation::HotRows, 1, Does::Update),
+        _ => (Relation::HotRows, 0, Does::Read(Purpose::Look, "t")),
+    }
+}
+
+impl Ghost {
+    /// Makes a client of a loaded database, or of the table of hot_rows.
+    pub fn new(engine: Box<dyn Engine>, pools: Pools, loaded: Option<Loaded>) -> Self {
+        let changes = || Changes { oldest_new: UNDELIVERED.start, orders: vec![], items: vec![] };
         Ghost {
             engine,
             pools,
-            districts: (0..loaded.districts()).map(|_| changes()).collect(),
+            districts: (0..loaded.as_ref().map_or(0, Loaded::districts)).map(|_| changes()).collect(),
             loaded,
             last_orders: HashMap::new(),
             open: Open::default(),
-            asked_items: vec![Vec::new(); RECENT],
+            recent: vec![(Span::lines(0, 0, 0), Vec::new()); RECENT],
             rows: 0,
         }
+    }
+
+    fn district(&self, district: u32) -> &District {
+        self.loaded.as_ref().expect("only statements of TPC-C ask for districts").district(district)
     }
 
     /// Returns customer and lines of an order.
     fn order(&self, district: u32, order: u32) -> (u32, u32) {
         if order <= ORDERS {
-            let loaded = self.loaded.district(district);
+            let loaded = self.district(district);
             return (loaded.customer_of(order), loaded.lines_of(order));
         }
         let (customer, lines) = self.districts[district as usize].orders[(order - ORDERS - 1) as usize];
@@ -83,71 +146,74 @@ impl<E: Engine> Ghost<E> {
 
     fn last_order(&self, district: u32, customer: u32) -> u32 {
         let since = self.last_orders.get(&(district, customer as u16));
-        since.copied().unwrap_or_else(|| self.loaded.district(district).order_of(customer))
+        since.copied().unwrap_or_else(|| self.district(district).order_of(customer))
     }
 
-    /// Executes one call: reads by key, writes by key, and the searches.
+    /// Executes one call: reads and updates by key, searches, and other writes.
     fn call(&mut self, batch: &mut Batch, call: usize) -> Result<(), ClientError> {
         let statement = batch.statement(call);
-        let answered = self.read(batch, call, statement) || self.search(batch, call, statement);
-        if answered || self.write(batch, call, statement) {
+        if self.loaded.is_none() {
+            self.engine.begin(&mut self.pools);
+        }
+        let planned = if self.loaded.is_some() { plan(statement) } else { Some(plan_of_rows(statement)) };
+        if let Some((of, first, does)) = planned {
+            let row = self.row(batch, call, of, first);
+            match does {
+                Does::Read(purpose, columns) => self.read(batch, call, row, purpose, columns),
+                does => self.update(batch, call, row, does),
+            }
             return Ok(());
         }
-        let spec = s::spec(statement);
-        let message = "the generator does not know it".to_owned();
-        Err(ClientError::Statement { statement: spec.name.to_string(), message })
+        if self.search(batch, call, statement) || self.write(batch, call, statement) {
+            return Ok(());
+        }
+        let (statement, message) = (s::spec(statement).name.to_string(), "the generator does not know it".to_owned());
+        Err(ClientError::Statement { statement, message })
     }
 
-    /// Reads one row by its primary key; returns whether the statement does that.
-    fn read(&mut self, batch: &mut Batch, call: usize, statement: StatementId) -> bool {
-        let key = |index: usize| number(batch, call, index);
-        let district = || district_of(key(0), key(1));
-        let (row, purpose) = match statement {
-            s::READ_WAREHOUSE_TAX | s::READ_WAREHOUSE_ADDRESS => (Row::Warehouse(key(0)), Purpose::Look),
-            s::READ_DISTRICT_ORDER => (Row::District(district()), Purpose::Change),
-            s::READ_DISTRICT_ADDRESS | s::READ_DISTRICT_NEXT_ORDER => (Row::District(district()), Purpose::Look),
-            s::READ_CUSTOMER_DISCOUNT | s::READ_CUSTOMER_STATUS => (Row::Customer(district(), key(2)), Purpose::Look),
-            s::READ_CUSTOMER_PAYMENT | s::READ_CUSTOMER_DATA => (Row::Customer(district(), key(2)), Purpose::Change),
-            s::READ_ITEM => (Row::Item(key(0)), Purpose::Look),
-            stock if (s::READ_STOCK_01.0..=s::READ_STOCK_10.0).contains(&stock.0) => {
-                (Row::Stock(key(0), key(1)), Purpose::Change)
+    /// Returns the row whose key's parameters begin with the `first` one.
+    fn row(&self, batch: &Batch, call: usize, of: Relation, first: usize) -> Row {
+        let key = |index: usize| number(batch, call, first + index);
+        match of {
+            Relation::Warehouse => Row::new(of, 0, key(0) - 1),
+            Relation::Item | Relation::HotRows => Row::new(of, 0, key(0)),
+            Relation::Stock => Row::new(of, key(0) - 1, key(1)),
+            Relation::District => Row::new(of, 0, district_of(key(0), key(1))),
+            Relation::Orders => {
+                let (district, order) = (district_of(key(0), key(1)), key(2));
+                Row::order(district, order, self.order(district, order).0)
             }
-            s::READ_ORDER_CUSTOMER => {
-                let (district, order) = (district(), key(2));
-                let (customer, _) = self.order(district, order);
-                (Row::Order { district, order, customer }, Purpose::Change)
-            }
-            _ => return false,
-        };
-        self.engine.read(&mut self.pools, row, purpose);
-        if row == Row::Item(ITEMS + 1) {
-            batch.begin_rows(call);
-            return true;
+            _ => Row::new(of, district_of(key(0), key(1)), key(2)),
         }
-        let credit = match row {
-            Row::Customer(district, customer) if self.loaded.district(district).has_bad_credit(customer) => "BC",
-            _ => "GC",
-        };
-        self.rows += 1;
+    }
+
+    fn read(&mut self, batch: &mut Batch, call: usize, row: Row, purpose: Purpose, columns: &str) {
+        self.engine.read(&mut self.pools, row, purpose);
         batch.begin_rows(call);
-        for column in 0..s::spec(statement).columns {
-            let value = match (statement, column) {
-                (s::READ_DISTRICT_ORDER | s::READ_DISTRICT_NEXT_ORDER, 0) => {
-                    let Row::District(district) = row else { unreachable!("it reads a district") };
-                    self.districts[district as usize].next_order.into()
-                }
-                (s::READ_ORDER_CUSTOMER, _) => {
-                    let Row::Order { customer, .. } = row else { unreachable!("it reads an order") };
-                    customer.into()
-                }
-                (s::READ_CUSTOMER_PAYMENT, 10) => Value::Text(credit),
-                _ if is_text(statement, column) => Value::Text(TEXT),
+        if row.of == Relation::Item && row.key > ITEMS {
+            return;
+        }
+        self.rows += 1;
+        for column in columns.bytes() {
+            batch.push_column(match column {
+                b'n' => self.districts[row.key as usize].next_order().into(),
+                b'c' => self.order(row.group, row.key).0.into(),
+                b'b' if self.district(row.group).has_bad_credit(row.key) => Value::Text("BC"),
+                b'b' => Value::Text("GC"),
+                b't' => Value::Text(TEXT),
                 _ => Value::Int(50),
-            };
-            batch.push_column(value);
+            });
         }
         batch.end_row(call);
-        true
+    }
+
+    fn update(&mut self, batch: &mut Batch, call: usize, row: Row, does: Does) {
+        let note = if let Does::Note = does { text(batch, call, 2).len() - TEXT.len() } else { 0 };
+        self.engine.update(&mut self.pools, row, note as u32);
+        if self.loaded.is_none() {
+            self.engine.commit(&mut self.pools);
+        }
+        batch.set_affected(call, 1);
     }
 
     /// Searches by something else than a primary key, or for several rows; returns whether the statement does that.
@@ -156,16 +222,15 @@ impl<E: Engine> Ghost<E> {
         let district = || district_of(key(0), key(1));
         match statement {
             s::LIST_CUSTOMERS_BY_NAME => {
-                let name = match batch.param(call, 2) {
-                    Value::Text(text) => self.loaded.name(text).unwrap_or_default(),
-                    _ => 0,
-                };
                 let district = district();
-                let places = self.loaded.district(district).places_of(name);
-                self.engine.read_names(&mut self.pools, district, places.clone());
+                let name = self.loaded.as_ref().and_then(|loaded| loaded.name(text(batch, call, 2)));
+                let places = self.district(district).places_of(name.unwrap_or_default());
+                let first = Row::new(Relation::ByName, district, places.start);
+                let span = Span { first, rows: places.len() as u32, most: places.end - 1 };
+                self.engine.scan(&mut self.pools, span);
                 batch.begin_rows(call);
                 for place in places {
-                    batch.push_column(self.loaded.district(district).customer_at(place).into());
+                    batch.push_column(self.district(district).customer_at(place).into());
                     batch.end_row(call);
                     self.rows += 1;
                 }
@@ -173,28 +238,27 @@ impl<E: Engine> Ghost<E> {
             s::READ_LAST_ORDER => {
                 let (district, customer) = (district(), key(2));
                 let order = self.last_order(district, customer);
-                self.engine.read_last_order(&mut self.pools, district, customer, order);
+                self.engine.read_last(&mut self.pools, Row::order(district, order, customer));
                 self.answer(batch, call, 1, &[order.into(), Value::Int(0), Value::Null]);
             }
             s::READ_ORDER_LINES | s::SUM_ORDER_LINES => {
                 let (district, order) = (district(), key(2));
                 let (_, lines) = self.order(district, order);
-                self.engine.read_lines(&mut self.pools, district, order, lines);
+                self.engine.scan(&mut self.pools, Span::lines(district, order, lines));
                 let rows = if statement == s::SUM_ORDER_LINES { 1 } else { lines };
                 self.answer(batch, call, rows, &[Value::Int(1); 5][..s::spec(statement).columns]);
             }
             s::READ_OLDEST_NEW_ORDER => {
                 let district = district();
-                let Changes { oldest_new, next_order, .. } = self.districts[district as usize];
-                let oldest = (oldest_new < next_order).then_some(oldest_new);
-                self.engine.read_oldest(&mut self.pools, district, oldest);
+                let changes = &self.districts[district as usize];
+                let oldest = (changes.oldest_new < changes.next_order()).then_some(changes.oldest_new);
+                self.engine.read_first(&mut self.pools, Relation::NewOrder, district, oldest);
                 self.answer(batch, call, oldest.is_some().into(), &[oldest.unwrap_or_default().into()]);
             }
             s::COUNT_LOW_STOCK => {
                 let (district, first, end) = (district_of(key(1), key(2)), key(3), key(4));
-                self.find_items(district, first, end);
-                let items = &self.asked_items[..(end - first) as usize];
-                self.engine.read_low_stock(&mut self.pools, district, first..end, items);
+                self.find_items(district, key(0) - 1, first..end);
+                self.engine.join(&mut self.pools, &self.recent[..(end - first) as usize]);
                 self.answer(batch, call, 1, &[Value::Int(0)]);
             }
             _ => return false,
@@ -218,47 +282,29 @@ impl<E: Engine> Ghost<E> {
         let pools = &mut self.pools;
         let mut affected = 1;
         match statement {
-            s::INCREMENT_DISTRICT_ORDER => {
-                let district = district(0);
-                self.districts[district as usize].next_order += 1;
-                self.open.incremented = Some(district);
-                self.engine.update(pools, Row::District(district), 0);
-            }
-            s::UPDATE_WAREHOUSE_YTD => self.engine.update(pools, Row::Warehouse(key(1)), 0),
-            s::UPDATE_DISTRICT_YTD => self.engine.update(pools, Row::District(district(1)), 0),
-            s::UPDATE_STOCK => self.engine.update(pools, Row::Stock(key(4), key(5)), 0),
-            s::UPDATE_CUSTOMER_PAYMENT => self.engine.update(pools, Row::Customer(district(2), key(4)), 0),
-            s::UPDATE_CUSTOMER_PAYMENT_DATA => {
-                let text = if let Value::Text(text) = batch.param(call, 2) { text.len() - TEXT.len() } else { 0 };
-                self.engine.update(pools, Row::Customer(district(3), key(5)), text as u32);
-            }
-            s::UPDATE_CUSTOMER_DELIVERY => self.engine.update(pools, Row::Customer(district(1), key(3)), 0),
-            s::UPDATE_ORDER_CARRIER => {
-                let (district, order) = (district(1), key(3));
-                let (customer, _) = self.order(district, order);
-                self.engine.update(&mut self.pools, Row::Order { district, order, customer }, 0);
-            }
             s::UPDATE_ORDER_LINES_DELIVERY => {
                 let (district, order) = (district(1), key(3));
                 let (_, lines) = self.order(district, order);
-                self.engine.deliver_lines(&mut self.pools, district, order, lines);
+                self.engine.update_all(&mut self.pools, Span::lines(district, order, lines));
                 affected = lines;
             }
             s::DELETE_NEW_ORDER => {
                 let (district, order) = (district(0), key(2));
-                let Changes { oldest_new, next_order, .. } = self.districts[district as usize];
-                debug_assert_eq!(order, oldest_new, "the oldest order of district {district} is delivered first");
-                debug_assert!(order < next_order, "district {district} delivers an order that nobody gave");
-                self.districts[district as usize].oldest_new = order + 1;
+                let changes = &mut self.districts[district as usize];
+                debug_assert_eq!(order, changes.oldest_new, "the oldest order of {district} is delivered first");
+                debug_assert!(order < changes.next_order(), "{district} delivers an order that nobody gave");
+                changes.oldest_new = order + 1;
                 self.open.delivered.push(district);
-                self.engine.delete_new_order(pools, district, order);
+                self.engine.delete(pools, Row::new(Relation::NewOrder, district, order));
             }
-            s::INSERT_HISTORY => self.engine.insert(pools, Row::History),
+            s::INSERT_HISTORY => self.engine.insert(pools, Row::new(Relation::History, 0, 0)),
             s::INSERT_ORDER => self.insert_order(district_of(key(2), key(1)), key(0), key(3), key(5)),
-            s::INSERT_NEW_ORDER => self.engine.insert(pools, Row::NewOrder(district_of(key(2), key(1)), key(0))),
+            s::INSERT_NEW_ORDER => {
+                self.engine.insert(pools, Row::new(Relation::NewOrder, district_of(key(2), key(1)), key(0)));
+            }
             s::INSERT_ORDER_LINE => {
                 let (district, order, item) = (district_of(key(2), key(1)), key(0), key(4));
-                self.engine.insert(pools, Row::Line(district, order, key(3)));
+                self.engine.insert(pools, Row::new(Relation::OrderLine, district, line_key(order, key(3))));
                 self.districts[district as usize].items[order as usize % KEPT].push(item);
             }
             _ => return false,
@@ -269,8 +315,8 @@ impl<E: Engine> Ghost<E> {
 
     fn insert_order(&mut self, district: u32, order: u32, customer: u32, lines: u32) {
         let changes = &mut self.districts[district as usize];
+        debug_assert_eq!(order, changes.next_order(), "orders of district {district} have a gap");
         changes.orders.push((customer as u16, lines as u8));
-        debug_assert_eq!(order, ORDERS + changes.orders.len() as u32, "orders of district {district} have a gap");
         debug_assert!(self.open.order.is_none(), "a transaction enters a second order");
         if changes.items.is_empty() {
             changes.items = vec![Vec::new(); KEPT];
@@ -278,46 +324,35 @@ impl<E: Engine> Ghost<E> {
         changes.items[order as usize % KEPT].clear();
         let before = self.last_orders.insert((district, customer as u16), order);
         self.open.order = Some((district, before));
-        if order > E::MOST_ORDERS {
+        if order > self.engine.most_orders() {
             return self.pools.fill();
         }
-        self.engine.insert(&mut self.pools, Row::Order { district, order, customer });
+        self.engine.insert(&mut self.pools, Row::order(district, order, customer));
     }
 
-    /// Puts the items of some orders into `asked_items`. Those of loaded orders are any, as the load draws them.
-    fn find_items(&mut self, district: u32, first: u32, end: u32) {
-        for (place, order) in (first..end).enumerate() {
-            let asked = &mut self.asked_items[place];
-            asked.clear();
+    /// Finds the lines of some orders and the stock of their items. Those of loaded orders are any, as the load draws them.
+    fn find_items(&mut self, district: u32, warehouse: u32, orders: Range<u32>) {
+        let Some(loaded) = &self.loaded else { return };
+        let stock = |item| Row::new(Relation::Stock, warehouse, item);
+        for (order, (span, joined)) in orders.zip(&mut self.recent) {
+            joined.clear();
             if order > ORDERS {
-                asked.extend(&self.districts[district as usize].items[order as usize % KEPT]);
+                let items = &self.districts[district as usize].items[order as usize % KEPT];
+                joined.extend(items.iter().map(|&item| stock(item)));
             } else {
-                let lines = self.loaded.district(district).lines_of(order);
-                asked.extend((0..lines).map(|line| some_item(district, order, line)));
+                let lines = loaded.district(district).lines_of(order);
+                joined.extend((0..lines).map(|line| stock(some_item(district, order, line))));
             }
+            *span = Span::lines(district, order, joined.len() as u32);
         }
     }
 }
 
-impl<E: Engine> Paging for Ghost<E> {
-    fn parts(&mut self) -> (&mut Pools, &Objects) {
-        (&mut self.pools, self.engine.objects())
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        Some(self.engine.bytes())
-    }
-
-    fn interior_pages(&self) -> Vec<u32> {
-        self.engine.interior_pages()
-    }
-}
-
-impl<E: Engine> Client for Ghost<E> {
-    fn begin(&mut self, read_only: bool) -> Result<(), ClientError> {
-        (self.open.order, self.open.incremented) = (None, None);
+impl Client for Ghost {
+    fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
+        self.open.order = None;
         self.open.delivered.clear();
-        self.engine.begin(&mut self.pools, read_only);
+        self.engine.begin(&mut self.pools);
         Ok(())
     }
 
@@ -336,12 +371,6 @@ impl<E: Engine> Client for Ghost<E> {
                 Some(order) => self.last_orders.insert((district, customer), order),
                 None => self.last_orders.remove(&(district, customer)),
             };
-        }
-        if let Some(district) = self.open.incremented.take() {
-            self.districts[district as usize].next_order -= 1;
-            let Changes { next_order, orders, .. } = &self.districts[district as usize];
-            let given = ORDERS + orders.len() as u32;
-            debug_assert_eq!(*next_order, given + 1, "district {district} has {given} orders after a rollback");
         }
         self.open.delivered.drain(..).for_each(|district| self.districts[district as usize].oldest_new -= 1);
         Ok(())
@@ -372,23 +401,18 @@ fn some_item(district: u32, order: u32, line: u32) -> u32 {
     ((hash >> 32) % u64::from(ITEMS)) as u32 + 1
 }
 
-/// Returns whether the driver reads a column as text.
-fn is_text(statement: StatementId, column: usize) -> bool {
-    match statement {
-        s::READ_ITEM => column > 0,
-        s::READ_CUSTOMER_DISCOUNT => column > 0,
-        s::READ_WAREHOUSE_ADDRESS | s::READ_DISTRICT_ADDRESS | s::READ_CUSTOMER_DATA => true,
-        s::READ_CUSTOMER_STATUS => column > 0,
-        s::READ_CUSTOMER_PAYMENT => !matches!(column, 9 | 11..=13),
-        stock if (s::READ_STOCK_01.0..=s::READ_STOCK_10.0).contains(&stock.0) => column > 0,
-        _ => false,
-    }
-}
-
 /// Returns a parameter that is a key.
 fn number(batch: &Batch, call: usize, index: usize) -> u32 {
     match batch.param(call, index) {
         Value::Int(number) => number as u32,
         _ => 0,
+    }
+}
+
+/// Returns a parameter that is a text.
+fn text(batch: &Batch, call: usize, index: usize) -> &str {
+    match batch.param(call, index) {
+        Value::Text(text) => text,
+        _ => "",
     }
 }

@@ -144,6 +144,15 @@ pub struct Limits {
     pub shared_pages: u32,
 }
 
+impl Limits {
+    /// Returns those of most engines, with so many warehouses: all that is shared is ITEM, and a transaction keeps its
+    /// order, its customer and the rows that it inserts.
+    pub(crate) fn of(warehouses: u32, page_bytes: u32) -> Self {
+        let layout_bytes = 60_000 + 2_000_000_000 / u64::from(page_bytes);
+        Limits { warehouses, layout_bytes, transaction_bytes: 40, shared_pages: 9_700_000 / page_bytes }
+    }
+}
+
 /// A way to answer a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Way {
@@ -176,11 +185,5 @@ impl Way {
             (false, false) => Name::Exact,
         };
         Way { name, warehouses, one_in }
-    }
-}
-
-impl Default for Way {
-    fn default() -> Self {
-        Way::new(1, 1, 1)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::population::RowBlock;
@@ -13,6 +13,8 @@ use bufferlab_workload::tpcc::TpccConfig;
 use bufferlab_workload::tpcc::population::{Partition, generate, partitions};
 use bufferlab_workload::tpcc::random::last_name;
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ORDERS, TableId};
+
+use crate::engine::{FIRST_KEYS, RELATIONS, Relation, Row, entry_key, line_key};
 
 /// Warehouses whose rows are generated; further ones repeat them.
 const OWN_WAREHOUSES: u32 = 4;
@@ -40,49 +42,33 @@ pub trait Records {
     /// Returns the bytes of a table's row in a leaf page, with the record's own header.
     fn row(&self, table: TableId, columns: &Columns<'_>) -> u32;
 
-    /// Returns the bytes of an entry in the index on names, of a customer's row.
-    fn name_entry(&self, customer: &Columns<'_>) -> u32;
-
-    /// Returns the bytes of an entry in the index of orders on customers.
-    fn order_entry(&self, order: &Columns<'_>) -> u32;
+    /// Returns the bytes of an entry of some columns of a table's row in an index.
+    fn entry(&self, table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32;
 }
 
 /// An engine, and the warehouses that are generated and their seed.
-type Data = (&'static str, u32, u64);
+type Data = (String, u32, u64);
 /// The last database of [`Loaded::kept`].
 static LAST: Mutex<Option<(Data, Loaded)>> = Mutex::new(None);
 
 /// One district as it was loaded.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct District {
     /// Customers by the order that they gave: order 1 first.
     order_customers: Vec<u16>,
     /// Orders by customer.
     customer_orders: Vec<u16>,
-    /// Lines of each order.
-    line_counts: Vec<u8>,
+    /// Lines before each order, and of all.
+    lines_before: Vec<u32>,
+    /// The key of each line.
+    line_keys: Vec<u16>,
     /// Where each last name's customers stand in the index.
     name_places: Vec<Range<u16>>,
-    /// Customers in the order of the index on names.
+    /// Customers in the order of the index on names, and each customer's place there.
     named: Vec<u16>,
+    places: Vec<u16>,
     /// Bits of customers with bad credit.
     bad_credits: Vec<bool>,
-    /// Bytes of each customer's row.
-    pub customers: Vec<u16>,
-    /// Bytes of each entry of the index on names, in its order.
-    pub names: Vec<u16>,
-    /// Bytes of each row of HISTORY.
-    pub history: Vec<u16>,
-    /// Bytes of each order's row.
-    pub orders: Vec<u16>,
-    /// Bytes of each entry of the index of orders on customers, by customer.
-    pub order_entries: Vec<u16>,
-    /// Bytes of each line's row, order after order.
-    pub lines: Vec<u16>,
-    /// Bytes of each row of NEW-ORDER.
-    pub new_orders: Vec<u16>,
-    /// Bytes of the district's own row.
-    pub row: u16,
 }
 
 impl District {
@@ -98,7 +84,12 @@ impl District {
 
     /// Returns the number of lines of a loaded order.
     pub fn lines_of(&self, order: u32) -> u32 {
-        self.line_counts[order as usize - 1].into()
+        self.lines_before(order + 1) - self.lines_before(order)
+    }
+
+    /// Returns the number of lines of all loaded orders before one.
+    pub fn lines_before(&self, order: u32) -> u32 {
+        self.lines_before[order as usize - 1]
     }
 
     /// Returns the places of a last name in the index on names.
@@ -112,129 +103,64 @@ impl District {
         self.named[place as usize].into()
     }
 
+    /// Returns a customer's place in the index on names.
+    pub fn place_of(&self, customer: u32) -> u32 {
+        self.places[customer as usize - 1].into()
+    }
+
     /// Returns whether a customer has bad credit.
     pub fn has_bad_credit(&self, customer: u32) -> bool {
         self.bad_credits[customer as usize - 1]
     }
 }
 
+/// The generated warehouses.
+struct Own {
+    districts: Vec<District>,
+    /// Bytes of the rows of each relation, by warehouse or district.
+    sizes: [Vec<Vec<u16>>; RELATIONS],
+    names: HashMap<String, u16>,
+}
+
 /// The loaded database.
 #[derive(Clone)]
 pub struct Loaded {
     config: TpccConfig,
-    districts: Vec<District>,
-    /// Bytes of each warehouse's rows of STOCK.
-    stock: Vec<Vec<u16>>,
-    /// Bytes of each item's row.
-    pub items: Vec<u16>,
-    /// Bytes of a warehouse's row.
-    pub warehouse: u16,
-    names: HashMap<String, u16>,
+    own: Arc<Own>,
 }
 
 impl Loaded {
     /// Generates the database's first warehouses and takes the sizes of their rows.
     pub fn new(config: &TpccConfig, records: &dyn Records) -> Self {
-        let own = config.warehouses().min(OWN_WAREHOUSES);
-        let mut loaded = Loaded {
-            config: *config,
-            districts: (0..own * DISTRICTS).map(|_| District::default()).collect(),
-            stock: vec![Vec::new(); own as usize],
-            items: Vec::new(),
-            warehouse: 0,
+        let warehouses = config.warehouses().min(OWN_WAREHOUSES);
+        let groups = |of| match of {
+            Relation::Item | Relation::Warehouse => 1,
+            Relation::Stock => warehouses,
+            _ => warehouses * DISTRICTS,
+        };
+        let mut own = Own {
+            districts: (0..warehouses * DISTRICTS).map(|_| District::default()).collect(),
+            sizes: Relation::ALL.map(|of| vec![Vec::new(); groups(of) as usize]),
             names: (0..1000).map(|name| (last_name(name.into()).as_str().to_owned(), name)).collect(),
         };
         let mut block = RowBlock::new();
-        let mut met = [0usize; TableId::ALL.len()];
-        for partition in partitions(own) {
+        for partition in partitions(warehouses) {
             generate(&partition, config, &mut block);
-            loaded.take(&partition, &block, records, &mut met);
+            own.take(&partition, &block, records);
         }
-        loaded
+        Loaded { config: *config, own: Arc::new(own) }
     }
 
     /// Returns the same and keeps it: the runs of a sweep, each of which has a job of its own, want the same database,
     /// and its population takes longer than many a run. A database of more warehouses has the same first ones.
-    pub fn kept(engine: &'static str, config: &TpccConfig, records: &dyn Records) -> Self {
-        let data = (engine, config.warehouses().min(OWN_WAREHOUSES), config.load_seed());
+    pub fn kept(engine: &str, config: &TpccConfig, records: &dyn Records) -> Self {
+        let data = (engine.to_owned(), config.warehouses().min(OWN_WAREHOUSES), config.load_seed());
         let Ok(mut last) = LAST.lock() else { return Self::new(config, records) };
         let loaded = match &*last {
             Some((known, loaded)) if *known == data => loaded.clone(),
             _ => last.insert((data, Self::new(config, records))).1.clone(),
         };
         Loaded { config: *config, ..loaded }
-    }
-
-    /// Takes what matters of one slice of the population. Slices come in the order of the primary key.
-    fn take(&mut self, slice: &Partition, block: &RowBlock, records: &dyn Records, met: &mut [usize]) {
-        let table = slice.table();
-        for row in 0..block.rows() {
-            let columns = Columns { block, row };
-            let bytes = records.row(table, &columns) as u16;
-            let place = &mut met[table as usize];
-            let number = *place;
-            *place += 1;
-            match table {
-                TableId::Item => self.items.push(bytes),
-                TableId::Warehouse => self.warehouse = bytes,
-                TableId::District => self.districts[number].row = bytes,
-                TableId::Stock => self.stock[key(&columns, 0) as usize - 1].push(bytes),
-                TableId::Customer => {
-                    self.of(&columns, 0).customers.push(bytes);
-                    let bad = columns.value(13) == Value::Text("BC");
-                    self.of(&columns, 0).bad_credits.push(bad);
-                }
-                TableId::History => self.of_history(&columns).history.push(bytes),
-                TableId::Orders => self.take_order(&columns, bytes, records),
-                TableId::NewOrder => self.of(&columns, 0).new_orders.push(bytes),
-                TableId::OrderLine => self.of(&columns, 0).lines.push(bytes),
-            }
-        }
-        if table == TableId::Customer {
-            self.take_names(block, records);
-        }
-    }
-
-    fn take_order(&mut self, columns: &Columns<'_>, bytes: u16, records: &dyn Records) {
-        let (customer, lines, entry) = (key(columns, 3), key(columns, 6), records.order_entry(columns));
-        let district = self.of(columns, 0);
-        district.orders.push(bytes);
-        district.order_customers.push(customer as u16);
-        district.line_counts.push(lines as u8);
-        district.customer_orders.resize(CUSTOMERS as usize, 0);
-        district.order_entries.resize(CUSTOMERS as usize, 0);
-        district.customer_orders[customer as usize - 1] = district.order_customers.len() as u16;
-        district.order_entries[customer as usize - 1] = entry as u16;
-    }
-
-    /// Sorts the customers of a whole district by last name, first name and number.
-    fn take_names(&mut self, block: &RowBlock, records: &dyn Records) {
-        let text = |row: usize, column: usize| match block.value(row, column) {
-            Value::Text(text) => text,
-            _ => "",
-        };
-        let mut rows: Vec<usize> = (0..block.rows()).collect();
-        rows.sort_by_key(|&row| (text(row, 5), text(row, 3), row));
-        let mut places = vec![0..0u16; 1000];
-        for (place, &row) in (0u16..).zip(&rows) {
-            let range = &mut places[self.names[text(row, 5)] as usize];
-            let start = if range.start == range.end { place } else { range.start };
-            *range = start..place + 1;
-        }
-        let district = self.of(&Columns { block, row: 0 }, 0);
-        district.names = rows.iter().map(|&row| records.name_entry(&Columns { block, row }) as u16).collect();
-        district.named = rows.iter().map(|&row| row as u16 + 1).collect();
-        district.name_places = places;
-    }
-
-    fn of(&mut self, columns: &Columns<'_>, first_column: usize) -> &mut District {
-        let district = (key(columns, first_column) - 1) * DISTRICTS + key(columns, first_column + 1) - 1;
-        &mut self.districts[district as usize]
-    }
-
-    fn of_history(&mut self, columns: &Columns<'_>) -> &mut District {
-        let district = (key(columns, 2) - 1) * DISTRICTS + key(columns, 1) - 1;
-        &mut self.districts[district as usize]
     }
 
     /// Returns scale, seeds and skew.
@@ -254,18 +180,141 @@ impl Loaded {
 
     /// Returns a district, counted from zero.
     pub fn district(&self, district: u32) -> &District {
-        &self.districts[district as usize % self.districts.len()]
-    }
-
-    /// Returns the bytes of a warehouse's rows of STOCK. Warehouses are counted from one.
-    pub fn stock(&self, warehouse: u32) -> &[u16] {
-        &self.stock[(warehouse as usize - 1) % self.stock.len()]
+        &self.own.districts[district as usize % self.own.districts.len()]
     }
 
     /// Returns the number of a last name.
     pub fn name(&self, text: &str) -> Option<u16> {
-        self.names.get(text).copied()
+        self.own.names.get(text).copied()
     }
+
+    /// Returns the bytes of the rows of a relation in a district, or a warehouse.
+    pub fn sizes(&self, of: Relation, group: u32) -> &[u16] {
+        let groups = &self.own.sizes[of as usize];
+        &groups[group as usize % groups.len()]
+    }
+
+    /// Returns the mean bytes of a relation's rows in the first district.
+    pub fn mean(&self, of: Relation) -> u16 {
+        let sizes = self.sizes(of, 0);
+        (sizes.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / sizes.len() as u32) as u16
+    }
+
+    /// Returns the bytes of rows that a run inserts: those of the last loaded order, which is not delivered either.
+    pub fn inserted(&self, of: Relation) -> u16 {
+        let last = self.sizes(of, 0).last().copied().unwrap_or_default();
+        if of == Relation::History { self.mean(of) } else { last }
+    }
+
+    /// Returns group, key and bytes of each row or entry of a relation, in the order of keys.
+    pub fn rows(&self, of: Relation) -> impl Iterator<Item = (u32, u32, u16)> + '_ {
+        let groups = match of {
+            Relation::Item => 1,
+            Relation::Warehouse | Relation::Stock => self.warehouses(),
+            _ => self.districts(),
+        };
+        (0..groups).flat_map(move |number| {
+            let (group, first) = match of {
+                Relation::Warehouse | Relation::District => (0, number),
+                Relation::History => (0, number * CUSTOMERS),
+                _ => (number, FIRST_KEYS[of as usize]),
+            };
+            let district = self.district(number);
+            self.sizes(of, number).iter().zip(first..).map(move |(&bytes, key)| {
+                let key = match of {
+                    Relation::OrderLine => district.line_keys[key as usize - 1].into(),
+                    Relation::ByCustomer => entry_key(key, district.order_of(key)),
+                    _ => key,
+                };
+                (group, key, bytes)
+            })
+        })
+    }
+
+    /// Returns the bytes of a loaded row of a relation whose keys are counted from one.
+    pub fn bytes(&self, row: Row) -> u16 {
+        self.sizes(row.of, row.group)[row.key as usize - 1]
+    }
+}
+
+impl Own {
+    /// Takes what matters of one slice of the population. Slices come in the order of the primary key.
+    fn take(&mut self, slice: &Partition, block: &RowBlock, records: &dyn Records) {
+        let table = slice.table();
+        for row in 0..block.rows() {
+            let columns = Columns { block, row };
+            let number = match table {
+                TableId::Item | TableId::Warehouse => 0,
+                TableId::Stock => key(&columns, 0) - 1,
+                TableId::History => district_of(&columns, 2, 1),
+                _ => district_of(&columns, 0, 1),
+            } as usize;
+            let sizes = &mut self.sizes[table as usize][number];
+            if table == TableId::Warehouse {
+                // The last one's bytes stand for all.
+                sizes.clear();
+            }
+            sizes.push(records.row(table, &columns) as u16);
+            match table {
+                TableId::Customer => {
+                    self.districts[number].bad_credits.push(columns.value(13) == Value::Text("BC"));
+                }
+                TableId::Orders => self.take_order(number, &columns, records),
+                TableId::OrderLine => {
+                    let key = line_key(key(&columns, 2), key(&columns, 3));
+                    self.districts[number].line_keys.push(key as u16);
+                }
+                _ => {}
+            }
+        }
+        if table == TableId::Customer {
+            self.take_names(block, records);
+        }
+    }
+
+    fn take_order(&mut self, number: usize, columns: &Columns<'_>, records: &dyn Records) {
+        let (customer, lines) = (key(columns, 3), key(columns, 6));
+        let entry = records.entry(TableId::Orders, columns, &[0, 1, 3, 2]);
+        let entries = &mut self.sizes[Relation::ByCustomer as usize][number];
+        entries.resize(CUSTOMERS as usize, 0);
+        entries[customer as usize - 1] = entry as u16;
+        let district = &mut self.districts[number];
+        district.order_customers.push(customer as u16);
+        district.customer_orders.resize(CUSTOMERS as usize, 0);
+        district.customer_orders[customer as usize - 1] = district.order_customers.len() as u16;
+        if district.lines_before.is_empty() {
+            district.lines_before.push(0);
+        }
+        district.lines_before.extend(district.lines_before.last().map(|before| before + lines));
+    }
+
+    /// Sorts the customers of a whole district by last name, first name and number.
+    fn take_names(&mut self, block: &RowBlock, records: &dyn Records) {
+        let text = |row: usize, column: usize| match block.value(row, column) {
+            Value::Text(text) => text,
+            _ => "",
+        };
+        let mut rows: Vec<usize> = (0..block.rows()).collect();
+        rows.sort_by_key(|&row| (text(row, 5), text(row, 3), row));
+        let number = district_of(&Columns { block, row: 0 }, 0, 1) as usize;
+        let district = &mut self.districts[number];
+        district.name_places = vec![0..0; 1000];
+        district.places = vec![0; rows.len()];
+        for (place, &row) in (0u16..).zip(&rows) {
+            let range = &mut district.name_places[self.names[text(row, 5)] as usize];
+            let start = if range.start == range.end { place } else { range.start };
+            *range = start..place + 1;
+            district.places[row] = place;
+        }
+        let entry = |&row: &usize| records.entry(TableId::Customer, &Columns { block, row }, &[0, 1, 5, 3, 2]) as u16;
+        self.sizes[Relation::ByName as usize][number] = rows.iter().map(entry).collect();
+        district.named = rows.iter().map(|&row| row as u16 + 1).collect();
+    }
+}
+
+/// Returns a row's district, by the columns of its warehouse and its number there.
+fn district_of(columns: &Columns<'_>, warehouse: usize, district: usize) -> u32 {
+    (key(columns, warehouse) - 1) * DISTRICTS + key(columns, district) - 1
 }
 
 fn key(columns: &Columns<'_>, column: usize) -> u32 {
@@ -273,11 +322,6 @@ fn key(columns: &Columns<'_>, column: usize) -> u32 {
         Value::Int(key) => key as u32,
         _ => 0,
     }
-}
-
-/// Returns whether a loaded order is delivered.
-pub fn is_delivered(order: u32) -> bool {
-    order < FIRST_UNDELIVERED_ORDER
 }
 
 /// The loaded orders of a district that are not delivered.

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use bufferlab_model::trace::{Access, Kind};
 use bufferlab_sim::{Counts, Manager};
-use bufferlab_workload::client::Client;
 use bufferlab_workload::tpcc::TRANSACTION_TYPES;
 use serde::Serialize;
 
@@ -79,6 +78,7 @@ struct Tally {
 const INTERIOR: u8 = 1 << TYPES;
 
 /// A count of gets and distinct pages of each object.
+#[derive(Default)]
 struct Census {
     starts: Vec<u32>,
     /// Of each object its leaves, and its pages above them.
@@ -180,13 +180,20 @@ pub type PoolsOfShare = (Shares, u32, Vec<Box<dyn Manager + Send>>);
 /// Shares of one size, and of each that is played its number and where its pools stand.
 type Rate = (Shares, Vec<(u32, Range<usize>)>);
 
+/// A pool, and its clock.
+struct Clocked {
+    pool: Box<dyn Manager + Send>,
+    /// How many times as long as by the generator's clock everything takes.
+    time: f64,
+    now_us: u64,
+}
+
 /// Several pools and a clock. Each access goes to all pools of the page's share.
 pub struct Pools {
-    pools: Vec<Box<dyn Manager + Send>>,
+    pools: Vec<Clocked>,
     rates: Vec<Rate>,
     census: Option<Census>,
     gets: u64,
-    creates: u64,
     thread: u16,
     now_us: u64,
     transaction_type: usize,
@@ -205,7 +212,7 @@ impl Pools {
         for (shares, number, own) in all {
             assert!(number < shares.one_in(), "one page in {} has no share {number}", shares.one_in());
             let place = pools.len()..pools.len() + own.len();
-            pools.extend(own);
+            pools.extend(own.into_iter().map(|pool| Clocked { pool, time: 1.0, now_us: 0 }));
             match rates.last_mut().filter(|(before, _)| *before == shares) {
                 Some((_, members)) => members.push((number, place)),
                 None => {
@@ -215,7 +222,13 @@ impl Pools {
             }
         }
         let (census, thread, now_us, transaction_type) = (None, 0, 0, 0);
-        Pools { pools, rates, census, gets: 0, creates: 0, thread, now_us, transaction_type, is_full: false }
+        Pools { pools, rates, census, gets: 0, thread, now_us, transaction_type, is_full: false }
+    }
+
+    /// Gives pool after pool another clock: everything takes so many times as long there.
+    pub fn with_times(mut self, times: impl Iterator<Item = f64>) -> Self {
+        self.pools.iter_mut().zip(times).for_each(|(pool, time)| pool.time = time);
+        self
     }
 
     /// Begins to count the pages of each object; `interior` are those above the leaves of B-trees.
@@ -227,9 +240,7 @@ impl Pools {
             starts: objects.all().iter().map(|object| object.first_page).collect(),
             tallies: vec![[Tally::default(); 2]; objects.all().len()],
             flags,
-            accesses: Vec::new(),
-            all_accesses: 0,
-            transactions: 0,
+            ..Census::default()
         });
     }
 
@@ -258,6 +269,9 @@ impl Pools {
     pub fn turn(&mut self, thread: u16, now_us: u64, transaction_type: usize) {
         debug_assert!(now_us >= self.now_us, "the clock goes back from {} to {now_us} us", self.now_us);
         (self.thread, self.now_us, self.transaction_type) = (thread, now_us, transaction_type);
+        for pool in &mut self.pools {
+            pool.now_us = if pool.time == 1.0 { now_us } else { (now_us as f64 * pool.time) as u64 };
+        }
     }
 
     /// Returns the connection whose accesses come.
@@ -281,7 +295,6 @@ impl Pools {
 
     /// Makes a page.
     pub fn create(&mut self, page: u32) {
-        self.creates += 1;
         self.hear(Kind::Create, page, 0);
     }
 
@@ -309,9 +322,10 @@ impl Pools {
         for (shares, members) in &self.rates {
             let (share, page) = shares.of(page);
             debug_assert!(share < shares.one_in(), "one page in {} has no share {share}", shares.one_in());
-            let access = Access { page, thread: self.thread, latch, now_us: self.now_us };
             for (_, place) in members.iter().filter(|&&(number, _)| number == share) {
-                self.pools[place.clone()].iter_mut().for_each(|pool| pool.hear(kind, access));
+                for Clocked { pool, now_us, .. } in &mut self.pools[place.clone()] {
+                    pool.hear(kind, Access { page, thread: self.thread, latch, now_us: *now_us });
+                }
             }
         }
     }
@@ -333,38 +347,19 @@ impl Pools {
     }
 
     /// Returns the number of pools.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.pools.len()
-    }
-
-    /// Returns whether there is no pool.
-    pub fn is_empty(&self) -> bool {
-        self.pools.is_empty()
     }
 
     /// Returns what a pool did so far.
     pub fn counts(&self, pool: usize) -> Counts {
-        self.pools[pool].counts()
+        self.pools[pool].pool.counts()
     }
 
     /// Returns how many frames of a pool hold a page.
     pub fn frames_used(&self, pool: usize) -> u32 {
-        self.pools[pool].frames_used()
+        self.pools[pool].pool.frames_used()
     }
-}
-
-/// A client without rows.
-///
-/// It guarantees that each page it plays is one of its objects'.
-pub trait Paging: Client {
-    /// Returns the listeners of its page accesses, and its tables and indexes.
-    fn parts(&mut self) -> (&mut Pools, &Objects);
-
-    /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
-    fn bytes(&self) -> Option<u64>;
-
-    /// Returns the pages above the leaves of B-trees, as they are now.
-    fn interior_pages(&self) -> Vec<u32>;
 }
 
 #[cfg(test)]

@@ -1,14 +1,9 @@
-//! The table of hot_rows without rows: a client that answers its driver, and what an engine says of the table's pages.
-//!
-//! An engine is one implementation of [`RowTable`]. The index on k is laid out by PostgreSQL alone: elsewhere no statement
-//! touches it.
+//! The table of hot_rows, as a job asks for it. The index on k is laid out by PostgreSQL alone: elsewhere no statement touches it.
 
-use bufferlab_workload::client::{Batch, Client, ClientError, Value};
-use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout, STATEMENTS};
+use bufferlab_workload::client::Value;
+use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsConfigError, HotRowsPopulation, Layout};
 use bufferlab_workload::population::{Population, RowBlock};
 use serde::Deserialize;
-
-use crate::pools::{Objects, Paging, Pools};
 
 /// Characters of the text of sysbench's column pad.
 const PAD_CHARS: u32 = 59;
@@ -16,8 +11,6 @@ const PAD_CHARS: u32 = 59;
 const MOST_PAD_CHARS: u32 = 1000;
 /// Rows whose numbers k are generated; further rows have them again.
 const OWN_ROWS: u32 = 100_000;
-/// Every text that the driver reads.
-const TEXT: &str = "TEXT";
 
 /// The hot rows and their table, as a job asks for them.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -83,101 +76,5 @@ impl RowsAsked {
             }
         }
         own
-    }
-}
-
-/// An engine's pages of the table, and its rules of access. Ids are counted from one.
-///
-/// The caller guarantees that an id is one of the table's rows. The engine guarantees that it plays pages of `objects`
-/// alone.
-pub trait RowTable {
-    /// Returns the table, and what the engine has besides.
-    fn objects(&self) -> &Objects;
-
-    /// Returns the bytes of table and indexes after the load, as the engine tells them; none where the index on k is not
-    /// laid out.
-    fn bytes(&self) -> Option<u64> {
-        None
-    }
-
-    /// Returns the pages above the leaves.
-    fn interior_pages(&self) -> Vec<u32>;
-
-    /// Reads what sessions read before their first statement.
-    fn connect(&mut self, _pools: &mut Pools) {}
-
-    /// Reads the row of an id.
-    fn read(&mut self, pools: &mut Pools, id: u32);
-
-    /// Updates the text c of the row of an id.
-    fn update(&mut self, pools: &mut Pools, id: u32);
-}
-
-/// The client. Each statement is a transaction.
-pub struct RowGhost {
-    pools: Pools,
-    table: Box<dyn RowTable>,
-    rows: u64,
-}
-
-impl RowGhost {
-    /// Makes a client of a loaded table.
-    pub fn new(mut pools: Pools, mut table: Box<dyn RowTable>) -> Self {
-        table.connect(&mut pools);
-        RowGhost { pools, table, rows: 0 }
-    }
-}
-
-impl Paging for RowGhost {
-    fn parts(&mut self) -> (&mut Pools, &Objects) {
-        (&mut self.pools, self.table.objects())
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        self.table.bytes()
-    }
-
-    fn interior_pages(&self) -> Vec<u32> {
-        self.table.interior_pages()
-    }
-}
-
-impl Client for RowGhost {
-    fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
-        Ok(())
-    }
-
-    fn commit(&mut self) -> Result<(), ClientError> {
-        Ok(())
-    }
-
-    fn rollback(&mut self) -> Result<(), ClientError> {
-        Ok(())
-    }
-
-    /// A statement's last parameter is the id; one that returns columns reads.
-    fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError> {
-        for call in 0..batch.len() {
-            let id = match batch.param(call, batch.param_count(call) - 1) {
-                Value::Int(id) => id as u32,
-                _ => 0,
-            };
-            debug_assert!(id > 0, "ids are counted from one");
-            if STATEMENTS[usize::from(batch.statement(call).0)].columns > 0 {
-                self.table.read(&mut self.pools, id);
-                batch.begin_rows(call);
-                batch.push_column(Value::Text(TEXT));
-                batch.end_row(call);
-                self.rows += 1;
-            } else {
-                self.table.update(&mut self.pools, id);
-                batch.set_affected(call, 1);
-            }
-        }
-        Ok(())
-    }
-
-    fn rows_returned(&self) -> u64 {
-        self.rows
     }
 }

@@ -8,29 +8,23 @@ use serde::Serialize;
 
 use crate::engine::Engine;
 use crate::ghost::Ghost;
-use crate::job::Way;
+use crate::job::{STRETCH, WarmUpAsked, Way};
 use crate::loaded::Loaded;
-use crate::pools::{ByType, Counted, Object, Paging, Pools};
-use crate::rows::{RowGhost, RowTable};
+use crate::pools::{ByType, Counted, Object, Pools};
 
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
 
-/// The end of a warm-up.
-pub enum WarmUp<'a> {
-    /// After so many transactions. The window then has the transactions of a measured run's window.
-    Transactions(u64),
-    /// When the pool's gate opens. It hears the pool's number and its misses in each stretch of transactions.
-    Gate {
-        /// Transactions of a stretch.
-        stretch: u64,
-        /// Transactions after which the warm-up ends at the latest.
-        most: u64,
-        /// Hears the misses of the prefill.
-        prefill: &'a mut dyn FnMut(usize, u64),
-        /// Returns whether the pool is warm.
-        is_warm: &'a mut dyn FnMut(usize, u64) -> bool,
-    },
+/// Tells whether a pool is warm. The run guarantees that the prefill comes before the first stretch.
+pub trait Gate {
+    /// Hears the misses of the prefill.
+    fn prefill(&mut self, misses: u64);
+
+    /// Hears the misses of one more stretch; returns whether the pool is warm.
+    fn is_warm(&mut self, misses: u64) -> bool;
+
+    /// Returns why the pool is warm; none while it is not.
+    fn end(&self) -> Option<&'static str>;
 }
 
 /// What to run.
@@ -39,8 +33,13 @@ pub struct Plan<'a> {
     pub connections: u32,
     /// Whether the pool is filled before the first transaction, as the workload does it.
     pub prefill: bool,
-    /// The end of the warm-up.
-    pub warm_up: WarmUp<'a>,
+    /// The end of the warm-up: after so many transactions, when the window has the transactions of a measured run's window,
+    /// or when the pool's gate opens.
+    pub warm_up: WarmUpAsked,
+    /// The gate of each pool, and how many times as many misses as the pool's it hears of.
+    pub gates: Vec<(Box<dyn Gate>, u64)>,
+    /// Misses of the prefill that a gate hears of at most.
+    pub most_prefill_misses: u64,
     /// Transactions of the window.
     pub window: u64,
     /// Whether to count pages of tables and indexes, in the window of the first pool.
@@ -137,9 +136,6 @@ pub enum RunError {
     },
 }
 
-/// Makes pools, given the number of pages.
-pub type MakePools<'a> = dyn FnOnce(u32) -> Result<Pools, String> + 'a;
-
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Warming,
@@ -151,17 +147,14 @@ enum State {
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Transactions {
     all: u64,
-    new_orders: u64,
     committed: ByType,
     rolled_back: ByType,
 }
 
 /// The run under way.
-struct Progress<C> {
-    ghost: C,
+struct Progress {
+    ghost: Ghost,
     drivers: Vec<Box<dyn Workload>>,
-    /// The transaction type that is counted.
-    counted: Option<usize>,
     states: Vec<State>,
     runs: Vec<PoolRun>,
     census: Vec<Counted>,
@@ -169,95 +162,80 @@ struct Progress<C> {
     transaction_us: u64,
 }
 
-/// Runs transactions of TPC-C on an engine's pages.
-///
-/// # Errors
-/// When the configuration or a pool cannot be.
-pub fn run<E: Engine>(engine: E, loaded: Loaded, plan: Plan<'_>, pools: Box<MakePools<'_>>) -> Result<Run, RunError> {
-    let mut pools = pools(engine.objects().pages()).map_err(RunError::Pool)?;
-    let config = *loaded.config();
-    let driver = |index| Ok(Box::new(TpccDriver::new(config, index, plan.connections)?) as Box<dyn Workload>);
-    let drivers: Result<Vec<_>, TpccConfigError> = (0..plan.connections).map(driver).collect();
-    let drivers = drivers?;
-    let mut engine = engine;
-    if plan.prefill {
-        engine.prefill(&mut pools);
-    }
-    play(Ghost::new(engine, pools, loaded), drivers, Some(NEW_ORDER), plan)
+/// What is run.
+pub enum Played {
+    /// Transactions of TPC-C on a loaded database.
+    Tpcc(Loaded),
+    /// Selects and updates of hot rows.
+    HotRows(HotRowsConfig),
 }
 
-/// Runs selects and updates of hot rows on an engine's pages.
-///
-/// # Errors
-/// When the configuration or a pool cannot be.
-pub fn run_rows(
-    table: Box<dyn RowTable>,
-    config: &HotRowsConfig,
-    plan: Plan<'_>,
-    pools: Box<MakePools<'_>>,
-) -> Result<Run, RunError> {
-    let mut ghost = RowGhost::new(pools(table.objects().pages()).map_err(RunError::Pool)?, table);
-    let driver = |index| Ok(HotRowsDriver::new(config)?.numbered(index));
-    let drivers: Result<Vec<_>, HotRowsConfigError> = (0..plan.connections.into()).map(driver).collect();
-    let mut drivers = drivers?;
-    if plan.prefill {
-        for driver in &mut drivers {
-            while driver.prefill_step(&mut ghost)? {}
-        }
+impl Played {
+    fn driver(&self, index: u32, connections: u32) -> Result<Box<dyn Workload>, RunError> {
+        Ok(match self {
+            Played::Tpcc(loaded) => Box::new(TpccDriver::new(*loaded.config(), index, connections)?),
+            Played::HotRows(config) => Box::new(HotRowsDriver::new(config)?.numbered(index.into())),
+        })
     }
-    play(ghost, drivers.into_iter().map(|driver| Box::new(driver) as Box<dyn Workload>).collect(), None, plan)
 }
 
-/// Plays transactions until every pool has had its window.
-fn play<C: Paging>(
-    mut ghost: C,
-    drivers: Vec<Box<dyn Workload>>,
-    counted: Option<usize>,
-    plan: Plan<'_>,
-) -> Result<Run, RunError> {
-    let count = ghost.parts().0.len();
+/// Runs a workload on an engine's pages, until every pool has had its window.
+///
+/// # Errors
+/// When the configuration cannot be.
+pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pools: Pools) -> Result<Run, RunError> {
+    let drivers = (0..plan.connections).map(|index| played.driver(index, plan.connections));
+    let mut drivers = drivers.collect::<Result<Vec<_>, _>>()?;
+    let loaded = match played {
+        Played::Tpcc(loaded) => Some(loaded),
+        Played::HotRows(_) => None,
+    };
+    match &loaded {
+        Some(_) if plan.prefill => engine.prefill(&mut pools),
+        Some(_) => {}
+        None => engine.connect(&mut pools),
+    }
+    let (count, database_bytes) = (pools.count(), engine.bytes());
+    let mut ghost = Ghost::new(engine, pools, loaded);
+    for driver in drivers.iter_mut().filter(|_| plan.prefill) {
+        while driver.prefill_step(&mut ghost)? {}
+    }
     let mut progress = Progress {
         ghost,
         drivers,
-        counted,
         states: vec![State::Warming; count],
         runs: vec![PoolRun::default(); count],
         census: Vec::new(),
         done: Transactions::default(),
         transaction_us: plan.transaction_us,
     };
-    let database_bytes = progress.ghost.bytes();
     progress.play(plan)?;
-    let objects = progress.ghost.parts().1.all().to_vec();
-    Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::default() })
+    let objects = progress.ghost.engine.objects().all().to_vec();
+    Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::new(1, 1, 1) })
 }
 
-impl<C: Paging> Progress<C> {
-    fn misses(&mut self, pool: usize) -> u64 {
-        self.ghost.parts().0.counts(pool).misses
-    }
-
+impl Progress {
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
-        let Plan { mut warm_up, window, census, prefill, one_window, mut watch, .. } = plan;
-        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.parts().0.counts(pool)).collect();
+        let Plan { warm_up, window, census, prefill, one_window, mut watch, mut gates, most_prefill_misses, .. } = plan;
+        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.pools.counts(pool)).collect();
         let mut heard: Vec<u64> = filled.iter().map(|counts| counts.misses).collect();
         let gated = if one_window { 1 } else { heard.len() };
-        if let WarmUp::Gate { prefill: tell, .. } = &mut warm_up
-            && prefill
-        {
-            heard.iter().take(gated).enumerate().for_each(|(pool, &misses)| tell(pool, misses));
+        if prefill && let WarmUpAsked::GateWithin(_) = warm_up {
+            for (&misses, (gate, times)) in heard.iter().zip(&mut gates).take(gated) {
+                gate.prefill(most_prefill_misses.min(misses * *times));
+            }
         }
         loop {
             let all = self.done.all;
-            match &mut warm_up {
-                WarmUp::Transactions(limit) if all == *limit => self.begin_all(census, true),
-                WarmUp::Gate { stretch, most, is_warm, .. } if all > 0 && all.is_multiple_of(*stretch) => {
-                    for (pool, before) in heard.iter_mut().enumerate().take(gated) {
-                        let misses = self.misses(pool);
+            match warm_up {
+                WarmUpAsked::Transactions(limit) if all == limit => self.begin_all(census, true),
+                WarmUpAsked::GateWithin(most) if all > 0 && all.is_multiple_of(STRETCH) => {
+                    for (pool, (before, (gate, times))) in heard.iter_mut().zip(&mut gates).enumerate().take(gated) {
+                        let misses = self.ghost.pools.counts(pool).misses;
                         let new = misses - std::mem::replace(before, misses);
                         if self.states[pool] == State::Warming {
-                            let warm = is_warm(pool, new);
-                            match warm || all >= *most {
+                            let warm = gate.is_warm(new * *times);
+                            match warm || all >= most {
                                 true if one_window => self.begin_all(census, warm),
                                 true => self.begin(pool, census, warm),
                                 false => {}
@@ -269,6 +247,7 @@ impl<C: Paging> Progress<C> {
             }
             filled.iter().enumerate().for_each(|(pool, filled)| self.end_if_due(pool, window, filled));
             if self.states.iter().all(|state| *state == State::Done) {
+                self.runs.iter_mut().zip(&gates).for_each(|(run, (gate, _))| run.gate = gate.end());
                 return Ok(());
             }
             if all.is_multiple_of(WATCHED)
@@ -298,10 +277,9 @@ impl<C: Paging> Progress<C> {
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
         assert!(self.states[pool] == State::Warming, "the window of pool {pool} begins a second time");
-        let interior = if census && pool == 0 { self.ghost.interior_pages() } else { Vec::new() };
-        let (pools, objects) = self.ghost.parts();
+        let Ghost { pools, engine, .. } = &mut self.ghost;
         if census && pool == 0 {
-            pools.begin_census(objects, &interior);
+            pools.begin_census(engine.objects(), &engine.interior_pages());
         }
         self.runs[pool].is_warm = is_warm;
         self.runs[pool].warm_up_transactions = self.done.all;
@@ -314,16 +292,15 @@ impl<C: Paging> Progress<C> {
         if self.done.all < done.all + window {
             return;
         }
-        let (pools, objects) = self.ghost.parts();
+        let Ghost { pools, engine, .. } = &mut self.ghost;
         if pool == 0 {
-            self.census = pools.end_census(objects);
+            self.census = pools.end_census(engine.objects());
         }
         assert_eq!(self.done.all, done.all + window, "the window of pool {pool} ends too late");
         self.states[pool] = State::Done;
         let of_window = |now: &ByType, before: &ByType| std::array::from_fn(|place| now[place] - before[place]);
         self.runs[pool] = PoolRun {
             gets: pools.gets() - gets,
-            new_orders: self.done.new_orders - done.new_orders,
             transactions: window,
             committed: of_window(&self.done.committed, &done.committed),
             rolled_back: of_window(&self.done.rolled_back, &done.rolled_back),
@@ -332,8 +309,11 @@ impl<C: Paging> Progress<C> {
             frames_used: pools.frames_used(pool),
             ..self.runs[pool]
         };
-        let PoolRun { committed, rolled_back, .. } = &self.runs[pool];
-        let ended = committed.iter().chain(rolled_back).sum::<u64>();
+        let PoolRun { committed, rolled_back, new_orders, .. } = &mut self.runs[pool];
+        if self.ghost.loaded.is_some() {
+            *new_orders = committed[NEW_ORDER] + rolled_back[NEW_ORDER];
+        }
+        let ended = committed.iter().chain(rolled_back.iter()).sum::<u64>();
         assert_eq!(ended, window, "each transaction of a window commits or rolls back");
     }
 
@@ -343,15 +323,13 @@ impl<C: Paging> Progress<C> {
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
         let now_us = self.done.all * self.transaction_us;
-        self.ghost.parts().0.turn(connection as u16, now_us, planned.transaction_type);
+        self.ghost.pools.turn(connection as u16, now_us, planned.transaction_type);
         let outcome = driver.execute(&mut self.ghost)?;
-        let (pools, _) = self.ghost.parts();
-        if pools.is_full() {
+        if self.ghost.pools.is_full() {
             return Err(RunError::Full(self.done.all));
         }
-        pools.transaction_done();
+        self.ghost.pools.transaction_done();
         self.done.all += 1;
-        self.done.new_orders += u64::from(Some(planned.transaction_type) == self.counted);
         match outcome {
             Outcome::Committed => self.done.committed[planned.transaction_type] += 1,
             Outcome::RolledBack => self.done.rolled_back[planned.transaction_type] += 1,

@@ -128,7 +128,7 @@ fn window(job: &Job, part: f64) -> u64 {
 /// Hot rows are few, and simulated exactly.
 fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
     if job.one_in.unwrap_or(1) == 1 && job.simulated_warehouses.is_none() {
-        return Ok(Way::default());
+        return Ok(Way::new(1, 1, 1));
     }
     Err(RunError::Asked { field: "one_in", what: "hot_rows is simulated exactly; leave one_in out".into() })
 }

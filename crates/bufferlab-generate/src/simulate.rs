@@ -1,31 +1,17 @@
 //! Does a job: refuses what cannot be asked, makes pools, and runs each simulation of a part.
 
-use bufferlab_model::trace::Access;
-use bufferlab_sim::{Counts, MODELS, Manager, OneIn};
+use bufferlab_sim::{MODELS, Manager, OneIn};
 
 use crate::engine::Engine;
 use crate::innodb::{self, Innodb};
-use crate::job::{Job, Limits, MAX_TRANSACTIONS, PoolAsked, STRETCH, WarmUpAsked, Workload};
-use crate::loaded::Loaded;
+use crate::job::{Job, Limits, MAX_TRANSACTIONS, PoolAsked, STRETCH, Workload};
+use crate::loaded::{Loaded, Records};
 use crate::pools::Pools;
 use crate::postgres::{self, Postgres};
-use crate::rows::RowTable;
-use crate::run::{MakePools, Plan, Run, RunError, WarmUp, Watch, run, run_rows};
+use crate::run::{Gate, Plan, Played, Run, RunError, Watch, run};
 use crate::scale::{self, Simulation};
 use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
-
-/// Tells whether a pool is warm. The run guarantees that the prefill comes before the first stretch.
-pub trait Gate {
-    /// Hears the misses of the prefill.
-    fn prefill(&mut self, misses: u64);
-
-    /// Hears the misses of one more stretch; returns whether the pool is warm.
-    fn is_warm(&mut self, misses: u64) -> bool;
-
-    /// Returns why the pool is warm; none while it is not.
-    fn end(&self) -> Option<&'static str>;
-}
 
 /// Makes the gate of a pool of so many frames, which hears of each stretch of so many transactions and stays shut for so
 /// many.
@@ -75,68 +61,64 @@ pub fn bytes(job: &Job) -> Result<u64, RunError> {
 fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch<'_>) -> Result<Run, RunError> {
     let transactions = part.most_transactions();
     let all = || part.shares.iter().flat_map(|share| job.pools.iter().map(move |pool| (share, pool)));
-    let mut gates: Vec<Box<dyn Gate>> =
-        all().map(|(_, pool)| gate(part.frames(pool.frames), STRETCH, part.at_least)).collect();
     // A gate hears of as many misses as all pages would have.
-    let times: Vec<u64> = all().map(|((shares, _), _)| shares.one_in().into()).collect();
-    let gates = std::cell::RefCell::new(&mut gates);
-    let counted = match (&job.workload, job.engine.as_str()) {
+    let gates = all().map(|((shares, _), pool)| {
+        (gate(part.frames(pool.frames), STRETCH, part.at_least), u64::from(shares.one_in()))
+    });
+    let most_prefill_misses = match (&job.workload, job.engine.as_str()) {
         (Workload::Tpcc(_), "innodb") => innodb::prefill_misses(job.page_size_bytes),
         _ => u64::MAX,
-    };
-    let mut prefill = |pool: usize, misses: u64| gates.borrow_mut()[pool].prefill(counted.min(misses * times[pool]));
-    let mut is_warm = |pool: usize, misses: u64| gates.borrow_mut()[pool].is_warm(misses * times[pool]);
-    let warm_up = match part.warm_up {
-        WarmUpAsked::Transactions(all) => WarmUp::Transactions(all),
-        WarmUpAsked::GateWithin(most) => {
-            WarmUp::Gate { stretch: STRETCH, most, prefill: &mut prefill, is_warm: &mut is_warm }
-        }
     };
     // Of this call's own lifetime, as the other closures.
     let mut tell = |all, measured| watch(all, measured);
     let plan = Plan {
         connections: job.connections,
         prefill: job.prefill,
-        warm_up,
+        warm_up: part.warm_up,
+        gates: gates.collect(),
+        most_prefill_misses,
         window: part.window,
         census: job.census,
         transaction_us: part.transaction_us,
         one_window: job.one_window,
         watch: Some(&mut tell),
     };
-    let pools: Box<MakePools<'_>> = Box::new(|pages| {
-        let made = part.shares.iter().map(|&(shares, number)| {
-            let own: Result<Vec<_>, String> =
-                job.pools.iter().map(|pool| make(pool, part, shares, number, pages)).collect();
-            own.map(|own| (shares, number, own))
-        });
-        made.collect::<Result<Vec<_>, _>>().map(Pools::of_shares)
-    });
     let bytes = job.page_size_bytes;
-    let mut done = match (&part.workload, job.engine.as_str()) {
-        (Workload::HotRows(rows), engine) => {
-            let table: Box<dyn RowTable> = match engine {
-                "innodb" => Box::new(innodb::Rows::new(bytes, rows)),
-                "postgres" => Box::new(postgres::Rows::new(rows, transactions)),
-                _ => Box::new(sqlite::Rows::new(bytes, rows)),
+    let (engine, played): (Box<dyn Engine>, Played) = match &part.workload {
+        Workload::HotRows(rows) => {
+            let engine: Box<dyn Engine> = match job.engine.as_str() {
+                "innodb" => Box::new(Innodb::of_rows(bytes, rows)),
+                "postgres" => Box::new(Postgres::of_rows(rows, transactions)),
+                _ => Box::new(Sqlite::of_rows(bytes, rows)),
             };
-            run_rows(table, &rows.config()?, plan, pools)
+            (engine, Played::HotRows(rows.config()?))
         }
-        (Workload::Tpcc(config), "innodb") => {
-            let loaded = Loaded::kept("innodb", config, &Innodb::records());
-            run(Innodb::new(bytes, &loaded, transactions), loaded, plan, pools)
+        Workload::Tpcc(config) => {
+            let kept = |records: &dyn Records| Loaded::kept(&job.engine, config, records);
+            let (engine, loaded): (Box<dyn Engine>, Loaded) = match job.engine.as_str() {
+                "innodb" => {
+                    let loaded = kept(&Innodb::records());
+                    (Box::new(Innodb::new(bytes, &loaded, transactions)), loaded)
+                }
+                "postgres" => {
+                    let loaded = kept(&Postgres::records());
+                    (Box::new(Postgres::new(&loaded, transactions)), loaded)
+                }
+                _ => {
+                    let loaded = kept(&Sqlite::records());
+                    (Box::new(Sqlite::new(bytes, &loaded, transactions)), loaded)
+                }
+            };
+            (engine, Played::Tpcc(loaded))
         }
-        (Workload::Tpcc(config), "postgres") => {
-            let loaded = Loaded::kept("postgres", config, &Postgres::records());
-            run(Postgres::new(&loaded, transactions), loaded, plan, pools)
-        }
-        (Workload::Tpcc(config), _) => {
-            let loaded = Loaded::kept("sqlite", config, &Sqlite::records());
-            run(Sqlite::new(bytes, &loaded, transactions), loaded, plan, pools)
-        }
-    }?;
-    done.pools.iter_mut().zip(gates.borrow().iter()).for_each(|(pool, gate)| pool.gate = gate.end());
-    Ok(done)
+    };
+    let pages = engine.objects().pages();
+    let made = part.shares.iter().map(|&(shares, number)| {
+        let own = job.pools.iter().map(|pool| make(pool, part, shares, number, pages)).collect::<Result<Vec<_>, _>>();
+        own.map(|own| (shares, number, own))
+    });
+    let pools = made.collect::<Result<_, _>>().map(Pools::of_shares).map_err(RunError::Pool)?;
+    run(engine, played, plan, pools.with_times(all().map(|(_, pool)| pool.time)))
 }
 
 /// Makes a pool of a share of a simulation's pages.
@@ -152,71 +134,16 @@ fn make(
     let frames = shares.frames(number, part.frames(asked.frames));
     let one_in = OneIn::new(f64::from(shares.one_in()) / part.part);
     let made = (entry.make)(&asked.settings.to_string(), frames, shares.pages(pages), one_in);
-    let pool = made.map_err(|error| error.to_string())?;
-    Ok(if asked.time == 1.0 { pool } else { Box::new(Timed { pool, time: asked.time }) })
-}
-
-/// A pool that hears another time.
-struct Timed {
-    pool: Box<dyn Manager + Send>,
-    time: f64,
-}
-
-impl Timed {
-    fn at(&self, access: Access) -> Access {
-        Access { now_us: (access.now_us as f64 * self.time) as u64, ..access }
-    }
-}
-
-impl Manager for Timed {
-    fn get(&mut self, access: Access) {
-        self.pool.get(self.at(access));
-    }
-
-    fn get_if_in_pool(&mut self, access: Access) {
-        self.pool.get_if_in_pool(self.at(access));
-    }
-
-    fn create(&mut self, access: Access) {
-        self.pool.create(self.at(access));
-    }
-
-    fn prefetch(&mut self, access: Access) {
-        self.pool.prefetch(self.at(access));
-    }
-
-    fn drop_page(&mut self, access: Access) {
-        self.pool.drop_page(self.at(access));
-    }
-
-    fn counts(&self) -> Counts {
-        self.pool.counts()
-    }
-
-    fn frames_used(&self) -> u32 {
-        self.pool.frames_used()
-    }
-}
-
-impl Limits {
-    /// Returns those of an engine with pages of so many bytes.
-    fn of<E: Engine>(page_bytes: u32) -> Self {
-        Limits {
-            warehouses: E::MOST_WAREHOUSES,
-            layout_bytes: E::layout_bytes(page_bytes),
-            transaction_bytes: E::TRANSACTION_BYTES,
-            shared_pages: E::shared_pages(page_bytes),
-        }
-    }
+    made.map_err(|error| error.to_string())
 }
 
 fn check(job: &Job) -> Result<Limits, RunError> {
     let refuse = |field: &'static str, what: String| Err(RunError::Asked { field, what });
     let bytes = job.page_size_bytes;
     let (pages, limits): (std::ops::RangeInclusive<u32>, fn(u32) -> Limits) = match job.engine.as_str() {
-        "innodb" => (4096..=16384, Limits::of::<Innodb>),
-        "postgres" => (postgres::PAGE_BYTES..=postgres::PAGE_BYTES, Limits::of::<Postgres>),
-        "sqlite" => (sqlite::MIN_PAGE_BYTES..=65536, Limits::of::<Sqlite>),
+        "innodb" => (4096..=16384, innodb::limits),
+        "postgres" => (postgres::PAGE_BYTES..=postgres::PAGE_BYTES, postgres::limits),
+        "sqlite" => (sqlite::MIN_PAGE_BYTES..=65536, sqlite::limits),
         other => {
             return refuse("engine", format!("no rules are known for {other}; innodb, postgres and sqlite have them"));
         }

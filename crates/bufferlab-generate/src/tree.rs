@@ -2,8 +2,9 @@
 //!
 //! [`Packed`] never changes: its leaves hold rows with numbers in a row. [`Grown`] takes inserts and removals by group
 //! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's. One above
-//! the leaves may be split in the middle once.
+//! the leaves may be split in the middle once. [`Tree`] is either.
 
+use crate::engine::Row;
 use crate::pools::Objects;
 use crate::segment::Segment;
 
@@ -19,30 +20,22 @@ pub struct Interior {
 }
 
 impl Interior {
-    /// Numbers the interior pages of a tree of so many leaves behind `first_page`; a page has `fan_out` children.
-    pub fn new(first_page: u32, leaves: u32, fan_out: u32) -> Self {
+    /// Adds a tree of so many leaves to the objects, whose pages come behind those above them; a page has `fan_out`
+    /// children. Returns the pages above the leaves, and the first leaf's.
+    pub fn new(objects: &mut Objects, name: &str, leaves: u32, fan_out: u32, growth: u32) -> (Self, u32) {
         let (mut spans, mut below) = (Vec::new(), 1);
         while below < leaves {
             below = below.saturating_mul(fan_out);
             spans.push(below);
         }
-        let mut page = first_page;
+        let all = leaves + spans.iter().map(|&span| leaves.div_ceil(span)).sum::<u32>();
+        let mut page = objects.add(name, all, all + growth);
         let levels = spans.iter().rev().map(|&span| {
             let level = (page, span);
             page += leaves.div_ceil(span);
             level
         });
-        Interior { levels: levels.collect(), leaves, grown: Vec::new() }
-    }
-
-    /// Returns the number of its pages for a tree of so many leaves.
-    pub fn pages(leaves: u32, fan_out: u32) -> u32 {
-        let (mut pages, mut level) = (0, leaves);
-        while level > 1 {
-            level = level.div_ceil(fan_out);
-            pages += level;
-        }
-        pages
+        (Interior { levels: levels.collect(), leaves, grown: Vec::new() }, page)
     }
 
     /// Returns the pages from the root to above a leaf, by the leaf's number at the load.
@@ -81,19 +74,9 @@ impl Interior {
         loaded.chain(self.grown.iter().filter_map(|&(_, upper)| upper))
     }
 
-    /// Returns the root, if it is not a leaf.
-    pub fn root(&self) -> Option<u32> {
-        self.levels.first().map(|&(page, _)| page)
-    }
-
     /// Returns the number of its pages above so many leaves.
     pub fn count(&self, leaves: u32) -> u32 {
         self.levels.iter().map(|&(_, span)| leaves.div_ceil(span)).sum()
-    }
-
-    /// Returns the number of its levels.
-    pub fn height(&self) -> usize {
-        self.levels.len()
     }
 }
 
@@ -115,16 +98,14 @@ impl Packed {
     pub fn new(objects: &mut Objects, name: &str, packing: Packing, rows_per_group: u32, fan_out: u32) -> Self {
         let Packing { firsts, rows } = packing;
         let leaves = firsts.len() as u32;
-        let above = Interior::pages(leaves, fan_out);
-        let first_page = objects.add(name, leaves + above, leaves + above);
+        let (interior, first_leaf) = Interior::new(objects, name, leaves, fan_out, 0);
         let groups = rows.div_ceil(rows_per_group);
         assert!(firsts.first() == Some(&0), "the first leaf of {name} does not begin with row 0");
         debug_assert!(firsts.is_sorted_by(|before, behind| before < behind), "leaves of {name} are out of order");
         let holds = |row: u32| firsts.partition_point(|&first| first <= row) as u32 - 1;
         let mut anchors: Vec<u32> = (0..groups).map(|group| holds(group * rows_per_group)).collect();
         anchors.push(leaves - 1);
-        let interior = Interior::new(first_page, leaves, fan_out);
-        Packed { interior, first_leaf: first_page + above, firsts, rows_per_group, anchors }
+        Packed { interior, first_leaf, firsts, rows_per_group, anchors }
     }
 
     /// Returns the number of the leaf that holds a row.
@@ -155,11 +136,6 @@ impl Packed {
     #[inline]
     pub fn page(&self, leaf: u32) -> u32 {
         self.first_leaf + leaf
-    }
-
-    /// Returns the first row of each leaf.
-    pub fn firsts(&self) -> &[u32] {
-        &self.firsts
     }
 
     /// Returns the number of leaves.
@@ -224,7 +200,7 @@ pub struct Grown {
     end_page: u32,
     free: Vec<u32>,
     /// Decides which page a new leaf gets, in place of `next_page` and `free`.
-    segment: Option<Segment>,
+    pub(crate) segment: Option<Segment>,
     /// Keys of a group, for the middle between two leaves.
     keys_per_group: u64,
 }
@@ -234,20 +210,13 @@ impl Grown {
     /// here.
     pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
         let Loading { mut groups, extents, begun, leaves, keys_per_group, .. } = loaded;
-        let above = Interior::pages(leaves, fan_out);
         assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), leaves as usize, "{name} has leaves in no group");
-        let first_page = objects.add(name, leaves + above, leaves + above + growth);
-        let interior = Interior::new(first_page, leaves, fan_out);
+        let (interior, first_leaf) = Interior::new(objects, name, leaves, fan_out, growth);
         let numbers = groups.iter_mut().flatten().zip(0..);
-        numbers.for_each(|(leaf, number)| (leaf.page, leaf.origin) = (first_page + above + number, number));
-        let (first_leaf, next_page) = (first_page + above, first_page + above + leaves);
+        numbers.for_each(|(leaf, number)| (leaf.page, leaf.origin) = (first_leaf + number, number));
+        let next_page = first_leaf + leaves;
         let (end_page, free, segment) = (next_page + growth, Vec::new(), None);
         Grown { interior, groups, extents, begun, first_leaf, next_page, end_page, free, segment, keys_per_group }
-    }
-
-    /// Lets a segment decide which page a new leaf gets.
-    pub(crate) fn with_segment(self, segment: Segment) -> Self {
-        Grown { segment: Some(segment), ..self }
     }
 
     /// Returns the place of the leaf that holds a key, or would: the last one whose first key is not above it.
@@ -305,7 +274,8 @@ impl Grown {
         ((middle / self.keys_per_group) as u32, (middle % self.keys_per_group) as u32)
     }
 
-    /// Adds a new leaf with its first key; returns its place. None when all numbers of pages are taken.
+    /// Moves rows from a leaf to a new one, by the new one's first key; returns its place. None when all numbers of pages
+    /// are taken.
     pub fn split(&mut self, elder: Place, group: u32, first: u32, rows: u32, bytes: u32) -> Option<Place> {
         let Leaf { page: near, origin, .. } = *self.leaf(elder);
         let page = self.new_page(near)?;
@@ -320,6 +290,10 @@ impl Grown {
             "two leaves of group {group} begin with key {first}"
         );
         leaves.insert(position, Leaf { first, page, origin, rows, bytes, last_insert: None });
+        // The elder's place may have moved by one.
+        let elder = self.before((group, position)).unwrap_or(elder);
+        let own = self.leaf_mut(elder);
+        (own.rows, own.bytes) = (own.rows - rows, own.bytes - bytes);
         Some((group, position))
     }
 
@@ -428,6 +402,82 @@ impl Grown {
     }
 }
 
+/// A tree of one kind or the other.
+#[derive(Debug)]
+pub enum Tree {
+    /// One that never changes: all of its leaves are of group 0, and a row has a number.
+    Packed(Packed),
+    /// One that grows.
+    Grown(Grown),
+}
+
+impl Tree {
+    /// Returns the pages above the leaves.
+    #[inline(always)]
+    pub fn interior(&self) -> &Interior {
+        match self {
+            Tree::Packed(tree) => &tree.interior,
+            Tree::Grown(tree) => &tree.interior,
+        }
+    }
+
+    /// Returns the place of the leaf that holds a row, or would.
+    #[inline(always)]
+    pub fn place(&self, row: Row) -> Place {
+        match self {
+            Tree::Packed(tree) => (0, tree.leaf(row.number()) as usize),
+            Tree::Grown(tree) => tree.place(row.group, row.key),
+        }
+    }
+
+    /// Returns a leaf's page, and its number at the load or that of the leaf from which it was split.
+    #[inline(always)]
+    pub fn leaf(&self, place: Place) -> (u32, u32) {
+        match self {
+            Tree::Packed(tree) => (tree.page(place.1 as u32), place.1 as u32),
+            Tree::Grown(tree) => {
+                let Leaf { page, origin, .. } = *tree.leaf(place);
+                (page, origin)
+            }
+        }
+    }
+
+    /// Returns the place of the leaf before one.
+    #[inline(always)]
+    pub fn before(&self, place: Place) -> Option<Place> {
+        match self {
+            Tree::Packed(_) => place.1.checked_sub(1).map(|before| (0, before)),
+            Tree::Grown(tree) => tree.before(place),
+        }
+    }
+
+    /// Returns the place of the leaf behind one.
+    #[inline(always)]
+    pub fn behind(&self, place: Place) -> Option<Place> {
+        match self {
+            Tree::Packed(tree) => (place.1 + 1 < tree.firsts.len()).then_some((0, place.1 + 1)),
+            Tree::Grown(tree) => tree.behind(place),
+        }
+    }
+
+    /// Returns whether a row is a leaf's first one.
+    #[inline(always)]
+    pub fn is_first(&self, place: Place, row: Row) -> bool {
+        match self {
+            Tree::Packed(tree) => tree.is_first(place.1 as u32, row.number()),
+            Tree::Grown(tree) => tree.is_first(place, row.group, row.key),
+        }
+    }
+
+    /// Returns the pages of all leaves in the order of keys.
+    pub fn leaf_pages(&self) -> Vec<u32> {
+        match self {
+            Tree::Packed(tree) => (0..tree.leaves()).map(|leaf| tree.page(leaf)).collect(),
+            Tree::Grown(tree) => tree.leaves().map(|leaf| leaf.page).collect(),
+        }
+    }
+}
+
 /// The leaves of a tree while rows are loaded in the order of their keys.
 #[derive(Debug)]
 pub struct Loading {
@@ -437,21 +487,23 @@ pub struct Loading {
     begun: Vec<Begun>,
     /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
     firsts: Vec<(u32, u32, u32)>,
-    leaves: u32,
+    /// Leaves so far.
+    pub leaves: u32,
     last_group: usize,
     keys_per_group: u64,
+    halves_first: bool,
 }
 
 impl Loading {
-    /// Begins a tree of so many groups.
-    pub fn new(groups: u32, keys_per_group: u64) -> Self {
+    /// Begins a tree of so many groups. With `halves_first` the first leaf keeps half of its rows when it is full.
+    pub fn new(groups: u32, keys_per_group: u64, halves_first: bool) -> Self {
         let (extents, begun) = (vec![Extent::default(); groups as usize], vec![Begun::default(); groups as usize]);
         let (groups, firsts) = (vec![Vec::new(); groups as usize], Vec::new());
-        Loading { groups, extents, begun, firsts, leaves: 0, last_group: 0, keys_per_group }
+        Loading { groups, extents, begun, firsts, leaves: 0, last_group: 0, keys_per_group, halves_first }
     }
 
-    /// Adds a row at the end.
-    pub fn push(&mut self, group: u32, key: u32, bytes: u32, fill: &impl Fill) {
+    /// Adds a row at the end. `takes` tells whether a leaf of so many rows and bytes takes a record of so many bytes more.
+    pub fn push(&mut self, group: u32, key: u32, bytes: u32, takes: &impl Fn(u32, u32, u32) -> bool) {
         let Extent { rows, low, high } = self.extents[group as usize];
         debug_assert!(group as usize >= self.last_group, "group {group} is loaded behind group {}", self.last_group);
         debug_assert!(rows == 0 || key > high, "key {key} of group {group} is loaded behind key {high}");
@@ -460,7 +512,7 @@ impl Loading {
             self.firsts.push((group, key, bytes));
         }
         if let Some(leaf) = self.groups[self.last_group].last_mut() {
-            if fill.takes(leaf.rows, leaf.bytes, bytes) {
+            if takes(leaf.rows, leaf.bytes, bytes) {
                 (leaf.rows, leaf.bytes) = (leaf.rows + 1, leaf.bytes + bytes);
                 if self.groups[group as usize].is_empty() {
                     let begun = &mut self.begun[group as usize];
@@ -469,8 +521,8 @@ impl Loading {
                 }
                 return;
             }
-            let kept = fill.first_keeps(leaf.rows);
-            if self.leaves == 1 && kept < leaf.rows {
+            if self.leaves == 1 && self.halves_first {
+                let kept = leaf.rows / 2;
                 return self.split_first(kept);
             }
         }
@@ -498,11 +550,6 @@ impl Loading {
         }
         self.begin(group, first, behind.len() as u32, moved);
     }
-
-    /// Returns the number of leaves so far.
-    pub fn leaves(&self) -> u32 {
-        self.leaves
-    }
 }
 
 /// Rows in leaves.
@@ -514,26 +561,18 @@ pub struct Packing {
     pub rows: u32,
 }
 
-/// How a leaf is filled while rows come in the order of their keys.
-pub trait Fill {
-    /// Returns whether a leaf of so many rows and bytes takes a record of so many bytes more.
-    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool;
-
-    /// Returns how many of its rows the first leaf keeps when it is full for the first time.
-    fn first_keeps(&self, rows: u32) -> u32 {
-        rows
-    }
-}
-
 /// Leaves that wait at most until their first rows are noted.
 const PACKED_AT_ONCE: usize = 1000;
 
 /// Packs rows of these bytes into leaves.
-pub fn pack(rows: impl Iterator<Item = u16>, fill: &impl Fill) -> Packing {
-    let mut loading = Loading::new(1, 1 << 32);
+///
+/// As [`Loading::push`], `takes` tells whether a leaf takes a row. With `halves_first` the first leaf keeps half of its
+/// rows when it is full.
+pub fn pack(rows: impl Iterator<Item = u16>, halves_first: bool, takes: impl Fn(u32, u32, u32) -> bool) -> Packing {
+    let mut loading = Loading::new(1, 1 << 32, halves_first);
     let mut packing = Packing::default();
     for (row, bytes) in (0..).zip(rows) {
-        loading.push(0, row, bytes.into(), fill);
+        loading.push(0, row, bytes.into(), &takes);
         packing.rows = row + 1;
         let leaves = &mut loading.groups[0];
         if leaves.len() > PACKED_AT_ONCE {

@@ -46,21 +46,21 @@ fn tpcc() -> TpccConfig {
 #[test]
 fn innodb_of_mysql_5_7_with_more_memory() {
     let loaded = Loaded::new(&tpcc(), &Innodb::records());
-    let engine = Innodb::new(16_384, &loaded, TRANSACTIONS);
+    let engine = Box::new(Innodb::new(16_384, &loaded, TRANSACTIONS));
     is_near("innodb57", sizes(1100), &of_tpcc::<Innodb57>(engine, loaded, &sizes(1100), TRANSACTIONS), 0.1);
 }
 
 #[test]
 fn innodb_of_mariadb_with_more_memory() {
     let loaded = Loaded::new(&tpcc(), &Innodb::records());
-    let engine = Innodb::new(16_384, &loaded, TRANSACTIONS);
+    let engine = Box::new(Innodb::new(16_384, &loaded, TRANSACTIONS));
     is_near("innodb1011", sizes(1100), &of_tpcc::<Innodb1011>(engine, loaded, &sizes(1100), TRANSACTIONS), 0.1);
 }
 
 #[test]
 fn postgres_with_more_memory() {
     let loaded = Loaded::new(&tpcc(), &Postgres::records());
-    let engine = Postgres::new(&loaded, TRANSACTIONS);
+    let engine = Box::new(Postgres::new(&loaded, TRANSACTIONS));
     let told = of_tpcc::<bufferlab_sim::Postgres>(engine, loaded, &sizes(2800), TRANSACTIONS);
     is_near("postgres", sizes(2800), &told, 0.1);
 }

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::engine::Engine;
 use bufferlab_generate::innodb::Innodb;
-use bufferlab_generate::job::Job;
+use bufferlab_generate::job::{Job, WarmUpAsked};
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::{Counted, Object, Pools};
 use bufferlab_generate::postgres::Postgres;
-use bufferlab_generate::run::{Plan, Run, RunError, WarmUp, run};
-use bufferlab_generate::simulate::{Gate, generate};
+use bufferlab_generate::run::{Gate, Plan, Played, Run, RunError, run};
+use bufferlab_generate::simulate::generate;
 use bufferlab_generate::sqlite::Sqlite;
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};
@@ -74,7 +74,7 @@ fn innodb_reserves_as_many_bytes_as_the_server_told() {
     ];
     for (warehouses, page_bytes, bytes) in told {
         let loaded = Loaded::new(&config(warehouses, 1), &Innodb::records());
-        let missing = bytes - Innodb::new(page_bytes, &loaded, 1000).bytes();
+        let missing = bytes - Innodb::new(page_bytes, &loaded, 1000).bytes().unwrap();
         assert!(missing < bytes / 1500, "{missing} bytes of {bytes} with pages of {page_bytes}");
     }
 }
@@ -175,7 +175,7 @@ fn postgres_lays_four_warehouses_out_as_the_server_did() {
     assert_pages(engine.objects().all(), &names, 1);
     assert_pages(engine.objects().all(), &others, 0);
     // Three tenths of it were 15,281 frames of that server (tests/fixtures/prediction/postgres-17-census.json).
-    assert_eq!(engine.bytes() * 3 / 10 / 8192, 15_281);
+    assert_eq!(engine.bytes().unwrap() * 3 / 10 / 8192, 15_281);
 }
 
 /// A pool that notes which pages it hears of.
@@ -213,17 +213,27 @@ impl Manager for Witness {
     }
 }
 
-fn witnessed<E: Engine>(engine: E, loaded: Loaded, connections: u32, prefill: bool) -> (Run, Vec<bool>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let into = heard.clone();
-    let warm_up = WarmUp::Transactions(200);
-    let (window, transaction_us, one_window, watch) = (1500, 2_500, false, None);
-    let plan = Plan { connections, prefill, warm_up, window, census: true, transaction_us, one_window, watch };
-    let pools = |pages: u32| {
-        *into.lock().expect("nobody panicked") = vec![false; pages as usize];
-        Ok(Pools::new(vec![Box::new(Witness { heard: into.clone() })]))
-    };
-    let done = run(engine, loaded, plan, Box::new(pools)).expect("the driver and the generator agree");
+/// Returns the plan of a run.
+fn plan(connections: u32, prefill: bool, warm_up: u64, window: u64) -> Plan<'static> {
+    Plan {
+        connections,
+        prefill,
+        warm_up: WarmUpAsked::Transactions(warm_up),
+        gates: Vec::new(),
+        most_prefill_misses: u64::MAX,
+        window,
+        census: prefill,
+        transaction_us: 2_500,
+        one_window: false,
+        watch: None,
+    }
+}
+
+fn witnessed(engine: impl Engine + 'static, loaded: Loaded, connections: u32) -> (Run, Vec<bool>) {
+    let heard = Arc::new(Mutex::new(vec![false; engine.objects().pages() as usize]));
+    let pools = Pools::new(vec![Box::new(Witness { heard: heard.clone() })]);
+    let plan = plan(connections, true, 200, 1500);
+    let done = run(Box::new(engine), Played::Tpcc(loaded), plan, pools).expect("the driver and the generator agree");
     let heard = heard.lock().expect("nobody panicked").clone();
     (done, heard)
 }
@@ -242,17 +252,17 @@ fn assert_pages_exist(done: &Run, heard: &[bool], fixed: &[&str]) {
 #[test]
 fn every_page_that_is_touched_exists_and_a_prefill_touches_all() {
     let loaded = Loaded::new(&config(1, 3), &Innodb::records());
-    let (done, heard) = witnessed(Innodb::new(16384, &loaded, 1700), loaded, 8, true);
+    let (done, heard) = witnessed(Innodb::new(16384, &loaded, 1700), loaded, 8);
     assert_pages_exist(&done, &heard, &["customer", "stock", "item"]);
     let stock = done.objects.iter().find(|object| object.name == "stock").unwrap();
     let interior = 3;
     let leaves = &heard[(stock.first_page + interior) as usize..(stock.first_page + stock.pages) as usize];
     assert!(leaves.iter().all(|&heard| heard));
     let loaded = Loaded::new(&config(1, 3), &Sqlite::records());
-    let (done, heard) = witnessed(Sqlite::new(4096, &loaded, 1700), loaded, 1, true);
+    let (done, heard) = witnessed(Sqlite::new(4096, &loaded, 1700), loaded, 1);
     assert_pages_exist(&done, &heard, &["item", "warehouse"]);
     let loaded = Loaded::new(&config(1, 3), &Postgres::records());
-    let (done, heard) = witnessed(Postgres::new(&loaded, 1700), loaded, 8, true);
+    let (done, heard) = witnessed(Postgres::new(&loaded, 1700), loaded, 8);
     let stock = done.objects.iter().find(|object| object.name == "stock").unwrap();
     assert!(heard[stock.first_page as usize..(stock.first_page + stock.pages) as usize].iter().all(|&heard| heard));
     assert!(heard[(stock.first_page + stock.pages) as usize], "rows move to new pages");
@@ -260,14 +270,11 @@ fn every_page_that_is_touched_exists_and_a_prefill_touches_all() {
 
 #[test]
 fn a_run_that_outgrows_its_numbers_of_pages_is_no_run() {
-    fn outgrown<E: Engine>(engine: E, loaded: Loaded, connections: u32) {
-        let warm_up = WarmUp::Transactions(0);
-        let (window, transaction_us, one_window, watch) = (100_000, 2_500, false, None);
-        let (prefill, census) = (false, false);
-        let plan = Plan { connections, prefill, warm_up, window, census, transaction_us, one_window, watch };
-        let witness = |pages: u32| Witness { heard: Arc::new(Mutex::new(vec![false; pages as usize])) };
-        let pools = move |pages| Ok(Pools::new(vec![Box::new(witness(pages))]));
-        let found = run(engine, loaded, plan, Box::new(pools)).map(|_| ());
+    fn outgrown(engine: impl Engine + 'static, loaded: Loaded, connections: u32) {
+        let heard = Arc::new(Mutex::new(vec![false; engine.objects().pages() as usize]));
+        let pools = Pools::new(vec![Box::new(Witness { heard })]);
+        let plan = plan(connections, false, 0, 100_000);
+        let found = run(Box::new(engine), Played::Tpcc(loaded), plan, pools).map(|_| ());
         assert!(matches!(found, Err(RunError::Full(1000..))), "{found:?}");
     }
     let loaded = Loaded::new(&config(1, 1), &Innodb::records());

@@ -2,14 +2,15 @@
 
 mod open;
 
-use bufferlab_generate::innodb;
+use bufferlab_generate::engine::{Engine, Purpose, Relation, Row};
+use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::job::Job;
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::postgres;
-use bufferlab_generate::rows::{RowTable, RowsAsked};
+use bufferlab_generate::postgres::Postgres;
+use bufferlab_generate::rows::RowsAsked;
 use bufferlab_generate::run::Run;
 use bufferlab_generate::simulate::generate;
-use bufferlab_generate::sqlite;
+use bufferlab_generate::sqlite::Sqlite;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -20,11 +21,11 @@ fn asked(rows: u32) -> RowsAsked {
     serde_json::from_value(asked).expect("rows are asked for")
 }
 
-fn pages(table: &impl RowTable) -> u32 {
+fn pages(table: &impl Engine) -> u32 {
     pages_of(table, "sbtest1")
 }
 
-fn pages_of(table: &impl RowTable, name: &str) -> u32 {
+fn pages_of(table: &impl Engine, name: &str) -> u32 {
     table.objects().all().iter().find(|object| object.name == name).expect("the object").pages
 }
 
@@ -32,9 +33,9 @@ fn pages_of(table: &impl RowTable, name: &str) -> u32 {
 /// 4 KiB have 19,961 leaves and 50 pages above them, and leaves of 10 million rows on MySQL 5.7.22.
 #[test]
 fn tables_have_the_pages_of_the_loaded_ones() {
-    assert_eq!(pages(&sqlite::Rows::new(4096, &asked(400_000))), 19_961 + 50);
-    assert_eq!(pages(&sqlite::Rows::new(16384, &asked(400_000))), 4_767 + 4);
-    let innodb = |page_bytes: u32| pages(&innodb::Rows::new(page_bytes, &asked(10_000_000)));
+    assert_eq!(pages(&Sqlite::of_rows(4096, &asked(400_000))), 19_961 + 50);
+    assert_eq!(pages(&Sqlite::of_rows(16384, &asked(400_000))), 4_767 + 4);
+    let innodb = |page_bytes: u32| pages(&Innodb::of_rows(page_bytes, &asked(10_000_000)));
     // Above are 293, or 1,203, children of a page: 27 bytes are those of two node pointers and their slot.
     assert_eq!(innodb(4096) - 588_236, 2008 + 7 + 1);
     assert_eq!(innodb(16384) - 136_987, 114 + 1);
@@ -43,7 +44,7 @@ fn tables_have_the_pages_of_the_loaded_ones() {
 /// The `database` of run.json, PostgreSQL 17.2: 26,386,432 bytes with the meta page of each index.
 #[test]
 fn postgres_lays_the_table_and_both_indexes_out_as_the_server_did() {
-    let table = postgres::Rows::new(&asked(100_000), 0);
+    let table = Postgres::of_rows(&asked(100_000), 0);
     assert_eq!(pages(&table), 2703);
     assert_eq!(pages_of(&table, "sbtest1.sbtest1_pkey"), 274 + 1);
     assert_eq!(pages_of(&table, "sbtest1.k_1"), 240 + 1);
@@ -54,7 +55,7 @@ fn postgres_lays_the_table_and_both_indexes_out_as_the_server_did() {
 fn longer_rows_are_fewer_in_a_page() {
     let long = RowsAsked { pad_chars: 259, ..asked(100_000) };
     // A record has 406 bytes in place of 206 on InnoDB: 37 in place of 73 stand on a page of 16 KiB.
-    let (short, long) = (innodb::Rows::new(16384, &asked(100_000)), innodb::Rows::new(16384, &long));
+    let (short, long) = (Innodb::of_rows(16384, &asked(100_000)), Innodb::of_rows(16384, &long));
     assert!(pages(&short).abs_diff(100_000 / 73) < 9 && pages(&long).abs_diff(100_000 / 37) < 9);
 }
 
@@ -62,9 +63,9 @@ proptest! {
     /// The naive twin counts: 36 rows stay in the first leaf, and 73 stand in each other.
     #[test]
     fn a_select_on_innodb_gets_the_way_to_its_leaf_and_a_neighbour_at_either_edge(id in 1u32..=20_000) {
-        let mut table = innodb::Rows::new(16384, &asked(20_000));
+        let mut table = Innodb::of_rows(16384, &asked(20_000));
         let mut pools = Pools::new(Vec::new());
-        table.read(&mut pools, id);
+        table.read(&mut pools, Row::new(Relation::HotRows, 0, id), Purpose::Look);
         let leaves = 1 + (20_000_u32 - 36).div_ceil(73);
         let (leaf, first, last) = match id {
             1..=36 => (0, 1, 36),

@@ -3,8 +3,8 @@
 use bufferlab_drive::failure::{Failure, FailureKind};
 use bufferlab_drive::gate::{Gate as Rule, GateEnd, Window};
 use bufferlab_generate::job::Job;
-use bufferlab_generate::run::{RunError, Watch};
-use bufferlab_generate::simulate::{self, Gate};
+use bufferlab_generate::run::{Gate, RunError, Watch};
+use bufferlab_generate::simulate;
 use pyo3::prelude::*;
 
 use crate::done;

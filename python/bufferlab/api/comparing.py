@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,38 +13,23 @@ import polars as pl
 from bufferlab.api.sweep import Sweep
 from bufferlab.errors import SpecError
 from bufferlab.registry import declared, open_sweep
-from bufferlab.report.compare_metrics import SidesCompared, compare_sides
-from bufferlab.report.compare_page import as_json
-from bufferlab.report.compare_rules import parse
-from bufferlab.report.compare_sides import of_one_folder, of_two_folders
+from bufferlab.report.comparison.metrics import MetricCompared, SidesCompared, compare_sides
+from bufferlab.report.comparison.page import as_report
+from bufferlab.report.comparison.rules import parse
+from bufferlab.report.comparison.sides import of_one_folder, of_two_folders
+from bufferlab.report.document import Report
 from bufferlab.results.store import SweepFolder
 
 _FIGURES: dict[str, Any] = {
-    "setting": pl.String,
-    "metric": pl.String,
-    "title": pl.String,
-    "unit": pl.String,
-    "outcome": pl.String,
-    "reason": pl.String,
-    "a": pl.Float64,
-    "b": pl.Float64,
-    "n_a": pl.Int32,
-    "n_b": pl.Int32,
+    **dict.fromkeys(("setting", "metric", "title", "unit", "outcome", "reason"), pl.String),
+    **dict.fromkeys(("a", "b"), pl.Float64),
+    **dict.fromkeys(("n_a", "n_b"), pl.Int32),
     "contrast": pl.String,
-    "value": pl.Float64,
-    "ci_low": pl.Float64,
-    "ci_high": pl.Float64,
-    "level": pl.Float64,
-    "smallest_detectable": pl.Float64,
+    **dict.fromkeys(("value", "ci_low", "ci_high", "level", "smallest_detectable"), pl.Float64),
 }
-
-
 _RULES: dict[str, Any] = {
-    "setting": pl.String,
-    "rule": pl.String,
-    "outcome": pl.String,
-    "low": pl.Float64,
-    "high": pl.Float64,
+    **dict.fromkeys(("setting", "rule", "outcome"), pl.String),
+    **dict.fromkeys(("low", "high"), pl.Float64),
     "reason": pl.String,
 }
 
@@ -59,18 +45,18 @@ class Comparison:
         return f"<Comparison: {self.answer}>"
 
     @cached_property
-    def _document(self) -> dict[str, Any]:
-        return as_json(self._compared)
+    def _answer(self) -> Report:
+        return as_report(self._compared)
 
     @property
     def answer(self) -> str:
         """Return the sentence about the headline figure: different, the same, not distinguishable, or no claim."""
-        return str(self._document["answer"])
+        return self._answer.answer
 
     @property
     def warnings(self) -> list[str]:
         """Return what a reader must know before believing the comparison."""
-        return list(self._document["warnings"])
+        return self._answer.warnings
 
     @cached_property
     def rules(self) -> pl.DataFrame:
@@ -78,13 +64,19 @@ class Comparison:
 
         `low` and `high` are the interval of the change towards bad, as shares: 0.05 is 5 %.
         """
-        matched = self._compared.sides.matched
         rows = [
-            {"setting": match.label, "rule": rule["rule"], **point}
-            for rule in self._document["rules"]
-            for match, point in zip(matched, rule["points"], strict=True)
+            (
+                point.setting.label,
+                judged.rule.text,
+                point.outcome,
+                _finite(point.low),
+                _finite(point.high),
+                point.reason,
+            )
+            for judged in self._compared.rules
+            for point in judged.points
         ]
-        return pl.DataFrame(rows, schema=_RULES)
+        return pl.DataFrame(rows, schema=_RULES, orient="row")
 
     @cached_property
     def figures(self) -> pl.DataFrame:
@@ -94,13 +86,24 @@ class Comparison:
         is B over A where `contrast` is "ratio", B minus A where it is "difference"; `smallest_detectable` is the
         change that four such comparisons of five would have found.
         """
-        matched = zip(self._compared.sides.matched, self._document["points"], strict=True)
-        rows = [
-            {"setting": match.label, "title": declared(figure["metric"]).label, **figure}
-            for match, point in matched
-            for figure in point["figures"]
-        ]
-        return pl.DataFrame(rows, schema=_FIGURES)
+        by_setting = sorted(self._compared.figures, key=lambda figure: figure.setting.place)
+        return pl.DataFrame(map(_row, by_setting), schema=_FIGURES, orient="row")
+
+
+def _row(figure: MetricCompared) -> tuple[Any, ...]:
+    what = (figure.setting.label, figure.metric, declared(figure.metric).label, figure.unit, figure.outcome)
+    found = figure.found
+    if found is None:
+        return (*what, figure.reason, None, None, 0, 0, None, None, None, None, figure.level, None)
+    verdict, estimate = found.verdict, found.verdict.estimate
+    ends = (estimate.value, _finite(estimate.ci_low), _finite(estimate.ci_high), figure.level)
+    sides = (found.value_a, found.value_b, found.n_a, found.n_b)
+    return (*what, figure.reason, *sides, verdict.contrast, *ends, _finite(verdict.detectable))
+
+
+def _finite(number: float | None) -> float | None:
+    """Return a number; None where an interval's end lies beyond all floats."""
+    return number if number is not None and math.isfinite(number) else None
 
 
 def compare(

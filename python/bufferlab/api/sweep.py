@@ -173,9 +173,9 @@ class Sweep:
         A `contrast` of "ratio" is the second value over the first, "difference" the second minus the first.
         """
         rows = [
-            (one.a, one.b, one.metric, one.direction, one.contrast, one.value, one.ci_low, one.ci_high, one.n,
+            (one.a, one.b, one.metric, one.direction, one.contrast, found.value, found.ci_low, found.ci_high, found.n,
              one.verdict)
-            for one in comparisons(self._analysis)
+            for one in comparisons(self._analysis) if (found := one.estimate)
         ]  # fmt: skip
         return pl.DataFrame(rows, schema=_STEPS, orient="row")
 

@@ -5,6 +5,6 @@ This is the door: outside of the package nothing imports a module inside it.
 
 from __future__ import annotations
 
-from bufferlab.audit.audit import RULE_NAMES, as_json, as_report, audit_files, terminal
+from bufferlab.audit.audit import RULE_NAMES, as_report, audit_files
 
-__all__ = ["RULE_NAMES", "as_json", "as_report", "audit_files", "terminal"]
+__all__ = ["RULE_NAMES", "as_report", "audit_files"]

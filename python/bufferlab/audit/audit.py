@@ -1,25 +1,21 @@
-"""Does an audit from files to findings, and shows it: lines for a terminal, a report for pages, one JSON object."""
+"""Does an audit from files to findings, and makes the answer, which every format draws."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import ClassVar, Literal
 
 from bufferlab.audit.case import Case, Finding, pieces_key
 from bufferlab.audit.corrected import corrected_tables
 from bufferlab.audit.parsers.read import HINT, FileEvidence, read_file
 from bufferlab.audit.rules import RULES
-from bufferlab.chapter.blocks import Banner, Column, Row, Section, Table
+from bufferlab.chapter.blocks import Banner, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
-from bufferlab.report.document import Report
+from bufferlab.report.document import Note, Report
 from bufferlab.results.sweep_checks import Check
-
-if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
 
 RULE_NAMES = tuple(rule.name for rule in RULES)
 #: The most files that a page names above its answer; its last line names all.
@@ -38,6 +34,8 @@ _LIMITS = (
 class Audit:
     """The case that was read, the findings, and the corrected tables."""
 
+    PRINTED: ClassVar = ("files", "unrecognised", "judged", "lines", "lines_read", "findings", "corrected")
+
     case: Case
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
@@ -45,6 +43,35 @@ class Audit:
     """A problem for each file in which nothing was read, though something was in others; and one for each piece."""
     judged: tuple[str, ...]
     """The names of the rules that had something to judge."""
+
+    @property
+    def files(self) -> list[str]:
+        """Return the names of the files in which something was read."""
+        return [one.file for one in self.case.files]
+
+    @property
+    def lines(self) -> int:
+        """Return the number of lines that are not blank."""
+        return sum(one.lines for one in self.case.files)
+
+    @property
+    def lines_read(self) -> int:
+        """Return the number of lines that were read."""
+        return sum(one.lines_read for one in self.case.files)
+
+    @property
+    def corrected(self) -> list[CorrectedTable]:
+        """Return the corrected tables, each row by the titles of its columns."""
+        return [CorrectedTable(one.title, [dict(zip(one.titles, row.cells, strict=True)) for row in one.rows])
+                for one in self.tables]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CorrectedTable:
+    """A corrected table for programs."""
+
+    title: str
+    rows: list[dict[str, str]]
 
 
 def audit_files(paths: Sequence[Path]) -> Audit:
@@ -130,7 +157,7 @@ def _judged(audit: Audit) -> str:
 
 
 def _share(audit: Audit) -> str:
-    lines, read = (sum(getattr(one, name) for one in audit.case.files) for name in ("lines", "lines_read"))
+    lines, read = audit.lines, audit.lines_read
     return f", in {read:,} of {plural(lines, 'line')}" if read < lines else ", in every line"
 
 
@@ -149,43 +176,9 @@ def _given(audit: Audit) -> str:
     return f"{plural(len(files), 'file')}" + (f" ({', '.join(parts)})" if parts else "")
 
 
-def as_json(audit: Audit) -> dict[str, Any]:
-    """Return the audit for programs; infinite and missing numbers are null."""
-    return {
-        "status": "ok",
-        "files": [one.file for one in audit.case.files],
-        "unrecognised": [problem.as_dict() for problem in audit.unrecognised],
-        "judged": list(audit.judged),
-        "lines": sum(one.lines for one in audit.case.files),
-        "lines_read": sum(one.lines_read for one in audit.case.files),
-        "findings": [
-            {
-                "rule": finding.rule,
-                "file": finding.where.file,
-                "line": finding.where.line,
-                "label": finding.where.label,
-                "what": finding.what,
-                "consequence": finding.consequence,
-                "corrected": finding.corrected,
-                "numbers": _plain(finding.numbers),
-            }
-            for finding in audit.findings
-        ],
-        "corrected": [
-            {
-                "title": table.title,
-                "rows": [
-                    dict(zip((column.title for column in table.columns), row.cells, strict=True)) for row in table.rows
-                ],
-            }
-            for table in audit.tables
-        ],
-    }
-
-
 def as_report(audit: Audit) -> Report:
     """Return the audit in the form that every writer of reports takes."""
-    files = [one.file for one in audit.case.files]
+    files = audit.files
     sections = [Section("findings", "Findings", "", _findings_tables(audit))] if audit.findings else []
     if audit.tables:
         first, *rest = audit.tables
@@ -199,15 +192,15 @@ def as_report(audit: Audit) -> Report:
         answer=summary(audit),
         facts=tuple(files) if len(files) <= _MOST_NAMED else (plural(len(files), "file"),),
         banners=tuple(_banners(audit)),
-        headline=None,
-        steps=None,
         limits=_LIMITS,
         sections=tuple(sections),
         lead="findings",
         checks=tuple(
             Check(rule.name, rule.question, _status(audit, rule.name), _detail(audit, rule.name)) for rule in RULES
         ),
-        status="ok",
+        parts=("answer", "", "notes", "tables", "captions"),
+        notes=tuple(_notes(audit)),
+        data=audit,
     )
 
 
@@ -218,67 +211,29 @@ def _banners(audit: Audit) -> Iterator[Banner]:
         yield Banner("warning", text)
 
 
-def terminal(audit: Audit) -> Group:
-    """Return the audit for rich to print: the sentence, each finding, the corrected tables."""
-    from rich.console import Group
-    from rich.text import Text
-
-    lines: list[RenderableType] = [Text(summary(audit), style="bold"), Text("")]
+def _notes(audit: Audit) -> Iterator[Note]:
+    """Yield the lines of each finding for a terminal."""
     for finding in audit.findings:
-        lines += [*_finding_lines(finding), Text("")]
-    for table in audit.tables:
-        lines.append(_drawn(table))
-    if audit.tables:
-        lines.append(Text(audit.tables[0].caption, style="dim"))
-    return Group(*lines)
-
-
-def _finding_lines(finding: Finding) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    yield Text.assemble((finding.rule, "bold yellow"), f"  {finding.where}")
-    yield Padding(Text(finding.what), (0, 0, 0, 2))
-    yield Padding(Text(f"so: {finding.consequence}", style="dim"), (0, 0, 0, 2))
-    yield Padding(Text.assemble(("corrected: ", "green"), finding.corrected), (0, 0, 0, 2))
-
-
-def _drawn(table: Table) -> RenderableType:
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    heading = Text(table.title)  # As a str it would be read as markup.
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left", title_style="")
-    for place, column in enumerate(table.columns):
-        cells = [column.title, *(row.cells[place] for row in table.rows)]
-        widest = max(len(part) for cell in cells for part in cell.split())
-        drawn.add_column(Text(column.title), justify="right" if column.numeric else "left", min_width=widest)
-    for row in table.rows:
-        drawn.add_row(*(Text(cell) for cell in row.cells))
-    return drawn
+        yield Note(finding.rule, f"  {finding.where}", "found")
+        yield Note(finding.what, indent=2)
+        yield Note(f"so: {finding.consequence}", look="quiet", indent=2)
+        yield Note("corrected: ", finding.corrected, "good", indent=2)
+        yield Note("")
 
 
 def _findings_tables(audit: Audit) -> tuple[Table, ...]:
-    columns = tuple(Column(head, numeric=False) for head in ("Where", "What", "Consequence", "Corrected"))
+    heads = ("<Where", "<What", "<Consequence", "<Corrected")
     rows = [Row((str(one.where), one.what, one.consequence, one.corrected), "differs") for one in audit.findings]
-    first, rest = tuple(rows[:_MOST_OPEN]), tuple(rows[_MOST_OPEN:])
-    tables = [Table("findings", "One row for each finding", columns, first)]
-    if rest:
-        tables.append(Table("more-findings", plural(len(rest), "more finding"), columns, rest, folded=True))
+    tables = [Table.of("findings", "One row for each finding", heads, rows[:_MOST_OPEN])]
+    if rest := rows[_MOST_OPEN:]:
+        tables.append(Table.of("more-findings", plural(len(rest), "more finding"), heads, rest, folded=True))
     return tuple(tables)
 
 
 def _rules_table(audit: Audit) -> Table:
     found = {finding.rule for finding in audit.findings}
-    return Table(
-        "rules",
-        "Every rule",
-        (Column("Question", numeric=False), Column("Found", numeric=False)),
-        tuple(
-            Row((rule.question, _detail(audit, rule.name)), "failed" if rule.name in found else "") for rule in RULES
-        ),
-    )
+    rows = (Row((rule.question, _detail(audit, rule.name)), "failed" if rule.name in found else "") for rule in RULES)
+    return Table.of("rules", "Every rule", ("<Question", "<Found"), rows)
 
 
 def _status(audit: Audit, rule: str) -> Literal["passed", "failed", "not_applicable"]:
@@ -292,13 +247,3 @@ def _detail(audit: Audit, rule: str) -> str:
     if count:
         return plural(count, "finding")
     return "nothing" if rule in audit.judged else "not applicable"
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -13,7 +13,7 @@ from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.units import MIB, format_bytes
 
@@ -207,14 +207,8 @@ def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | N
 
 def _table(name: str, title: str, rows: list[tuple[str, _Cells]], more: str = "") -> Table:
     heads = list(dict.fromkeys(head for _, cells in rows for head, _ in cells))
-    return Table(
-        f"corrected-{name}",
-        title,
-        (Column("Setting", numeric=False), *(Column(head) for head in heads)),
-        tuple(Row((setting, *(dict(cells).get(head, NOTHING) for head in heads))) for setting, cells in rows),
-        caption=_CAPTION + more,
-        brief=("Setting", *heads),
-    )
+    told = ((setting, *(dict(cells).get(head, NOTHING) for head in heads)) for setting, cells in rows)
+    return Table.of(f"corrected-{name}", title, ("<Setting", *heads), told, _CAPTION + more, brief=True)
 
 
 def _number(value: float | None, decimals: int) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar
 
 from bufferlab.chapter import known, words
 from bufferlab.knob import UNLIMITED, Value
@@ -41,6 +42,8 @@ _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 class PointRuns:
     """A point of the sweep with its runs."""
 
+    PRINTED: ClassVar = ("label", "swept", "status", "reason", "runs")
+
     index: int
     label: str
     swept: dict[str, str]
@@ -49,6 +52,11 @@ class PointRuns:
     ok: tuple[MeasuredRun, ...]
     planned: dict[str, StoredSetting] = field(default_factory=dict)
     """Every setting by its name, as planned."""
+
+    @property
+    def runs(self) -> int:
+        """Return the number of runs that ended well."""
+        return len(self.ok)
 
     @property
     def failures(self) -> list[RunRecord]:
@@ -107,6 +115,8 @@ class Group:
 @dataclass
 class Analysis:
     """A sweep, with its runs read and its points ordered."""
+
+    PRINTED: ClassVar = ("sweep",)
 
     sweep: SweepFolder
     points: tuple[PointRuns, ...]

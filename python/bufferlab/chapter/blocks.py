@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,6 +55,32 @@ class Table:
     brief: tuple[str, ...] = ()
     """The columns that a terminal shows; if empty, a terminal does not show the table."""
 
+    @classmethod
+    def of(
+        cls,
+        id: str,
+        title: str,
+        heads: Iterable[str],
+        rows: Iterable[Row | Iterable[str]],
+        caption: str = "",
+        *,
+        folded: bool = False,
+        brief: Sequence[str] | bool = (),
+    ) -> Table:
+        """Return a table of heads and rows. A column of words has "<" before its head, which is not shown.
+
+        With `brief` a terminal shows these columns, or all of them.
+        """
+        columns = tuple(Column(head.removeprefix("<"), numeric=not head.startswith("<")) for head in heads)
+        shown = tuple(one.title for one in columns) if brief is True else tuple(brief or ())
+        told = tuple(row if isinstance(row, Row) else Row(tuple(row)) for row in rows)
+        return cls(id, title, columns, told, caption, folded, shown)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Return the heads of the columns."""
+        return tuple(column.title for column in self.columns)
+
     @property
     def folds(self) -> bool:
         """Return whether a page shows the title alone until it is opened."""
@@ -62,11 +89,21 @@ class Table:
     @property
     def filled(self) -> Table:
         """Return the table as people see it: without the columns that have no value in any row."""
-        kept = [
+        return self.of_columns(
             place
             for place in range(len(self.columns))
             if not place or not self.rows or any(_says(row.cells[place]) for row in self.rows)
-        ]
+        )
+
+    @property
+    def shortened(self) -> Table:
+        """Return the table as a terminal shows it: of the columns that have a value, those of `brief`."""
+        filled = self.filled
+        return filled.of_columns(place for place, column in enumerate(filled.columns) if column.title in self.brief)
+
+    def of_columns(self, places: Iterable[int]) -> Table:
+        """Return the table with these columns alone."""
+        kept = tuple(places)
         columns = tuple(self.columns[place] for place in kept)
         rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows)
         return replace(self, columns=columns, rows=rows)

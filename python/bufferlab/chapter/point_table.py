@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Row, Table
 
 #: Titles of columns, each with its content for a point: a metric's name, or a function that makes the text.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
@@ -57,9 +57,8 @@ def point_table(
 
     shown = [analysis.metric(of) for of in heads.values() if isinstance(of, str)]
     caption += doubts.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
-    columns = (Column("Point", numeric=False), Column("n"), *map(Column, heads))
-    rows = point_rows(analysis.points, len(columns), row, name) if heads else ()
-    return Table(id, title, columns, rows, caption, folded, brief)
+    rows = point_rows(analysis.points, len(heads) + 2, row, name) if heads else ()
+    return Table.of(id, title, ("<Point", "n", *heads), rows, caption, folded=folded, brief=brief)
 
 
 def _fewer(analysis: Analysis, columns: Iterable[str | Callable[[PointRuns], str]]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Column, Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
+from bufferlab.chapter.blocks import Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
 from bufferlab.results.metrics import Metric, phase_of
 
 #: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
@@ -201,9 +201,8 @@ def points_data(plot: PointsPlot, id: str, title: str) -> Table:
         for one in plot.series
         for dot in one.dots
     ]
-    heads = ("n", "mean", "95 % from", "to", "runs")
-    columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
-    return Table(f"{id}-data", f"Data: {title}", columns, tuple(rows), plot.y_label, folded=True)
+    heads = ("<Point", "n", "mean", "95 % from", "to", "runs")
+    return Table.of(f"{id}-data", f"Data: {title}", heads, rows, plot.y_label, folded=True)
 
 
 def side_by_side(plots: Sequence[PointsPlot], id: str, title: str) -> tuple[PointsPlot | PanelsPlot, Table]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Figure, Level, Row, Section, Table, TimePlot, Trace
+from bufferlab.chapter.blocks import Figure, Level, Row, Section, Table, TimePlot, Trace
 from bufferlab.results.metrics import Metric
 from bufferlab.results.timeline import measured_instants, per_second, samples_of
 from bufferlab.results.window import MEASURE, NOT_SAMPLED
@@ -204,31 +204,25 @@ def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) ->
             if len(values) < _FEWEST_SECONDS or sum(values) <= 0:
                 continue
             scatter = dispersion(values)
-            rows.append(
-                Row(
-                    (
-                        analysis.name_of(run.point),
-                        run.label,
-                        words.with_unit(analysis.metric(metric).label, analysis.metric(metric)),
-                        str(len(values)),
-                        words.cell(analysis.metric(metric), batch_means(values)),
-                        _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
-                        _said(trace.levels, analysis.metric(metric)),
-                    ),
-                    "differs" if trace.levels else "",
-                )
+            cells = (
+                analysis.name_of(run.point),
+                run.label,
+                words.with_unit(analysis.metric(metric).label, analysis.metric(metric)),
+                str(len(values)),
+                words.cell(analysis.metric(metric), batch_means(values)),
+                _per_cent(scatter.value, scatter.ci_low, scatter.ci_high),
+                _said(trace.levels, analysis.metric(metric)),
             )
-    heads = ("Samples", "Mean by batches", "Coefficient of variation")
-    columns = (
-        *(Column(head, numeric=False) for head in ("Point", "Run", "Rate")),
-        *(Column(head) for head in heads),
-        Column("Levels inside the window", numeric=False),
-    )
+            rows.append(Row(cells, "differs" if trace.levels else ""))
+    heads = (
+        "<Point", "<Run", "<Rate", "Samples", "Mean by batches", "Coefficient of variation",
+        "<Levels inside the window",
+    )  # fmt: skip
     caption = (
         "Whole samples of the measured window, 95 % intervals within the one run: another run differs by more. "
         "A change of level is marked where chance would show one in at most one of twenty even series."
     )
-    return Table("scatter", "Scatter and changes of level", columns, tuple(rows), caption, folded=len(rows) > 8)
+    return Table.of("scatter", "Scatter and changes of level", heads, rows, caption, folded=len(rows) > 8)
 
 
 def _per_cent(value: float, low: float | None, high: float | None) -> str:
@@ -256,7 +250,6 @@ def _data(plot: TimePlot, id: str, title: str) -> Table:
             for t_s, value in zip(trace.t_s, trace.values, strict=True):
                 warm = trace.window_start_s is not None and t_s <= trace.window_start_s
                 cells = (point.replace("\n", " "), trace.label, f"{t_s:.2f}", "warm-up" if warm else "measured")
-                rows.append(Row((*cells, words.NOTHING if value is None else f"{value:.6g}")))
-    words_first = (Column("Point", numeric=False), Column("Run", numeric=False))
-    columns = (*words_first, Column("t (s)"), Column("Phase", numeric=False), Column(plot.y_label))
-    return Table(f"{id}-data", f"Data: {title}", columns, tuple(rows), folded=True)
+                rows.append((*cells, words.NOTHING if value is None else f"{value:.6g}"))
+    heads = ("<Point", "<Run", "t (s)", "<Phase", plot.y_label)
+    return Table.of(f"{id}-data", f"Data: {title}", heads, rows, folded=True)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from bufferlab.results.metrics import WORK, Metric
-from bufferlab.results.schema import StoredSetting
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.verdict import Verdict
 from bufferlab.units import format_bytes
+
+if TYPE_CHECKING:
+    from bufferlab.results.schema import StoredSetting
 
 #: The unit of a difference between two shares.
 POINTS = "percentage points"
@@ -241,12 +244,18 @@ def _seen(found: Verdict, unit: str) -> str:
 
 
 def could_find(found: Verdict, unit: str) -> str:
-    """Return the change that a sweep like this one would find four times in five; "" where that size is of no use."""
+    """Return `detectable` as the end of a sentence; "" where that is no useful size."""
+    said = detectable(found, unit)
+    return f"; {said} would have been found" if said else ""
+
+
+def detectable(found: Verdict, unit: str) -> str:
+    """Return the change that a sweep like this one would find four times in five; "" where that is no useful size."""
     if found.detectable is None or (found.contrast == "ratio" and found.detectable > WIDEST_FACTOR):
         return ""
     if found.contrast == "difference":
-        return f"; {number(_factor(unit) * found.detectable)} {unit} would have been found".replace("  ", " ")
-    return f"; {two_digits(found.detectable - 1)} % would have been found"
+        return f"{number(_factor(unit) * found.detectable)} {unit}".strip()
+    return f"{two_digits(found.detectable - 1)} %"
 
 
 def percent_range(low: float, high: float) -> str:

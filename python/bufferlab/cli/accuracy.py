@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import OutputFile, common, html_page
-from bufferlab.cli.output import answering, beginning, print_json, put, write_figure, write_page
+from bufferlab.cli.output import answering, beginning, show, write_figure, write_page
 from bufferlab.registry import open_sweep
 
 
@@ -29,15 +29,11 @@ def command(measured: Path, predicted: Path, html: Path | None, svg: Path | None
       bufferlab accuracy runs/buffer-size-20260101-120000 runs/buffer-size-20260101-130000
     """
     with beginning("reading both sweeps"):
-        from bufferlab.report import accuracy_page, terminal
-        from bufferlab.report.accuracy import accuracy
+        from bufferlab.report.comparison.accuracy import accuracy
+        from bufferlab.report.comparison.accuracy_page import as_report
 
-        found = accuracy(open_sweep(measured), open_sweep(predicted))
-        report = accuracy_page.as_report(found)
+        report = as_report(accuracy(open_sweep(measured), open_sweep(predicted)))
     page = partial(write_page, html, report, f"{measured} and {predicted}", "bufferlab accuracy")
     with answering(page, partial(write_figure, svg, report)):
-        if as_json:
-            print_json(accuracy_page.as_json(found))
-        else:
-            put(terminal.text(report))
+        show(report, as_json)
     return 0

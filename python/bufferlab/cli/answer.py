@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bufferlab.cli.output import beginning, draw, print_json, put, say
+from bufferlab.cli.output import beginning, put, say, show
 from bufferlab.results.store import SweepFolder
 
-if TYPE_CHECKING:
-    from bufferlab.report.document import Report
 
-_WIDTH_WITHOUT_TERMINAL = 110
-
-
-def show_answer(folder: SweepFolder, as_json: bool, document: Callable[[SweepFolder], Any] | None = None) -> None:
-    """Write every form of the report to the sweep's folder, and print the answer: `document` in place of its JSON."""
+def show_answer(folder: SweepFolder, as_json: bool) -> None:
+    """Write every form of the report to the sweep's folder, and print the answer."""
     with beginning("making the report"):
         from bufferlab.report.build import publish
 
         built = publish(folder)
-    if as_json and document:
-        print_json(document(folder))
-    else:
-        _print(built, folder, as_json)
+    show(built, as_json)
     say(f"report: {folder.path / 'report.html'}")
 
 
@@ -41,7 +31,7 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
     if markdown:
         written.append(write_markdown(built, folder))
     if as_json:
-        _print(built, folder, as_json)
+        show(built, as_json)
     else:
         put("\n".join(map(str, written)))
 
@@ -63,14 +53,3 @@ def write_tables(folder: SweepFolder) -> None:
     from bufferlab.report.csv_files import write_csv
 
     put("\n".join(map(str, write_csv(build(folder), folder))))
-
-
-def _print(built: Report, folder: SweepFolder, as_json: bool) -> None:
-    if as_json:
-        from bufferlab.report.document import as_json as document
-
-        print_json(document(built, folder))
-        return
-    from bufferlab.report.terminal import terminal_table
-
-    draw(terminal_table(built), _WIDTH_WITHOUT_TERMINAL)

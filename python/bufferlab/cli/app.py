@@ -29,7 +29,6 @@ from bufferlab.errors import (
     FailureKind,
     InternalError,
     Interrupted,
-    Problem,
     causes,
     program,
     runnable,
@@ -246,12 +245,11 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
         _tell(causes(error))
     _tell(error.what if isinstance(error, Interrupted) else error.render())
     if as_json:
-        problems: tuple[Problem, ...] = error.problems
         told = {
             "status": "error",
             "exit_code": error.exit_code,
             "kind": error.kind,
-            "errors": [p.as_dict() for p in problems],
+            "errors": error.problems,
         }
         try:
             print_error_json(told)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 import click
 
 from bufferlab.cli.options import Grouped, OutputFile, common
-from bufferlab.cli.output import answering, beginning, draw, print_json, say, write, write_page
+from bufferlab.cli.output import answering, beginning, say, show, write_markdown, write_page
 from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
 
-_WIDTH_WITHOUT_TERMINAL = 120
 _ANY = "any"
 
 _SECTIONS = {
@@ -63,21 +63,10 @@ def command(
     for problem in audit.unrecognised:
         say(f"{problem.where}: {problem.what}")
 
-    def write_html() -> None:
-        if html:
-            write_page(html, door.as_report(audit), ", ".join(map(str, files)), "bufferlab audit")
-
-    def write_markdown() -> None:
-        if markdown:
-            from bufferlab.report.markdown import render_markdown
-
-            write(markdown, "--markdown", render_markdown(door.as_report(audit)))
-
-    with answering(write_html, write_markdown):
-        if as_json:
-            print_json(door.as_json(audit))
-        else:
-            draw(door.terminal(audit), _WIDTH_WITHOUT_TERMINAL)
+    answer = door.as_report(audit)
+    page = partial(write_page, html, answer, ", ".join(map(str, files)), "bufferlab audit")
+    with answering(page, partial(write_markdown, markdown, "--markdown", answer)):
+        show(answer, as_json)
     return EXIT_RULE_BROKEN if any(finding.rule in wanted for finding in audit.findings) else 0
 
 

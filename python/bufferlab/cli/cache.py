@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -36,7 +35,7 @@ def list_(data_dir: Path | None, as_json: bool) -> int:
     entries = [*leftovers.kept(), *_left_over(data_dir)]
     total_bytes = sum(entry.size_bytes for entry in entries)
     if as_json:
-        print_json({"entries": [_as_dict(entry) for entry in entries], "size_bytes": total_bytes})
+        print_json({"entries": entries, "size_bytes": total_bytes})
     else:
         put(_text(entries))
         say(f"folders: {len(entries)}, {format_bytes(total_bytes)}")
@@ -69,7 +68,7 @@ def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json
         first, *more = [Problem(f"the folder was not removed: {why}", str(entry.path)) for entry, why in stayed.items()]
         raise EnvironmentLackingError(first.what, first.where, first.hint, more=more)
     if as_json:
-        print_json({"dry_run": dry_run, "removed": [_as_dict(entry) for entry in gone], "size_bytes": size_bytes})
+        print_json({"dry_run": dry_run, "removed": gone, "size_bytes": size_bytes})
     return 0
 
 
@@ -89,14 +88,3 @@ def _text(entries: Sequence[Entry]) -> str:
         for entry in entries
     ]
     return columns(("kind", "what", "size", "last use (UTC)", "where"), rows)
-
-
-def _as_dict(entry: Entry) -> dict[str, Any]:
-    return {
-        "kind": entry.kind,
-        "name": entry.name,
-        "path": str(entry.path),
-        "size_bytes": entry.size_bytes,
-        "last_used_at": entry.last_used_at.isoformat(),
-        "in_use": entry.in_use,
-    }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import Grouped, OutputFile, common, html_page
-from bufferlab.cli.output import answering, beginning, draw, print_json, write, write_page
-from bufferlab.errors import EXIT_RULE_BROKEN, SpecError
+from bufferlab.cli.options import Grouped, OutputFile, common, fail_if, html_page
+from bufferlab.cli.output import answering, beginning, rules_exit_code, show, write_markdown, write_page
+from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
-
-_WIDTH_WITHOUT_TERMINAL = 120
 
 _SECTIONS = {
     "Sides to compare": ("between", "force"),
@@ -31,13 +30,7 @@ _SECTIONS = {
     help="Compare two settings of the one sweep A, such as pool_size=10% pool_size=20%.",
 )
 @click.option("--force", is_flag=True, help="Compare also what is refused: other data, workloads, engines.")
-@click.option(
-    "--fail-if",
-    "rules",
-    metavar='"METRIC worse 5%"',
-    multiple=True,
-    help="End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.",
-)
+@fail_if("End with code 4 where the metric is worse (or higher, lower) by as much. Repeatable.")
 @html_page("Write the comparison as a page too.")
 @click.option("--md", type=OutputFile(), metavar="FILE", help="Write it as Markdown too.")
 @common
@@ -63,10 +56,10 @@ def command(
       bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"
     """
     with beginning("reading the sweeps"):
-        from bufferlab.report import compare_page
-        from bufferlab.report.compare_metrics import compare_sides
-        from bufferlab.report.compare_rules import parse
-        from bufferlab.report.compare_sides import of_one_folder, of_two_folders
+        from bufferlab.report.comparison.metrics import compare_sides
+        from bufferlab.report.comparison.page import as_report
+        from bufferlab.report.comparison.rules import parse
+        from bufferlab.report.comparison.sides import of_one_folder, of_two_folders
 
         if (b is None) == (between is None):
             raise SpecError(
@@ -82,21 +75,11 @@ def command(
             assert b is not None
             sides = of_two_folders(first, open_sweep(b))
         compared = compare_sides(sides, force=force, rules=asked)
+        answer = as_report(compared)
 
-    def write_html() -> None:
-        if html:
-            names = " and ".join(map(str, filter(None, (a, b))))
-            write_page(html, compare_page.as_report(compared), names, "bufferlab compare")
-
-    def write_markdown() -> None:
-        if md:
-            from bufferlab.report.markdown import render_markdown
-
-            write(md, "--md", render_markdown(compare_page.as_report(compared, figure=False)))
-
-    with answering(write_html, write_markdown):
-        if as_json:
-            print_json(compare_page.as_json(compared))
-        else:
-            draw(compare_page.terminal(compared), _WIDTH_WITHOUT_TERMINAL)
-    return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in compared.rules) else 0
+    names = " and ".join(map(str, filter(None, (a, b))))
+    with answering(
+        partial(write_page, html, answer, names, "bufferlab compare"), partial(write_markdown, md, "--md", answer)
+    ):
+        show(answer, as_json)
+    return rules_exit_code(compared.rules)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bufferlab.cli.options import Grouped, OutputFile, common, html_page
-from bufferlab.cli.output import answering, beginning, print_json, put, try_place, write, write_figure, write_page
+from bufferlab.cli.options import Grouped, OutputFile, common, html_page, parsed
+from bufferlab.cli.output import answering, beginning, show, try_place, write, write_figure, write_page
 from bufferlab.cli.progress import progress
 from bufferlab.errors import SpecError
 from bufferlab.units import UnitError, parse_duration, parse_size
@@ -89,7 +89,7 @@ def command(
       bufferlab curve accesses.csv --html curve.html --to oraclegeneral accesses.oracleGeneral
     """
     with beginning("reading the accesses"):
-        from bufferlab.report import curve_page, terminal
+        from bufferlab.report import curve_page
         from bufferlab.traces import files, page_trace
         from bufferlab.traces.columns import parse_columns, parse_page_size
         from bufferlab.traces.curve import curve, misses_of_objects
@@ -131,11 +131,7 @@ def command(
     report = curve_page.as_report(file.resolve().name, accesses, found, pools, page_size_bytes, objects, played, how)
     page = partial(write_page, html, report, str(file), "bufferlab curve")
     with answering(page, partial(write_figure, svg, report), partial(_write_accesses, accesses, target)):
-        if as_json:
-            shown = how[1:] if accesses.reading else how
-            print_json(curve_page.as_json(accesses, found, pools, objects, played, shown))
-        else:
-            put("\n".join([*how, terminal.text(replace(report, facts=report.facts[len(how) :]))]))
+        show(report, as_json)
     return 0
 
 
@@ -181,10 +177,7 @@ def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None)
 def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) -> int:
     if match := _PAGES.fullmatch(part):
         return int(match[1])
-    try:
-        size = parse_size(part)
-    except UnitError as error:
-        raise SpecError(error.what, "--sizes", _HINT) from error
+    size = parsed(parse_size, part, "--sizes", _HINT)
     if size.ratio is not None:
         # The smallest pool there is has a page, and "101%" is larger than all pages however few there are.
         rounded = math.floor if size.ratio <= 1 else math.ceil

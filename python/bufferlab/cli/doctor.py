@@ -12,7 +12,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ def _document(findings: list[Finding], **subject: str) -> dict[str, Any]:
         "status": "lacking" if lacking else "ok",
         **dict.fromkeys(("data_directory", "server", "engine")),
         **subject,
-        "findings": [asdict(finding) for finding in findings],
+        "findings": findings,
     }
 
 

@@ -5,7 +5,7 @@ The embedded engine needs no server. The engines mysql, mariadb and postgres use
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import click
 
@@ -27,7 +27,7 @@ def command(context: click.Context, as_json: bool) -> int:
     with beginning("asking each server for its version"):
         lines = families.listed()
     if as_json:
-        print_json({"servers": [_as_dict(line) for line in lines]})
+        print_json({"servers": [replace(line, hint=line.hint and runnable(line.hint)) for line in lines]})
     else:
         put(columns(("server", "version", "where, or why not"), [_row(line) for line in lines]))
     return 0
@@ -49,7 +49,7 @@ def fetch(names: tuple[str, ...], as_json: bool) -> int:
         raise SpecError(f"there is no server {unknown[0]} to fetch", "bufferlab engines fetch", f"one of: {known}, all")
     builds = [families.fetch(name, say) for name in wanted]
     if as_json:
-        print_json({"servers": [_as_dict(Listed(build.name, str(build.binary), build)) for build in builds]})
+        print_json({"servers": [Listed(build.name, str(build.binary), build) for build in builds]})
     else:
         for build in builds:
             put(f"{build.name}: {_version(build)} in {build.binary}")
@@ -64,17 +64,3 @@ def _row(line: Listed) -> list[str]:
     if line.build is not None:
         return [line.name, _version(line.build), line.where]
     return [line.name, "-", runnable(" -> ".join(part for part in (line.reason, line.hint) if part))]
-
-
-def _as_dict(line: Listed) -> dict[str, Any]:
-    build = line.build
-    return {
-        "name": line.name,
-        "usable": build is not None,
-        "flavour": build.flavour if build else None,
-        "version": build.version if build else None,
-        "untried": build.untried if build else None,
-        "where": line.where or None,
-        "reason": line.reason,
-        "hint": line.hint and runnable(line.hint),
-    }

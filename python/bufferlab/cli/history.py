@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
 
-from bufferlab.cli.options import CSV, Grouped, common, html_page, require_one_format, text_or_csv
-from bufferlab.cli.output import answering, beginning, draw, print_json, put_csv, write_page
-from bufferlab.errors import EXIT_RULE_BROKEN
-
-_WIDTH_WITHOUT_TERMINAL = 120
+from bufferlab.cli.options import CSV, Grouped, common, fail_if, html_page, require_one_format, text_or_csv
+from bufferlab.cli.output import answering, beginning, rules_exit_code, show, write_page
 
 _SECTIONS = {
     "Order of the sweeps": ("order",),
@@ -28,13 +26,7 @@ _SECTIONS = {
     metavar="FILE",
     help="Names in order, one a line, such as `git rev-list --reverse` prints.  [default: the sweeps' dates]",
 )
-@click.option(
-    "--fail-if",
-    "rules",
-    metavar='"METRIC worse 5%"',
-    multiple=True,
-    help="End with code 4 where a change made the metric worse (or higher, lower) by as much. Repeatable.",
-)
+@fail_if("End with code 4 where a change made the metric worse (or higher, lower) by as much. Repeatable.")
 @click.option("--since", default="", metavar="NAME", help="Let --fail-if count changes from this sweep on alone.")
 @html_page("Write a page with the figure too.")
 @text_or_csv("`text`, or `csv`: a line for each sweep, figure and setting.")
@@ -60,25 +52,17 @@ def command(
       bufferlab history runs/buffer-size-* --fail-if "reads_per_new_order worse 5%"
     """
     with beginning("reading the sweeps"):
-        from bufferlab.report import history_page
-        from bufferlab.report.compare_rules import parse
-        from bufferlab.report.history import history
-        from bufferlab.report.history_sweeps import named, read_sweeps
+        from bufferlab.report.comparison.history import history
+        from bufferlab.report.comparison.history_page import as_report, values_table
+        from bufferlab.report.comparison.rules import parse
+        from bufferlab.report.comparison.sweeps import named, read_sweeps
 
         require_one_format(form, as_json)
         asked = [parse(rule) for rule in rules]
         sweeps = read_sweeps(named(folders), order, [rule.metric for rule in asked])
         told = history(sweeps, asked, since)
+        answer = as_report(told)
 
-    def write_html() -> None:
-        if html:
-            write_page(html, history_page.as_report(told), f"{len(folders)} folders", "bufferlab history")
-
-    with answering(write_html):
-        if as_json:
-            print_json(history_page.as_json(told))
-        elif form == CSV:
-            put_csv(history_page.values_table(told))
-        else:
-            draw(history_page.terminal(told), _WIDTH_WITHOUT_TERMINAL)
-    return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in told.rules) else 0
+    with answering(partial(write_page, html, answer, f"{len(folders)} folders", "bufferlab history")):
+        show(answer, as_json, values_table(told) if form == CSV else None)
+    return rules_exit_code(told.rules)

@@ -5,7 +5,7 @@ It reads declarations, and for `list runs` what past sweeps left. It drives noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +59,11 @@ def command(kind: str | None, folder: Path | None, everything: bool, as_json: bo
 
 
 def _show_runs(folder: Path, as_json: bool) -> None:
-    from bufferlab.cli.past_runs import as_data, as_text, past
+    from bufferlab.cli.past_runs import as_text, past
 
     sweeps = past(folder)
     if as_json:
-        print_json({"runs": as_data(sweeps)})
+        print_json({"runs": sweeps})
     else:
         put(as_text(sweeps))
 
@@ -85,71 +85,6 @@ def _experiments(everything: bool) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _engines(everything: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": engine.name,
-            "meaning": engine.meaning,
-            "connections_max": engine.max_connections,
-            "notes": list(engine.notes),
-            "knobs": _settings(engine.knobs),
-        }
-        for engine in map(engines.declaration, engines.names(hidden=everything))
-    ]
-
-
-def _workloads(everything: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": workload.name,
-            "version": workload.version,
-            "meaning": workload.meaning,
-            "caveat": workload.caveat,
-            "transaction_types": list(workload.transaction_types),
-            "parameters": _settings(workload.parameters),
-        }
-        for workload in map(workloads.declaration, workloads.names())
-    ]
-
-
-def _load(everything: bool) -> list[dict[str, Any]]:
-    return _settings((*LOAD_KNOBS, CONNECTIONS))
-
-
-def _settings(knobs: Sequence[Knob]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": knob.name,
-            "native_name": knob.spelling or knob.name,
-            "unit": knob.unit,
-            "default": knob.default,
-            "values": knob.range_text(),
-            "meaning": knob.meaning,
-            "decides_data": knob.decides_file,
-            "versions": knob.versions,
-            "auto": knob.auto,
-        }
-        for knob in knobs
-    ]
-
-
-def _metrics(everything: bool) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": metric.name,
-            "unit": metric.unit,
-            "kind": metric.kind,
-            "better": metric.better,
-            "scale": metric.scale,
-            "needs_long_window": metric.needs_long_window,
-            "probe": metric.probe,
-            "meaning": metric.meaning,
-            "source": metric.source,
-        }
-        for metric in registry().everything()
-    ]
 
 
 def _experiments_text(everything: bool) -> str:
@@ -208,7 +143,13 @@ def _metrics_text(everything: bool) -> str:
     return columns(("metric", "unit", "kind", "meaning"), rows)
 
 
-_DATA = {"experiments": _experiments, "engines": _engines, "workloads": _workloads, "load": _load, "metrics": _metrics}
+_DATA: dict[str, Callable[[bool], object]] = {
+    "experiments": _experiments,
+    "engines": lambda everything: [*map(engines.declaration, engines.names(hidden=everything))],
+    "workloads": lambda _: [*map(workloads.declaration, workloads.names())],
+    "load": lambda _: (*LOAD_KNOBS, CONNECTIONS),
+    "metrics": lambda _: registry().everything(),
+}
 _TEXT = {
     "experiments": _experiments_text,
     "engines": _engines_text,

@@ -22,6 +22,7 @@ _TEXT = "text"
 _LONGEST_LOOK_S = 86_400.0
 _OTHERS = "Output and help"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_Value = TypeVar("_Value")
 
 
 class Grouped(click.Command):
@@ -84,6 +85,11 @@ def html_page(meaning: str) -> Callable[[_Command], _Command]:
     return click.option("--html", type=OutputFile(), metavar="FILE", help=meaning)
 
 
+def fail_if(meaning: str) -> Callable[[_Command], _Command]:
+    """Add --fail-if as `rules`; `meaning` is its help."""
+    return click.option("--fail-if", "rules", metavar='"METRIC worse 5%"', multiple=True, help=meaning)
+
+
 def may_look_inside(meaning: str) -> Callable[[_Command], _Command]:
     """Add --look-inside, by which a large pool is asked too."""
     return click.option("--look-inside", is_flag=True, help=meaning)
@@ -102,12 +108,17 @@ def require_one_format(form: str, as_json: bool) -> None:
         raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
 
 
+def parsed(parse: Callable[[str], _Value], text: str, flag: str, hint: str | None = None) -> _Value:
+    """Return the value of an option's text. Raises SpecError, which names `flag`, for a text that `parse` refuses."""
+    try:
+        return parse(text)
+    except UnitError as error:
+        raise SpecError(error.what, flag, hint or error.hint) from error
+
+
 def look_seconds(text: str, flag: str, shortest_s: float) -> float:
     """Return the seconds of a look at a server: `shortest_s` to 24 h. Raises SpecError, which names `flag`."""
-    try:
-        seconds = parse_duration(text)
-    except UnitError as error:
-        raise SpecError(error.what, flag, error.hint) from error
+    seconds = parsed(parse_duration, text, flag)
     if not shortest_s <= seconds <= _LONGEST_LOOK_S:
         what = f'"{text}" is not between {format_duration(shortest_s)} and 24 h'
         raise SpecError(what, flag, "write a duration such as 10m")

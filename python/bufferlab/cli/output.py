@@ -7,36 +7,39 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bufferlab import output_files
-from bufferlab.errors import EnvironmentLackingError, Problem, runnable
+from bufferlab.errors import EXIT_RULE_BROKEN, EnvironmentLackingError, Problem, runnable
+from bufferlab.report.printed import FORMAT_VERSION, printed
 from bufferlab.texts import printable, printable_json
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from bufferlab.chapter.blocks import Table
+    from bufferlab.report.comparison.rules import RuleJudged
     from bufferlab.report.document import Report
 
-FORMAT_VERSION = 1
+#: The width of what no terminal reads.
+_WIDTH_WITHOUT_TERMINAL = 120
 _GAP = "  "
 _NARROWEST = 24
 _answers: list[bool] = []
 """Has an item once the command has printed a JSON object."""
 
 
-def print_json(document: Mapping[str, Any]) -> None:
-    """Print one JSON object, with its format version, on standard output."""
-    text = json.dumps({"format_version": FORMAT_VERSION, **document}, ensure_ascii=False, allow_nan=False)
+def print_json(document: object) -> None:
+    """Print one JSON object, with its format version, on standard output: what `printed` makes of a document."""
+    found = {"format_version": FORMAT_VERSION, **printed(document)}
+    text = json.dumps(found, ensure_ascii=False, allow_nan=False)
     print(printable_json(text), flush=True)
     _answers.append(True)
 
 
-def print_error_json(document: Mapping[str, Any]) -> None:
+def print_error_json(document: object) -> None:
     """Print the JSON object of an error, unless the answer was printed: a program reads one object."""
     if not _answers:
         print_json(document)
@@ -52,14 +55,28 @@ def put(text: str) -> None:
     print(printable(text), flush=True)
 
 
-def draw(renderable: RenderableType, width_without_terminal: int) -> None:
-    """Draw a renderable of rich on standard output. Only rich's own control sequences reach the terminal."""
+def show(answer: Report, as_json: bool, table: Table | None = None) -> None:
+    """Print an answer on standard output: as its JSON object, as this table's CSV if there is one, or for people."""
+    if as_json:
+        from bufferlab.report.document import as_json as document
+
+        print_json(document(answer))
+    elif table:
+        put_csv(table)
+    else:
+        _draw(answer)
+
+
+def _draw(answer: Report) -> None:
+    """Draw an answer on standard output. Only rich's own control sequences reach the terminal."""
     from rich.console import Console
     from rich.segment import Segment, Segments
 
-    console = Console(width=None if sys.stdout.isatty() else width_without_terminal, highlight=False)
-    drawn = [Segment(printable(part.text), part.style, part.control) for part in console.render(renderable)]
-    console.print(Segments(drawn), end="", soft_wrap=True)
+    from bufferlab.report.terminal import drawn
+
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL, highlight=False)
+    parts = [Segment(printable(part.text), part.style, part.control) for part in console.render(drawn(answer))]
+    console.print(Segments(parts), end="", soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -146,6 +163,14 @@ def placing(path: Path, flag: str) -> Iterator[None]:
         ) from error
 
 
+def write_markdown(path: Path | None, flag: str, report: Report) -> None:
+    """Write a report as the Markdown that `flag` asks for, if it does; without its figure it needs no other file."""
+    if path is not None:
+        from bufferlab.report.markdown import render_markdown
+
+        write(path, flag, render_markdown(replace(report, headline=None)))
+
+
 def write_page(path: Path | None, report: Report, folder_name: str = "", made_by: str = "", footer: str = "") -> None:
     """Write a report as the page that --html asks for, if it does; `render_html` explains the names."""
     if path is not None:
@@ -160,6 +185,11 @@ def write_figure(path: Path | None, report: Report) -> None:
         from bufferlab.report.figures.svg import draw
 
         write(path, "--svg", draw(report.headline))
+
+
+def rules_exit_code(rules: Iterable[RuleJudged]) -> int:
+    """Return the exit code of a command with --fail-if."""
+    return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in rules) else 0
 
 
 def put_csv(table: Table) -> None:

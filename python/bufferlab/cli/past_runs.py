@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from bufferlab.cli.output import columns
 from bufferlab.errors import BufferlabError, DataFileError
@@ -21,6 +21,8 @@ _MARKS = ("plan.json", "host.json", "experiment.toml")
 @dataclass(frozen=True)
 class Past:
     """One line of the list. A damaged sweep has nothing but its folder and the problem."""
+
+    ALSO_PRINTED: ClassVar = ("status",)
 
     folder: str
     experiment: str | None = None
@@ -47,11 +49,6 @@ def past(parent: Path) -> list[Past]:
         hint = "give the folder of --out; sweeps go to runs/ where they were started"
         raise DataFileError("there is no such folder", str(parent), hint)
     return sorted(_found(parent), key=lambda sweep: (sweep.began_at or "", sweep.folder))
-
-
-def as_data(sweeps: list[Past]) -> list[dict[str, Any]]:
-    """Return the sweeps as JSON holds them."""
-    return [{**asdict(sweep), "status": sweep.status} for sweep in sweeps]
 
 
 def as_text(sweeps: list[Past]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from bufferlab.cli.output import columns, print_json, put
@@ -28,8 +27,7 @@ def show_plan(experiment: Experiment, options: SweepOptions, as_json: bool) -> N
     """Print the plan that `run` would carry out, and its estimated cost."""
     plan, cost, found = prepare_estimate(experiment, options)
     if as_json:
-        servers = {url: [asdict(check) for check in checks] for url, checks in found.items()}
-        print_json({"dry_run": True, "plan": plan.as_dict(), "estimate": cost.as_dict(), "servers": servers})
+        print_json({"dry_run": True, "plan": plan, "estimate": cost, "servers": found})
     else:
         put(runnable(_text(plan, cost, found)))
 

@@ -93,7 +93,6 @@ def command(
         from bufferlab.cli.answer import show_answer
         from bufferlab.cli.progress import progress
         from bufferlab.execute.predicted_sweep import predict_sweep
-        from bufferlab.report import predicted
         from bufferlab.results.store import PREDICTED_FROM
         from bufferlab.spec import Overrides
 
@@ -110,7 +109,7 @@ def command(
         # What was generated needs no experiment again: the folder has it as it was asked for.
         again = "predict" if "rules" in folder.plan[PREDICTED_FROM] else f"predict {run}"
         say(f"interrupted; the results are kept. To do the rest: bufferlab {again} --resume {folder.path}")
-    show_answer(folder, as_json, predicted.as_json)
+    show_answer(folder, as_json)
     if outcome.signal_number is not None:
         return interrupted_exit_code(outcome.signal_number)
     return 1 if outcome.failed else 0

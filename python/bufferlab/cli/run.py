@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting, strict
+from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, parsed, server_setting, strict
 from bufferlab.cli.output import beginning, say
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
@@ -315,12 +315,9 @@ def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ..
 def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:
     """Return what the command line says of page traces."""
     from bufferlab.execute.probes.planned_traces import TraceWish
-    from bufferlab.units import UnitError, format_bytes, parse_bytes
+    from bufferlab.units import format_bytes, parse_bytes
 
-    try:
-        limit_bytes = None if limit is None else parse_bytes(limit)
-    except UnitError as error:
-        raise SpecError(error.what, f"--trace-limit {limit}", error.hint) from error
+    limit_bytes = None if limit is None else parsed(parse_bytes, limit, f"--trace-limit {limit}")
     if limit_bytes is not None and limit_bytes < _LEAST_LIMIT_BYTES:
         what = f"a page trace takes {format_bytes(_LEAST_LIMIT_BYTES)} at least"
         raise SpecError(what, f"--trace-limit {limit}", "write a size such as 2GiB, or --no-page-trace")
@@ -330,7 +327,7 @@ def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None,
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
     """Return the block trace that the command line asks for; None if it asks for none."""
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
-    from bufferlab.units import GIB, UnitError, parse_bytes
+    from bufferlab.units import GIB, parse_bytes
 
     if BLOCK_TRACE not in probes:
         if buffer is not None:
@@ -340,10 +337,7 @@ def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) 
         return None
     if buffer is None:
         return BlockTraceAsked(every_step=every_step)
-    try:
-        size_bytes = parse_bytes(buffer)
-    except UnitError as error:
-        raise SpecError(error.what, f"--trace-buffer {buffer}", error.hint) from error
+    size_bytes = parsed(parse_bytes, buffer, f"--trace-buffer {buffer}")
     if not 4096 <= size_bytes <= GIB:
         raise SpecError("a trace's buffer has 4 KiB to 1 GiB", f"--trace-buffer {buffer}", "write a size such as 32MiB")
     return BlockTraceAsked(size_bytes, every_step)

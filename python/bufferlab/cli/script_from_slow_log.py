@@ -12,6 +12,7 @@ import click
 from bufferlab.cli.options import common
 from bufferlab.cli.output import answering, beginning, columns, placing, print_json, put, say, try_place
 from bufferlab.errors import SpecError
+from bufferlab.report.printed import printed
 
 if TYPE_CHECKING:
     from bufferlab.slow_log import Made
@@ -63,13 +64,12 @@ def command(
     path = _path(files[0], out)
     try_place(path, "-o")
     with beginning("reading the log"):
-        from bufferlab.slow_log import as_json as document
         from bufferlab.slow_log import make_script
 
         made = make_script(files, "statement" if by == "statement" else "transaction", schema, ansi_quotes=ansi_quotes)
     with answering(partial(_write, path, made.script.text)):
         if as_json:
-            print_json(document(made, path))
+            print_json({"status": "ok", "script": path, **printed(made)})
         else:
             put(_text(made))
     for note in made.notes:
@@ -108,13 +108,13 @@ def _text(made: Made) -> str:
     """Return the words and tables for a terminal. They hold digests and counts."""
     from bufferlab.chapter.words import plural
 
-    share = 100 * made.statements / made.all_statements if made.all_statements else 0.0
+    share = 100 * made.statements_in_script / made.statements if made.statements else 0.0
     of = f" of schema {made.schema}" if made.schema else ""
     head = (
-        f"{made.statements:,} of the log's {made.all_statements:,} statements ({share:.0f} %){of} are in the script, "
-        f"as {plural(made.transactions, 'transaction')} of {plural(len(made.script.sections), 'kind')}."
+        f"{made.statements_in_script:,} of the log's {made.statements:,} statements ({share:.0f} %){of} are in the "
+        f"script, as {plural(made.transactions_in_script, 'transaction')} of {plural(len(made.sections), 'kind')}."
     )
-    if others := made.entries - made.all_statements:
+    if others := made.entries - made.statements:
         head += (
             f" Of its {made.entries:,} entries {others:,} are no statements: they begin or end a transaction, or are "
             "commands of a connection."
@@ -127,7 +127,7 @@ def _text(made: Made) -> str:
     if len(made.script.sections) > _MOST_ROWS:
         parts.append(f"... and {len(made.script.sections) - _MOST_ROWS} kinds more; --json has all.")
     if made.left_out:
-        lines = [[f"{count:,}", why] for why, count in made.left_out]
+        lines = [[f"{count:,}", why] for why, count in made.left_out.items()]
         parts.append(columns(("left out", "statements"), lines))
     return "\n\n".join(parts)
 

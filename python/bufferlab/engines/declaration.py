@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from bufferlab.knob import Knob, Native, Setting, Value, Values
 from bufferlab.results.check import EngineResults
@@ -41,6 +41,8 @@ RATES_OF_SERVERS = Rates(
 @dataclass(frozen=True)
 class EngineDeclaration:
     """The facts about an engine that `spec`, `plan`, `list` and the report need."""
+
+    PRINTED: ClassVar = ("name", "meaning", "max_connections", "notes", "knobs")
 
     name: str
     meaning: str

@@ -58,8 +58,8 @@ class PoolContents:
     """The largest first; the last one holds the rest."""
 
 
-def foretell(flavour: Flavour, pool_pages: int, *, first: bool = True) -> Foretold:
-    """Return what it costs to ask. `first`: nobody has asked since the server started, as far as is known.
+def foretell(flavour: Flavour, pool_pages: int) -> Foretold:
+    """Return what it costs to ask a server that nobody has asked since its start, as far as is known.
 
     >>> foretell("mysql", 8192).sentence
     'asking who fills 8,192 pages takes about 0.12 s, under the latch of the pool, and about 82 of them for its answer'
@@ -68,10 +68,7 @@ def foretell(flavour: Flavour, pool_pages: int, *, first: bool = True) -> Foreto
         seconds, how = pool_pages * postgres.PAGE_S, "and locks each buffer for a moment"
         within = pool_pages < postgres.MOST_BUFFERS
     else:
-        seconds, how = (
-            pool_pages * (innodb.FIRST_PAGE_S if first else innodb.NEXT_PAGE_S),
-            "under the latch of the pool",
-        )
+        seconds, how = pool_pages * innodb.PAGE_S, "under the latch of the pool"
         if flavour == "mysql":
             how += f", and about {pool_pages * innodb.TEMPORARY_TABLE_RATIO:,.0f} of them for its answer"
         within = seconds < LONGEST_S

@@ -6,7 +6,8 @@ The estimate helps a person to decide whether to wait. It is not a measurement.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import Rates
@@ -29,6 +30,8 @@ _PHASE_BYTES = 64 * MIB
 class Cost:
     """The cost of a plan: seconds by stage, and the bytes that must be free."""
 
+    ALSO_PRINTED: ClassVar = ("seconds",)
+
     load_seconds: float
     restore_seconds: float
     warm_up_seconds: float
@@ -46,10 +49,6 @@ class Cost:
         return (
             self.load_seconds + self.restore_seconds + self.warm_up_seconds + self.measure_seconds + self.check_seconds
         )
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the estimate as --json shows it."""
-        return {**asdict(self), "seconds": self.seconds}
 
 
 def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost:

@@ -29,6 +29,7 @@ from bufferlab.report.detail_tables import (
     run_table,
 )
 from bufferlab.report.document import (
+    OF_A_SWEEP,
     FailedRun,
     GeneratedResult,
     PointResult,
@@ -36,6 +37,7 @@ from bufferlab.report.document import (
     Status,
     StepResult,
     Summary,
+    SweepResult,
     stamped,
 )
 from bufferlab.report.findings import instead
@@ -51,10 +53,11 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
-from bufferlab.report.predicted import doubts, predictions
+from bufferlab.report.predicted import doubts, predicted_runs, predictions
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results.metrics import qualified
 from bufferlab.results.store import SweepFolder
+from bufferlab.stats.estimate import Estimate
 from bufferlab.workloads import registry as workloads
 
 #: The rows of all tables that stand open on a page together.
@@ -85,8 +88,14 @@ def of_analysis(analysis: Analysis) -> Report:
         status=_status(analysis),
         is_doubted=analysis.is_smoke or bool(doubts(analysis)),
         lead=first.lead,
-        points=tuple(_point_result(point, found, generated) for point in analysis.points),
-        comparisons=tuple(comparisons(analysis)),
+        parts=OF_A_SWEEP,
+        data=SweepResult(
+            sweep.path,
+            analysis.engine,
+            tuple(_point_result(point, found, generated) for point in analysis.points),
+            tuple(comparisons(analysis)),
+            tuple(predicted_runs(analysis)),
+        ),
     )
     return stamped(report, analysis.source)
 
@@ -218,7 +227,11 @@ def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
 
 def _all_steps(analysis: Analysis) -> Table | None:
     table = step_table(analysis, analysis.compared)
-    return replace(table, id="all-steps", title="What each step does to each figure", folded=True) if table else None
+    return (
+        replace(table, id="all-steps", title="What each step does to each figure", folded=True, brief=())
+        if table
+        else None
+    )
 
 
 def _question(sweep: SweepFolder) -> str:
@@ -259,29 +272,21 @@ def summaries(analysis: Analysis) -> list[Summary]:
         if fit is None:
             continue
         unit = analysis.metric(metric).unit
-        for point in analysis.points:
-            if point.index in fit.points:
-                mean = fit.mean(point.index)
-                found.append(_summary(point, metric, "mean", mean.value, mean.ci_low, mean.ci_high, mean.n, unit))
+        found += [
+            _summary(point, metric, "mean", fit.mean(point.index), unit)
+            for point in analysis.points
+            if point.index in fit.points
+        ]
         for a, b in analysis.steps():
             if (a.index, b.index) in fit.comparisons:
-                step, statistic = fit.step(a.index, b.index), f"{fit.contrast}_to_previous"
                 of = "1" if fit.contrast == "ratio" else unit
-                found.append(_summary(b, metric, statistic, step.value, step.ci_low, step.ci_high, step.n, of))
+                found.append(_summary(b, metric, f"{fit.contrast}_to_previous", fit.step(a.index, b.index), of))
     return found
 
 
-def _summary(
-    point: PointRuns,
-    metric: str,
-    statistic: str,
-    value: float,
-    ci_low: float | None,
-    ci_high: float | None,
-    n: int,
-    unit: str,
-) -> Summary:
-    return Summary(point.index, point.label, point.key, metric, statistic, value, ci_low, ci_high, n, unit)
+def _summary(point: PointRuns, metric: str, statistic: str, found: Estimate, unit: str) -> Summary:
+    ends = (found.ci_low, found.ci_high, found.n)
+    return Summary(point.index, point.label, point.key, metric, statistic, found.value, *ends, unit)
 
 
 def _point_result(point: PointRuns, found: list[Summary], generated: WithoutRun | None) -> PointResult:
@@ -308,23 +313,9 @@ def comparisons(analysis: Analysis) -> list[StepResult]:
             found = analysis.verdict(metric, a.index, b.index)
             if found is None:
                 continue
-            step = found.estimate
             direction = "not_resolved" if analysis.claim_blocked(metric) and found.resolved else found.direction
             said = verdict_cell(analysis, metric, a.index, b.index)
-            results.append(
-                StepResult(
-                    a.label,
-                    b.label,
-                    metric,
-                    found.contrast,
-                    step.value,
-                    step.ci_low,
-                    step.ci_high,
-                    step.n,
-                    direction,
-                    said,
-                )
-            )
+            results.append(StepResult(a.label, b.label, metric, found.contrast, found.estimate, direction, said))
     return results
 
 
@@ -337,7 +328,7 @@ def publish(sweep: SweepFolder) -> Report:
         if record.ok
     }
     sweep.write_summary(
-        [{**asdict(summary), **origin[point.index]} for point in report.points for summary in point.summaries]
+        [{**asdict(summary), **origin[point.index]} for point in report.data.points for summary in point.statistics]
     )
     write_html(report, sweep)
     write_markdown(report, sweep)

@@ -37,7 +37,7 @@ def write_csv(report: Report, sweep: SweepFolder) -> list[Path]:
     """Write every table and the numbers of every figure into the sweep folder; return the files."""
     first: list[Figure | Table] = [block for block in (report.headline, report.steps) if block is not None]
     written = []
-    for block in [*first, *(block for section in report.sections for block in section.blocks)]:
+    for block in [*first, *report.blocks]:
         if isinstance(block, Figure):
             written.append(sweep.write_derived(f"figures/{block.id}.csv", figure_csv(block)))
         else:
@@ -90,8 +90,8 @@ def _plain(cell: str) -> str:
 def _summary_csv(report: Report) -> str:
     rows = (
         ["" if (value := getattr(one, name)) is None else str(value) for name in _SUMMARY]
-        for point in report.points
-        for one in point.summaries
+        for point in report.data.points
+        for one in point.statistics
     )
     return _text((), [list(_SUMMARY), *rows])
 

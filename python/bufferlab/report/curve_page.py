@@ -1,21 +1,19 @@
-"""Shows a miss-ratio curve as a report: for the terminal, as a page and as JSON."""
+"""Makes the answer of `curve`, which every format draws."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from bufferlab.chapter.blocks import (
     Banner,
-    Column,
     Curve,
     Dot,
     Figure,
     Mark,
     PointsPlot,
-    Row,
     Section,
     Series,
     Table,
@@ -23,9 +21,10 @@ from bufferlab.chapter.blocks import (
     Trace,
 )
 from bufferlab.models.foreign_trace import Played
-from bufferlab.report.document import Report, stamped
+from bufferlab.report.document import Note, Report, stamped
 from bufferlab.traces.curve import MissCurve, Step, working_set
 from bufferlab.traces.page_trace import Accesses, MeasuredPool
+from bufferlab.traces.reading import Reading
 from bufferlab.units import MIB, format_bytes, format_percent
 
 _GUIDE = (
@@ -35,6 +34,49 @@ _GUIDE = (
 #: Places at which the line is drawn: more cannot be told apart.
 _DRAWN = 400
 _FIRST_DRAWN = 0.005
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool of a curve."""
+
+    pool_pages: int
+    lru_misses: int
+
+
+@dataclass(frozen=True)
+class OfTable:
+    """The gets of a table or index, and its misses in the order of the pools."""
+
+    accesses: int
+    misses: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """The pages touched in a part of the trace, by the end of that part."""
+
+    end_s: float
+    pages: int
+
+
+@dataclass(frozen=True)
+class CurveResult:
+    """A curve for programs."""
+
+    curve: tuple[Pool, ...]
+    """LRU pools of the sizes asked for."""
+    lru: MissCurve
+    model: Played | None
+    """Its misses are in the order of `curve`."""
+    measured: MeasuredPool | None
+    by_table: dict[str, OfTable]
+    working_set: tuple[WorkingSet, ...]
+    read: Reading | None
+    """How the file was read; None of a run."""
+    first_s: float
+    """The times of the first and the last touch."""
+    last_s: float
 
 
 def as_report(
@@ -69,10 +111,33 @@ def as_report(
             *((_by_object(objects, sizes, page_size_bytes),) if objects else ()),
             _over_time(accesses, page_size_bytes),
         ),
-        checks=(),
-        status="ok",
+        parts=("notes", "answer", "facts", "", "tables", "limits"),
+        notes=tuple(map(Note, how)),
+        data=_result(accesses, curve, sizes, objects or {}, model),
     )
     return stamped(report, f"{name} · {curve.accesses:,} gets · bufferlab")
+
+
+def _result(
+    accesses: Accesses,
+    curve: MissCurve,
+    sizes: Sequence[int],
+    objects: Mapping[str, Sequence[int]],
+    model: Played | None,
+) -> CurveResult:
+    ends, touched = working_set(accesses)
+    time_s = accesses.touches.time_s
+    return CurveResult(
+        tuple(Pool(size, int(curve.misses[size])) for size in sizes),
+        curve,
+        model,
+        accesses.measured,
+        {name: OfTable(gets, tuple(misses)) for name, (gets, *misses) in objects.items()},
+        tuple(WorkingSet(float(end), int(pages)) for end, pages in zip(ends, touched, strict=True)),
+        accesses.reading,
+        float(time_s[0]),
+        float(time_s[-1]),
+    )
 
 
 def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
@@ -86,12 +151,11 @@ def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | Non
 
 def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_size_bytes: int | None) -> Section:
     """Return the misses of each table and index, those with the most gets first."""
-    heads = (Column("Table or index"), Column("Gets"), *(Column(pool(size, page_size_bytes)) for size in sizes))
+    heads = ("<Table or index", "Gets", *(pool(size, page_size_bytes) for size in sizes))
     found = sorted(((name, counts) for name, counts in objects.items() if counts[0]), key=lambda one: -one[1][0])
-    rows = tuple(Row((name, *(f"{count:,}" for count in counts))) for name, counts in found)
+    rows = ((name, *(f"{count:,}" for count in counts)) for name, counts in found)
     caption = "Gets, and misses in LRU pools that all tables and indexes share."
-    titles = tuple(head.title for head in heads)
-    table = Table("misses-by-table", "Misses by table and index", heads, rows, "", brief=titles)
+    table = Table.of("misses-by-table", "Misses by table and index", heads, rows, brief=True)
     return Section("by-table", "Tables and indexes", caption, (table,))
 
 
@@ -132,14 +196,13 @@ def _stepping(step: Step, page_size_bytes: int | None) -> str:
 
 def table(curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None, model: Played | None = None) -> Table:
     """Return the misses at the chosen sizes, of LRU and of a model."""
-    rows = tuple(
-        Row((pool(size, page_size_bytes), _ratio(curve, size), f"{int(curve.misses[size]):,}",
-             format_percent(size / max(1, curve.pages)), *((f"{model.misses[place]:,}",) if model else ())))
+    rows = (
+        (pool(size, page_size_bytes), _ratio(curve, size), f"{int(curve.misses[size]):,}",
+         format_percent(size / max(1, curve.pages)), *((f"{model.misses[place]:,}",) if model else ()))
         for place, size in enumerate(sizes)
     )  # fmt: skip
-    titles = ["Pool", "Gets missed", "Misses", "Of the pages touched"]
-    heads = tuple(map(Column, [*titles, f"Misses of {model.name}"] if model else titles))
-    return Table("misses", "Misses of an LRU pool", heads, rows, _GUIDE, brief=tuple(head.title for head in heads))
+    heads = ("Pool", "Gets missed", "Misses", "Of the pages touched", *((f"Misses of {model.name}",) if model else ()))
+    return Table.of("misses", "Misses of an LRU pool", heads, rows, _GUIDE, brief=True)
 
 
 def pool(pages: int, page_size_bytes: int | None) -> str:
@@ -162,48 +225,12 @@ def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
     )
     length_s = float(ends[-1] - start_s) / len(ends)
     intro = f"The pages touched in each part of {length_s:.3g} s: what a pool must hold to read none of them twice."
-    heads = (Column("End (s)"), Column("Pages"))
-    rows = tuple(Row((f"{end - start_s:.3f}", f"{count:,}")) for end, count in zip(ends, pages, strict=True))
-    data = Table("working-set-pages", "Working set over time", heads, rows, intro)
+    rows = ((f"{end - start_s:.3f}", f"{count:,}") for end, count in zip(ends, pages, strict=True))
+    data = Table.of("working-set-pages", "Working set over time", ("End (s)", "Pages"), rows, intro)
     alt = f"A line over time between {int(pages.min()):,} and {int(pages.max()):,} pages."
     caption = "Grey: before the measured window." if accesses.window_s else ""
     plot = TimePlot(("",), label, ((shown,),))
     return Section("working-set", "Working set", intro, (Figure("working-set", data.title, alt, caption, plot, data),))
-
-
-def as_json(
-    accesses: Accesses,
-    curve: MissCurve,
-    sizes: Sequence[int],
-    objects: Mapping[str, Sequence[int]] | None = None,
-    model: Played | None = None,
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return the curve for programs, at the chosen sizes, the working set over time, and how a file was read.
-
-    With a model the misses are the model's; the knee is always LRU's.
-    """
-    measured, step, (ends, touched) = accesses.measured, curve.step, working_set(accesses)
-    return {
-        "curve": [
-            {
-                "pool_pages": size,
-                "accesses": curve.accesses,
-                "misses": model.misses[place] if model else int(curve.misses[size]),
-            }
-            for place, size in enumerate(sizes)
-        ],
-        "model": {"name": model.name, "version": model.version} if model else None,
-        "knee_pages": curve.knee_pages,
-        "step": {"pages": step.pages, "misses_below": step.misses_below, "misses": step.misses} if step else None,
-        "pages": curve.pages,
-        "read": _read(accesses, notes) if accesses.reading else None,
-        "measured": {"pool_pages": measured.pages, "misses": measured.misses} if measured else None,
-        "by_table": {
-            name: {"accesses": gets, "misses": list(misses)} for name, (gets, *misses) in (objects or {}).items()
-        },
-        "working_set": [{"end_s": float(end), "pages": int(pages)} for end, pages in zip(ends, touched, strict=True)],
-    }
 
 
 def how_read(accesses: Accesses, note: str | None) -> list[str]:
@@ -211,19 +238,6 @@ def how_read(accesses: Accesses, note: str | None) -> list[str]:
     how, time_s = accesses.reading, accesses.touches.time_s
     found = [how.sentence(float(time_s[0]), float(time_s[-1])), *how.notes] if how else []
     return [*found, note] if note else found
-
-
-def _read(accesses: Accesses, notes: Sequence[str]) -> dict[str, Any]:
-    how, time_s = accesses.reading, accesses.touches.time_s
-    assert how
-    return {
-        "format": how.format,
-        "has_head": how.has_head,
-        "columns": [{"role": one.role, "name": one.name, "unit": one.unit} for one in how.columns],
-        "first_s": float(time_s[0]),
-        "last_s": float(time_s[-1]),
-        "notes": list(notes),
-    }
 
 
 def _ratio(curve: MissCurve, pages: int) -> str:

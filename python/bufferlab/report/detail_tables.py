@@ -7,7 +7,7 @@ from functools import partial
 
 from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Row, Table
 from bufferlab.chapter.point_table import point_table
 from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
 from bufferlab.results.metrics import CPU_COLUMNS, Metric, cpu_shares
@@ -45,20 +45,19 @@ _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not 
 def check_table(checks: Sequence[Check]) -> Table:
     """Return every integrity check with the numbers behind it."""
     marks = {"passed": "passed", "failed": "failed", "not_applicable": "quiet"}
-    rows = tuple(
+    rows = (
         Row((check.title, _STATUS_WORDS[check.status], check.detail), marks[check.status])  # type: ignore[arg-type]
         for check in checks
     )
-    columns = tuple(Column(head, numeric=False) for head in ("Check", "Result", "Numbers"))
-    return Table("checks", "Integrity checks", columns, rows)
+    return Table.of("checks", "Integrity checks", ("<Check", "<Result", "<Numbers"), rows)
 
 
 def failed_checks(checks: Sequence[Check]) -> Table | None:
     """Return the integrity checks that failed, with the numbers that each touches; None where none did."""
     found = doubts.failed(checks)
-    rows = tuple(Row((check.title, check.detail, doubts.in_words([check])), "failed") for check in found)
-    columns = tuple(Column(head, numeric=False) for head in ("Check", "Numbers", "In doubt"))
-    return Table("failed-checks", "What did not hold", columns, rows) if found else None
+    rows = (Row((check.title, check.detail, doubts.in_words([check])), "failed") for check in found)
+    heads = ("<Check", "<Numbers", "<In doubt")
+    return Table.of("failed-checks", "What did not hold", heads, rows) if found else None
 
 
 def failure_table(analysis: Analysis) -> Table | None:
@@ -75,9 +74,8 @@ def failure_table(analysis: Analysis) -> Table | None:
     )
     if not analysis.runs and len(rows) == 1:
         return None
-    columns = (Column("Reason", numeric=False), Column("Runs"), Column("At", numeric=False))
-    titles = tuple(column.title for column in columns)
-    return Table("failures", "Why runs did not end well", columns, rows, brief=titles) if rows else None
+    heads = ("<Reason", "Runs", "<At")
+    return Table.of("failures", "Why runs did not end well", heads, rows, brief=True) if rows else None
 
 
 def _places(analysis: Analysis, points: Sequence[PointRuns]) -> str:
@@ -92,20 +90,17 @@ def latency_table(analysis: Analysis) -> Table | None:
     for point in analysis.points:
         frames = [record.latency() for record in point.records if record.ok]
         label = analysis.name_of(point)
-        rows += [Row((label, *_latency_cells(values))) for values in latency_values(frames)]
+        rows += [(label, *_latency_cells(values)) for values in latency_values(frames)]
     if not rows:
         return None
-    heads = ("n", "mean (ms)", *(f"p{100 * share:g} (ms)" for share in PERCENTILES), "max (ms)")
-    columns = (
-        *(Column(head, numeric=False) for head in ("Point", "Transaction", "Time")),
-        *(Column(head) for head in heads),
-    )
+    shown = (f"p{100 * share:g} (ms)" for share in PERCENTILES)
+    heads = ("<Point", "<Transaction", "<Time", "n", "mean (ms)", *shown, "max (ms)")
     caption = (
         "All runs of a point together. Service: from the first statement to the commit. Queue: from when it was meant "
         "to start until the connection took it. Response: both together, told where transactions arrive at a rate of "
         "their own; in a closed loop a slow system is asked less often."
     )
-    return Table("latency", "Latency by transaction type", columns, tuple(rows), caption, folded=True)
+    return Table.of("latency", "Latency by transaction type", heads, rows, caption, folded=True)
 
 
 def _latency_cells(values: LatencyValues) -> tuple[str, ...]:
@@ -144,14 +139,9 @@ def cpu_table(analysis: Analysis) -> Table:
                         totals.setdefault(core, {}).setdefault(column, []).append(figure.value)
         for core, shares in sorted(totals.items()):
             cells = (_mean_cell(analysis.metric(f"cpu_{name}_share"), shares.get(name, [])) for name in CPU_COLUMNS)
-            rows.append(Row((analysis.name_of(point), str(len(point.ok)), core, *cells)))
-    heads = (
-        Column("Point", numeric=False),
-        Column("n"),
-        Column("CPU", numeric=False),
-        *(Column(f"%{c}") for c in CPU_COLUMNS),
-    )
-    return Table("cpu", "CPU", heads, tuple(rows), _OF_CPU, folded=True)
+            rows.append((analysis.name_of(point), str(len(point.ok)), core, *cells))
+    heads = ("<Point", "n", "<CPU", *(f"%{column}" for column in CPU_COLUMNS))
+    return Table.of("cpu", "CPU", heads, rows, _OF_CPU, folded=True)
 
 
 def shares_of_cores(window: Window) -> dict[str, dict[str, Value]]:
@@ -176,13 +166,8 @@ def consistency_table(analysis: Analysis) -> Table | None:
         violations = sum(count for _, count in outcomes)
         mark = "passed" if passed == len(outcomes) else "failed"
         rows.append(Row((str(number), name, f"{passed} of {len(outcomes)}", format_count(violations)), mark))  # type: ignore[arg-type]
-    columns = (
-        Column("Condition"),
-        Column("What must hold", numeric=False),
-        Column("Held in runs"),
-        Column("Violations"),
-    )
-    return Table("consistency", "Consistency of the data after each run", columns, tuple(rows), folded=True)
+    heads = ("Condition", "<What must hold", "Held in runs", "Violations")
+    return Table.of("consistency", "Consistency of the data after each run", heads, rows, folded=True)
 
 
 def run_table(analysis: Analysis) -> Table:
@@ -196,54 +181,47 @@ def run_table(analysis: Analysis) -> Table:
         warm_up, measured, base = run.warm_up, run.measured, run.database
         grown = base.bytes_end - base.bytes_start if base and base.bytes_end and base.bytes_start else None
         reads = values[record.run_id][analysis.headline].value if record.ok else None
-        rows.append(
-            Row(
-                (
-                    str(run.order + 1),
-                    run.point.label,
-                    str(run.block + 1),
-                    str(run.seed),
-                    # The reasons of runs whose place no later run took have a table of their own.
-                    run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
-                    warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
-                    words.number(warm_up.seconds if warm_up else None),
-                    words.number(measured.seconds if measured else None),
-                    format_count(measured.transactions) if measured else words.NOTHING,
-                    words.number(reads),
-                    format_bytes(grown) if grown is not None else words.NOTHING,
-                    run.started_at,
-                    record.run_id,
-                ),
-                "" if record.ok else "failed",
-            )
+        cells = (
+            str(run.order + 1),
+            run.point.label,
+            str(run.block + 1),
+            str(run.seed),
+            # The reasons of runs whose place no later run took have a table of their own.
+            run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
+            warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
+            words.number(warm_up.seconds if warm_up else None),
+            words.number(measured.seconds if measured else None),
+            format_count(measured.transactions) if measured else words.NOTHING,
+            words.number(reads),
+            format_bytes(grown) if grown is not None else words.NOTHING,
+            run.started_at,
+            record.run_id,
         )
+        rows.append(Row(cells, "" if record.ok else "failed"))
     headline = analysis.metric(analysis.headline)
     short = words.with_unit(words.heading(headline), headline)
-    words_columns = {"Point", "Status", "Warm-up ended by", "Started", "Run"}
     heads = (
-        "Order", "Point", "Block", "Seed", "Status", "Warm-up ended by", "Warm-up (s)", "Measured (s)", "Transactions",
-        short, "Database grew by", "Started", "Run",
+        "Order", "<Point", "Block", "Seed", "<Status", "<Warm-up ended by", "Warm-up (s)", "Measured (s)",
+        "Transactions", short, "Database grew by", "<Started", "<Run",
     )  # fmt: skip
-    columns = tuple(Column(head, numeric=head not in words_columns) for head in heads)
     caption = "Blocks are repetitions; all points of a block share its seed, and their order within it is random."
     caption += f" {short}: {words.lowered(headline.label)}."
-    return Table("runs", "Every run", columns, tuple(rows), caption, folded=True)
+    return Table.of("runs", "Every run", heads, rows, caption, folded=True)
 
 
 def disturbance_table(analysis: Analysis) -> Table | None:
     """Return the gaps of every measured window, and the share of time that its threads waited for a processor."""
     shown = [analysis.metric(name) for name in ("longest_gap_s", "gaps_s", "processor_wait_share")]
-    rows = tuple(
-        Row((run.label, *(words.cell(one, run.values[one.name].value) for one in shown)))
+    rows = [
+        (run.label, *(words.cell(one, run.values[one.name].value) for one in shown))
         for run in analysis.runs
         if any(run.values[one.name].value is not None for one in shown)
-    )
+    ]
     if not rows:
         return None
-    heads = (one.label if one.is_share else words.axis_title(one) for one in shown)
-    columns = (Column("Run", numeric=False), *map(Column, heads))
+    heads = ("<Run", *(one.label if one.is_share else words.axis_title(one) for one in shown))
     caption = (
         "A gap is how much further than the interval two samples lie apart, from 1.5 intervals on, or how late the "
         "worker's pulse was."
     )
-    return Table("disturbances", "What disturbed every run", columns, rows, caption, folded=True)
+    return Table.of("disturbances", "What disturbed every run", heads, rows, caption, folded=True)

@@ -1,31 +1,38 @@
-"""The report as data: the content of every format, already in words and numbers, with no markup and no files.
+"""The answer of a command as data, which every format draws: in words and numbers, with no markup and no files.
 
-`as_json` makes the one object that `run --json` and `report --json` print.
+It has a sentence, tables, figures, checks, doubts, and `data` for programs, which is a dataclass of the command's own.
+`as_json` makes the object of --json from it; terminal.py, html.py, markdown.py, csv_files.py and lab/ draw the rest.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
-from bufferlab.results.page_traces import Verdict
-from bufferlab.results.schema import StoredSetting
+from bufferlab.report.printed import printed
 from bufferlab.results.sweep_checks import Check
 from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.verdict import Direction
 
 if TYPE_CHECKING:
-    from bufferlab.results.store import SweepFolder
+    # They load pydantic, which no answer needs.
+    from bufferlab.results.page_traces import Prediction, Verdict
+    from bufferlab.results.schema import StoredSetting
 
-
-Status = Literal["ok", "failed", "interrupted"]
-"""How a sweep ended: a run failed; or none did, and points have no runs, or runs that somebody stopped."""
+Status = Literal["ok", "failed", "interrupted", "lost", "cannot_say"]
+"""How a command's work ended. A sweep: a run failed; or none did, and points have no runs, or runs that somebody
+stopped. A look at a server: it went away; or no size of the pool could be judged."""
 
 
 @dataclass(frozen=True)
 class Summary:
     """One number about one point, as summary.parquet and --json hold it."""
+
+    PRINTED: ClassVar = ("metric", "value", "ci_low", "ci_high", "n", "unit")
 
     point_index: int
     point_label: str
@@ -63,6 +70,8 @@ class GeneratedResult:
 class PointResult:
     """A point for programs."""
 
+    PRINTED: ClassVar = ("label", "swept", "settings", "status", "reason", "failures", "summaries", "generated")
+
     index: int
     label: str
     swept: dict[str, str]
@@ -70,24 +79,54 @@ class PointResult:
     status: str
     reason: str | None
     failures: tuple[FailedRun, ...]
-    summaries: tuple[Summary, ...]
+    statistics: tuple[Summary, ...]
     generated: GeneratedResult | None = None
+    """None for a sweep that ended without such a prediction."""
+
+    @property
+    def summaries(self) -> list[Summary]:
+        """Return the means of the point's runs."""
+        return [one for one in self.statistics if one.statistic == "mean"]
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """A comparison for programs."""
+    """The step from point `a` to point `b`, for programs."""
 
     a: str
     b: str
     metric: str
-    contrast: str
-    value: float
-    ci_low: float | None
-    ci_high: float | None
-    n: int
-    direction: str
+    contrast: Literal["ratio", "difference"]
+    estimate: Estimate
+    """B over A, or B minus A."""
+    direction: Direction
     verdict: str
+
+
+@dataclass(frozen=True)
+class PredictedRun:
+    """A run that a model filled, for programs."""
+
+    label: str
+    swept: dict[str, str]
+    block: int
+    seed: int
+    warm_up_transactions: int | None
+    prediction: Prediction
+    error: float | None
+    """How far reads are from those that the engine counted, at the traced run's own point; 0.01 is 1 %."""
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A sweep for programs."""
+
+    sweep: Path
+    engine: str
+    points: tuple[PointResult, ...]
+    steps: tuple[StepResult, ...]
+    predictions: tuple[PredictedRun, ...]
+    """Of a sweep that a model filled: a row for each run; else empty."""
 
 
 def stamped(report: Report, source: str) -> Report:
@@ -101,106 +140,80 @@ def stamped(report: Report, source: str) -> Report:
     return replace(report, headline=headline, sections=sections)
 
 
+Part = Literal[
+    "", "banners", "question", "answer", "facts", "tables", "untitled", "captions", "notes", "limits", "checks"
+]
+"""A part of an answer on a terminal; "" is an empty line."""
+OF_A_SWEEP: tuple[Part, ...] = ("banners", "question", "answer", "", "tables", "checks")
+OF_SIDES: tuple[Part, ...] = ("answer", "", "banners", "facts", "untitled", "captions", "notes")
+
+
+Look = Literal["", "good", "bad", "doubt", "found", "quiet"]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line that a terminal shows beside the tables. Its lead is drawn by its look."""
+
+    lead: str
+    text: str = ""
+    look: Look = ""
+    indent: int = 0
+
+
 @dataclass(frozen=True)
 class Report:
-    """The content of a report."""
+    """The content of an answer."""
+
+    PRINTED: ClassVar = ("status", "question", "answer", "facts", "warnings", "limits", "failed_checks", "checks")
 
     title: str
     question: str
     answer: str
-    facts: tuple[str, ...]
-    banners: tuple[Banner, ...]
-    headline: Figure | None
-    steps: Table | None
-    limits: tuple[str, ...]
-    sections: tuple[Section, ...]
-    checks: tuple[Check, ...]
-    status: Status
+    facts: tuple[str, ...] = ()
+    banners: tuple[Banner, ...] = ()
+    headline: Figure | None = None
+    steps: Table | None = None
+    limits: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    checks: tuple[Check, ...] = ()
+    status: Status = "ok"
     is_doubted: bool = False
     """Whether the numbers must not be believed although no check failed."""
     lead: str = ""
     """Id of the table that answers the question, where the steps of one metric do not."""
-    points: tuple[PointResult, ...] = field(default=(), repr=False)
-    comparisons: tuple[StepResult, ...] = field(default=(), repr=False)
+    parts: tuple[Part, ...] = ("answer", "facts", "", "tables", "limits")
+    """What a terminal shows, in its order."""
+    notes: tuple[Note, ...] = ()
+    data: Any = field(default_factory=dict, repr=False)
+    """What --json has besides: a dataclass of the command's own."""
+
+    @property
+    def blocks(self) -> list[Table | Figure]:
+        """Return the tables and figures of all sections."""
+        return [block for section in self.sections for block in section.blocks]
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether it is made from the stored samples of a sweep."""
+        return isinstance(self.data, SweepResult)
+
+    @property
+    def check_counts(self) -> Counter[str]:
+        """Return how many checks have each status."""
+        return Counter(check.status for check in self.checks)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what to read before believing the answer, in sentences."""
+        return [banner.text for banner in self.banners]
+
+    @property
+    def failed_checks(self) -> list[str]:
+        """Return the names of the checks that failed."""
+        return [check.name for check in self.checks if check.status == "failed"]
 
 
-FORMAT_VERSION = 2
-
-
-def as_json(report: Report, sweep: SweepFolder) -> dict[str, Any]:
-    """Return points with summaries, steps with verdicts, and checks.
-
-    Numbers are unrounded; percent is in sentences only.
-    """
-    return {
-        "format_version": FORMAT_VERSION,
-        "sweep": str(sweep.path),
-        "status": report.status,
-        "answer": report.answer,
-        "warnings": [banner.text for banner in report.banners],
-        "points": [_point(point) for point in report.points],
-        "steps": [
-            {
-                "from": step.a,
-                "to": step.b,
-                "metric": step.metric,
-                step.contrast: step.value,
-                "ci_low": step.ci_low,
-                "ci_high": step.ci_high,
-                "n": step.n,
-                "direction": step.direction,
-                "verdict": step.verdict,
-            }
-            for step in report.comparisons
-        ],
-        "failed_checks": [check.name for check in report.checks if check.status == "failed"],
-        "checks": [
-            {
-                "name": check.name,
-                "title": check.title,
-                "status": check.status,
-                "detail": check.detail,
-                "touches": list(check.touches),
-            }
-            for check in report.checks
-        ],
-    }
-
-
-def _point(point: PointResult) -> dict[str, Any]:
-    return {
-        "label": point.label,
-        "swept": point.swept,
-        "settings": {name: one.model_dump() for name, one in point.settings.items()},
-        "status": point.status,
-        "reason": point.reason,
-        "failures": [
-            {"run_id": run.run_id, "block": run.block, "status": run.status, **run.failure.as_dict()}
-            for run in point.failures
-        ],
-        "summaries": [
-            {
-                "metric": summary.metric,
-                "value": summary.value,
-                "ci_low": summary.ci_low,
-                "ci_high": summary.ci_high,
-                "n": summary.n,
-                "unit": summary.unit,
-            }
-            for summary in point.summaries
-            if summary.statistic == "mean"
-        ],
-        "generated": _generated(point.generated) if point.generated else None,
-    }
-
-
-def _generated(found: GeneratedResult) -> dict[str, Any]:
-    mean = found.mean
-    return {
-        "metric": found.metric,
-        "mean": mean.value if mean else None,
-        "ci_low": mean.ci_low if mean else None,
-        "ci_high": mean.ci_high if mean else None,
-        "n": mean.n if mean else 0,
-        "verdicts": [one.model_dump() for one in found.verdicts],
-    }
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the object that a command prints with --json: what every answer has, and the command's own data."""
+    return {**printed(report), **printed(report.data)}

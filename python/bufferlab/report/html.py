@@ -34,17 +34,12 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
         # matplotlib escapes every text it draws, and the label is escaped where it is made.
         return Markup(for_page(draw(figure), figure))
 
-    counts = {
-        status: sum(check.status == status for check in report.checks)
-        for status in ("passed", "failed", "not_applicable")
-    }
     page = _template().render(
         report=report,
         folder_name=folder_name,
         made_by=made_by,
         footer=footer,
         svg=svg,
-        check_counts=counts,
     )
     # Names of files and texts of logs may hold characters that no page may have.
     return printable(page)

@@ -40,8 +40,7 @@ def write_markdown(report: Report, sweep: SweepFolder) -> Path:
 
 def figures_of(report: Report) -> list[Figure]:
     """Return every figure of a report, the headline first."""
-    rest = [block for section in report.sections for block in section.blocks if isinstance(block, Figure)]
-    return [*filter(None, [report.headline]), *rest]
+    return [*filter(None, [report.headline]), *(block for block in report.blocks if isinstance(block, Figure))]
 
 
 def _lines(report: Report) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bufferlab.chapter import doubts, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Row, Table
 from bufferlab.chapter.point_table import claims_blocked, headed, point_table
 from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric, per_work
@@ -34,16 +34,13 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
     for a, b in analysis.steps():
         step = f"{analysis.short_label(a)} → {analysis.short_label(b)}"
         step = ": ".join(filter(None, [analysis.rest_label(a), step]))
-        rows.append(Row((step, *(verdict_cell(analysis, metric, a.index, b.index) for metric in metrics))))
+        rows.append((step, *(verdict_cell(analysis, metric, a.index, b.index) for metric in metrics)))
     if not rows:
         return None
-    columns = (
-        Column("Step", numeric=False),
-        *(Column(analysis.metric(metric).label, numeric=False) for metric in metrics),
-    )
+    heads = ("<Step", *(f"<{analysis.metric(metric).label}" for metric in metrics))
     caption = "95 % intervals that hold together for all steps of a column (Šidák). n counts runs on each side."
     caption = _caption(analysis, metrics, caption)
-    return Table("steps", "Step by step", columns, tuple(rows), caption)
+    return Table.of("steps", "Step by step", heads, rows, caption, brief=True)
 
 
 def spans_table(analysis: Analysis) -> Table | None:
@@ -57,13 +54,13 @@ def spans_table(analysis: Analysis) -> Table | None:
             continue
         ends = f"{analysis.short_label(ran[0])} → {analysis.short_label(ran[-1])}"
         said = verdict_cell(analysis, analysis.headline, ran[0].index, ran[-1].index)
-        rows.append(Row((": ".join(filter(None, [group.label, ends])), said)))
+        rows.append((": ".join(filter(None, [group.label, ends])), said))
     if not rows:
         return None
-    columns = (Column("Points", numeric=False), Column(analysis.metric(analysis.headline).label, numeric=False))
+    heads = ("<Points", f"<{analysis.metric(analysis.headline).label}")
     caption = "95 % intervals that hold together for all steps and ends (Šidák). n counts runs on each side."
     caption = _caption(analysis, (analysis.headline,), caption)
-    return Table("steps", "From end to end", columns, tuple(rows), caption)
+    return Table.of("steps", "From end to end", heads, rows, caption, brief=True)
 
 
 def _judged(analysis: Analysis, metrics: Sequence[str]) -> tuple[str, ...]:
@@ -166,13 +163,12 @@ def sizes(analysis: Analysis) -> Table | None:
             *(words.share(pool / whole) if whole else words.NOTHING for whole in (base.bytes_loaded, base.bytes_end)),
         )
         rows.append(Row(cells, "differs" if setting.differs else ""))
-    heads = ("Asked in bytes", "Pool", "Frames", "Database as loaded", "Pool / loaded", "Pool / at the end")
-    columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
+    heads = ("<Point", "Asked in bytes", "Pool", "Frames", "Database as loaded", "Pool / loaded", "Pool / at the end")
     caption = (
         "As the engine says itself; shares and reads belong to the pool that ran. A pool is counted in page frames "
         "only; what manages them comes on top."
     )
-    return Table("sizes", "Pool and database", columns, tuple(rows), caption) if rows else None
+    return Table.of("sizes", "Pool and database", heads, rows, caption) if rows else None
 
 
 def _frames(point: PointRuns, pool: int) -> str:
@@ -209,17 +205,9 @@ def parts_of_window(analysis: Analysis) -> Table | None:
         rows += [_parts_row(analysis.name_of(point), used, derived, per_part)] if used else []
     if not told:
         return None
-    heads = (
-        "n",
-        "Hit ratio, start",
-        "50 %",
-        "end",
-        f"{words.with_unit(derived[1].label, derived[1])}, start",
-        "50 %",
-        "end",
-    )
-    columns = (Column("Point", numeric=False), *(Column(head) for head in heads))
-    return Table("parts", "Start, 50 % and end", columns, tuple(rows), _parts_caption(shares, skipped))
+    second = words.with_unit(derived[1].label, derived[1])
+    heads = ("<Point", "n", "Hit ratio, start", "50 %", "end", f"{second}, start", "50 %", "end")
+    return Table.of("parts", "Start, 50 % and end", heads, rows, _parts_caption(shares, skipped))
 
 
 def _parts_row(label: str, used: int, derived: Sequence[Metric], per_part: dict[tuple[str, int], list[float]]) -> Row:

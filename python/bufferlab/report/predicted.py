@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Look, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import Curve, Dot, Figure, Look, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
+from bufferlab.report.document import PredictedRun
 from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, TracedRun, Verdict
-from bufferlab.results.schema import Run
-from bufferlab.results.store import SweepFolder
 from bufferlab.units import format_bytes
 
-FORMAT_VERSION = 2
-"""Of the object for programs. Version 1 had `ends`, two replays that are no range, in place of `replays`."""
 NO_INTERVAL = "one trace predicts them, which gives no interval"
 _ONE_TRACE = "One trace is one run: how far another run of the same point would differ is not known."
 SEEDS = (
@@ -110,80 +106,18 @@ def own_point(traced: TracedRun) -> str:
     )
 
 
-def as_json(folder: SweepFolder) -> dict[str, Any]:
-    """Return a predicted sweep for programs; docs/prediction.md explains the keys."""
-    runs = sorted((record.run for record in folder.runs() if record.ok), key=lambda run: (run.point.index, run.block))
-    told = [(run, run.prediction) for run in runs if run.prediction]
-    first = told[0][1] if told else None
-    return {
-        "format_version": FORMAT_VERSION,
-        "sweep": str(folder.path),
-        "status": "ok" if len(told) == len(folder.plan["runs"]) else "interrupted",
-        "source": _source(told[0][0].engine, first.traced) if first and first.traced else None,
-        "generated": _generated(told[0][0].engine, first.generated) if first and first.generated else None,
-        "model": {"name": first.model, "version": first.model_version} if first else None,
-        "points": [_point(run, prediction) for run, prediction in told],
-        "means": _means(Analysis.of(folder)) if first and first.generated else [],
-    }
+def predicted_runs(analysis: Analysis) -> list[PredictedRun]:
+    """Return every run that a model filled, for programs, in the order asked for; docs/prediction.md has the keys.
 
-
-def _source(engine: str, traced: TracedRun) -> dict[str, Any]:
-    return {"engine": engine, **traced.model_dump(), "own_error": traced.own_error}
-
-
-def _generated(engine: str, generated: GeneratedRun) -> dict[str, Any]:
-    """Return what is the same at all points; database and pages may differ, and stand with each."""
-    told = generated.model_dump(include={"engine_version", "rules", "rules_version", "notes"})
-    return {"engine": engine, **told}
-
-
-def _means(analysis: Analysis) -> list[dict[str, Any]]:
-    """Return the mean reads of each point, with their interval over the runs."""
-    metric = analysis.per_work("reads")
-    found = []
-    for point in analysis.points:
-        if (mean := analysis.mean(metric, point)) is not None:
-            told = {"mean": mean.value, "ci_low": mean.ci_low, "ci_high": mean.ci_high, "n": mean.n}
-            found.append({"label": point.label, "swept": point.swept, "metric": metric, **told})
-    return found
-
-
-def _point(run: Run, prediction: Prediction) -> dict[str, Any]:
-    work, generated = prediction.work, prediction.generated
-
-    def counts(found: Replayed) -> dict[str, Any]:
-        return {
-            "reads": found.reads,
-            **found.model_dump(),
-            "reads_per": {name: found.reads / count for name, count in work.items()},
-            "misses_per": {name: found.misses / count for name, count in work.items()},
-        }
-
-    return {
-        "label": run.point.label,
-        "swept": run.point.swept,
-        "block": run.block,
-        "seed": run.seed,
-        "settings": prediction.values,
-        "page_size_bytes": prediction.accesses.page_size_bytes,
-        "database_bytes": generated.database_bytes if generated else None,
-        "pages": generated.pages if generated else None,
-        "simulated": generated.simulated.model_dump() if generated else None,
-        "work": work,
-        "warm_up_transactions": run.warm_up.transactions if run.warm_up else None,
-        "pool_bytes": prediction.pool_bytes,
-        "pool_frames": prediction.pool_frames,
-        "nominal_frames": prediction.nominal_frames,
-        "predicted": counts(prediction.found) if prediction.found else None,
-        "replays": {name: counts(found) for name, found in prediction.replays.items()},
-        "lru": counts(prediction.lru),
-        "opt": counts(prediction.opt) if prediction.opt else None,
-        "turnovers": prediction.turnovers,
-        "turnovers_before": prediction.turnovers_before,
-        "is_traced_point": prediction.is_traced_point,
-        "error": error(prediction),
-        "verdicts": [one.model_dump() for one in prediction.verdicts],
-    }
+    From a trace each point has one, of generated accesses it has several, with their own seeds.
+    """
+    asked = sorted(analysis.points, key=lambda point: point.index)
+    return [
+        PredictedRun(point.label, point.swept, one.run.block, one.run.seed,
+                     one.run.warm_up.transactions if one.run.warm_up else None, prediction, error(prediction))
+        for point in asked for one in sorted(point.ok, key=lambda one: one.run.block)
+        if (prediction := one.run.prediction)
+    ]  # fmt: skip
 
 
 def told_range(counts: Sequence[float]) -> str:
@@ -220,8 +154,7 @@ def predicted(analysis: Analysis) -> Section | None:
         heads = (brief[0], brief[1], "Frames", "Database", *brief[2:])
         rows = [_mean_cells(analysis, point, unit) for point in analysis.points if point.ok]
         about, caption = "", _GENERATED_CAPTION
-    columns = tuple(Column(head, numeric=head != "Point") for head in heads)
-    table = Table("predicted", "Predicted reads", columns, tuple(map(Row, rows)), caption, brief=brief)
+    table = Table.of("predicted", "Predicted reads", (f"<{heads[0]}", *heads[1:]), rows, caption, brief=brief)
     figure = _figure(analysis, unit, caption)
     lead = " ".join(filter(None, [about, *doubts(analysis)]))
     return Section("predicted", "The prediction", lead, (*((figure,) if figure else ()), table))

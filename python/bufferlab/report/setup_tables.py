@@ -7,12 +7,12 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Row, Table
 from bufferlab.results.blocks import said
 from bufferlab.results.schema import StoredPlan, StoredSetting
 from bufferlab.units import format_bytes, readable
 
-_PAIR = (Column("What", numeric=False), Column("Value", numeric=False))
+_PAIR = ("<What", "<Value")
 
 
 def setup_tables(analysis: Analysis) -> list[Table]:
@@ -23,10 +23,10 @@ def setup_tables(analysis: Analysis) -> list[Table]:
         host = {key: value for key, value in told.items() if key not in apart}
         device = host.pop("device", None)
         of, place = (f" {number}, {said(blocks)}", f"-{number}") if analysis.across_hosts else ("", "")
-        tables.append(Table(f"host{place}", f"Host{of}", _PAIR, _pairs(host)))
+        tables.append(Table.of(f"host{place}", f"Host{of}", _PAIR, _pairs(host)))
         if isinstance(device, Mapping):
             title = f"Device of the data{' of host' if of else ''}{of}"
-            tables.append(Table(f"device-setup{place}", title, _PAIR, _pairs(device)))
+            tables.append(Table.of(f"device-setup{place}", title, _PAIR, _pairs(device)))
     if analysis.runs:
         tables += [_engine(analysis), _workload(analysis)]
     return tables
@@ -67,11 +67,11 @@ def _engine(analysis: Analysis) -> Table:
         if setting.asked is not None:
             rows += dict.fromkeys(_setting_row(point, name, swept) for point in shown if point.ok)
     versions = sorted({f"{run.run.engine} {run.run.engine_version}" for run in analysis.runs})
-    columns = tuple(Column(head, numeric=False) for head in ("Setting", "Asked", "Actual", "Note"))
     caption = (
         f"Engine: {', '.join(versions)}. Its actual values are read back; a count asked as a share shows the count."
     )
-    return Table("engine", "Settings, asked and actual", columns, tuple(rows), caption)
+    heads = ("<Setting", "<Asked", "<Actual", "<Note")
+    return Table.of("engine", "Settings, asked and actual", heads, rows, caption)
 
 
 def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
@@ -128,7 +128,7 @@ def _workload(analysis: Analysis) -> Table:
     rows += _page_trace(analysis)
     rows += [Row((f"version of {name}", version)) for name, version in run.versions.items()]
     rows.append(Row(("seed of the design", str(analysis.sweep.plan.get("seed", "not recorded")))))
-    return Table("workload", "Workload and versions", _PAIR, tuple(rows))
+    return Table.of("workload", "Workload and versions", _PAIR, rows)
 
 
 def _page_trace(analysis: Analysis) -> list[Row]:

@@ -1,106 +1,208 @@
-"""The report for a terminal: the answer, the points, the steps, the checks. Words wrap; numbers do not.
+"""Draws an answer on a terminal, in the parts that it names. Words wrap between words; numbers and heads do not.
 
-`text` gives a short report as plain lines.
+A table that is too wide for the terminal is drawn in several, each with the first columns, which name the rows.
 """
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.blocks import Table
-from bufferlab.report.document import Report
+from bufferlab.report.document import Part, Report
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, ConsoleOptions, Group, RenderableType
     from rich.table import Table as RichTable
-    from rich.text import Text
 
-#: The most rows of a table: longer tables scroll the answer out of sight.
+#: The most rows of a sweep's table: longer ones scroll the answer out of sight, and are in its report.
 _MOST_ROWS = 24
 _MAIN_TABLES = ("per-new-order", "per-transaction")
+#: What rich puts between two columns, and outside of them.
+_GAP, _EDGES = 3, 2
+_UNBOUNDED = 10_000
+#: What stays on one line: alone on the next a "%" would be read as an empty value.
+_WHOLE = re.compile(r"\S+(?: (?:%|[KMGT]i?B|bytes)(?= |$))?")
+_STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
+_ROW_STYLES = {"failed": "red", "differs": "bold"}
 
 
-def terminal_table(report: Report) -> Group:
-    """Return the report as an object that rich can print."""
+def drawn(report: Report) -> Group:
+    """Return the answer as an object that rich can print."""
     from rich.console import Group
+
+    return Group(*(line for part in report.parts for line in _PARTS[part](report)))
+
+
+def text(report: Report, width: int | None = None) -> str:
+    """Return the answer's lines as a terminal of this width shows them: by default as wide as that of standard output.
+
+    Without a terminal nothing wraps.
+    """
+    from rich.console import Console
+
+    wide = None if sys.stdout.isatty() else _UNBOUNDED
+    console = Console(width=width or wide, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(drawn(report))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _text(style: str, *sentences: str) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    lines: list[Text | RichTable] = []
+    # As a str it would be read as markup.
+    yield from (Text(sentence, style=style) for sentence in sentences)
+
+
+def _banners(report: Report) -> Iterator[RenderableType]:
     for banner in report.banners:
-        style = "bold red" if banner.kind == "danger" else "yellow"
-        lines.append(Text(f"{'!!' if banner.kind == 'danger' else '!'} {banner.text}", style=style))
-    lines += [Text(report.question, style="dim"), Text(report.answer, style="bold"), Text("")]
-    brief = [
-        block for section in report.sections for block in section.blocks if isinstance(block, Table) and block.brief
-    ]
-    first = [found for found in brief if found.id == report.lead]
-    main = [found for found in brief if found.id in _MAIN_TABLES]
-    for table in (*first, *main):
-        lines += [_rich(table, table.brief), Text("")]
-    if report.steps:
-        lines += [_rich(report.steps), Text("")]
-    for table in (found for found in brief if found not in first + main):
-        lines += [_rich(table, table.brief), Text("")]
-    lines.append(_checks(report))
-    return Group(*lines)
+        is_danger = banner.kind == "danger"
+        yield from _text("bold red" if is_danger else "yellow", f"{'!!' if is_danger else '!'} {banner.text}")
 
 
-def _rich(whole: Table, only: tuple[str, ...] | None = None) -> RichTable | Text:
-    from rich import box
-    from rich.table import Table as RichTable
+def _facts(report: Report) -> Iterator[RenderableType]:
+    noted = {note.lead for note in report.notes}
+    if facts := [fact for fact in report.facts if fact not in noted]:
+        yield from _text("dim", " · ".join(facts))
+
+
+def _notes(report: Report) -> Iterator[RenderableType]:
+    from rich.padding import Padding
     from rich.text import Text
 
-    table = whole.filled
-    if len(table.rows) > _MOST_ROWS:
-        return Text(f"{table.title}: {len(table.rows)} rows, in the report.", style="dim")
-    shown = [place for place, column in enumerate(table.columns) if only is None or column.title in only]
-    heading = Text(table.title)  # As a str it would be read as markup.
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left", title_style="")
-    for place in shown:
-        column = table.columns[place]
-        # A number is never cut, nor parted from its per cent: words give way.
-        widest = max((len(part) for row in table.rows for part in _shown(row.cells[place]).split()), default=1)
-        title = Text(column.title)
-        if column.numeric:
-            drawn.add_column(title, justify="right", min_width=widest)
-        else:
-            drawn.add_column(title)
-    for row in table.rows:
-        style = "red" if row.mark == "failed" else None
-        drawn.add_row(*(Text(_shown(row.cells[place])) for place in shown), style=style)
-    return drawn
+    for note in report.notes:
+        line = Text.assemble((note.lead, _STYLES[note.look]), note.text)
+        yield Padding(line, (0, 0, 0, note.indent), expand=False) if note.indent else line
 
 
-def _shown(cell: str) -> str:
-    """Return a cell as it may be broken into lines. Alone on the next line a "%" would be read as an empty value."""
-    return cell.replace(") %", ")%")
-
-
-def _checks(report: Report) -> Text:
-    from rich.text import Text
-
-    failed = [check for check in report.checks if check.status == "failed"]
-    passed = sum(check.status == "passed" for check in report.checks)
-    rest = len(report.checks) - passed - len(failed)
+def _checks(report: Report) -> Iterator[RenderableType]:
+    passed, failed, rest = (report.check_counts[status] for status in ("passed", "failed", "not_applicable"))
     if not passed and not failed:
-        return Text("Checks: no run could be checked.")
-    summary = Text(f"Checks: {passed} passed, {len(failed)} failed, {rest} not applicable.")
-    for check in failed:
-        summary.append(f"\n  failed: {check.title} ({check.detail})", style="red")
-    return summary
+        yield from _text("", "Checks: no run could be checked.")
+        return
+    yield from _text("", f"Checks: {passed} passed, {failed} failed, {rest} not applicable.")
+    yield from _text(
+        "red", *(f"  failed: {one.title} ({one.detail})" for one in report.checks if one.status == "failed")
+    )
 
 
-def text(report: Report) -> str:
-    """Return the report's lines, with the tables that a terminal shows."""
-    blocks = [report.steps, *(block for section in report.sections for block in section.blocks)]
-    tables = [block for block in blocks if isinstance(block, Table) and block.brief]
-    shown = [line for table in tables for line in ("", *_aligned(table))]
-    return "\n".join([report.answer, " · ".join(report.facts), *shown, "", *report.limits])
+def tables_of(report: Report) -> list[Table]:
+    """Return the tables that a terminal shows, with the columns that it shows: the answering table first."""
+    blocks = [block for block in report.blocks if isinstance(block, Table)]
+    lead = [block for block in blocks if block.id == report.lead]
+    main = [block for block in blocks if block.id in _MAIN_TABLES]
+    steps = [report.steps] if report.steps else []
+    rest = [block for block in blocks if block not in lead + main]
+    return [table.shortened for table in (*lead, *main, *steps, *rest) if table.brief and table.rows]
 
 
-def _aligned(whole: Table) -> list[str]:
-    """Return a table as lines of columns that end in line."""
-    table = whole.filled
-    rows = [[column.title for column in table.columns], *(row.cells for row in table.rows)]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return ["   ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+def _tables(report: Report) -> Iterator[RenderableType]:
+    for table in tables_of(report):
+        if report.is_stored and len(table.rows) > _MOST_ROWS:
+            yield from _text("dim", f"{table.title}: {len(table.rows)} rows, in the report.")
+        else:
+            yield from (*_text("", table.title), _Drawn(table))
+        yield from _text("", "")
+
+
+def _untitled(report: Report) -> Iterator[RenderableType]:
+    yield from map(_Drawn, tables_of(report))
+
+
+def _captions(report: Report) -> Iterator[RenderableType]:
+    yield from _text("dim", *dict.fromkeys(table.caption for table in tables_of(report) if table.caption))
+
+
+_PARTS: dict[Part, Callable[[Report], Iterable[RenderableType]]] = {
+    "": lambda report: _text("", ""),
+    "question": lambda report: _text("dim", report.question),
+    "answer": lambda report: _text("bold", report.answer),
+    "facts": _facts,
+    "limits": lambda report: _text("", *report.limits),
+    "banners": _banners,
+    "notes": _notes,
+    "tables": _tables,
+    "untitled": _untitled,
+    "captions": _captions,
+    "checks": _checks,
+}
+
+
+class _Drawn:
+    """A table, in as many parts as the width asks for."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        table = self._table
+        cells = [
+            [column.title, *(row.cells[place] for row in table.rows)] for place, column in enumerate(table.columns)
+        ]
+        # A head stays whole, and so does a number with its per cent: words give way.
+        least = [
+            max(len(column[0]), *(len(part) for cell in column[1:] for part in _WHOLE.findall(cell)))
+            for column in cells
+        ]
+        room = options.max_width - _EDGES
+        named = next((place for place, column in enumerate(table.columns) if column.numeric), len(least))
+        for places in _parts(least, room, max(1, named)):
+            widths = _widths([least[place] for place in places],
+                             [max(map(len, cells[place])) for place in places], room)  # fmt: skip
+            yield self._part([(place, cells[place], width) for place, width in zip(places, widths, strict=True)])
+
+    def _part(self, columns: Sequence[tuple[int, list[str], int]]) -> RichTable:
+        from rich import box
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        part = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for place, (head, *_), width in columns:
+            justify = "right" if self._table.columns[place].numeric else "left"
+            part.add_column(Text(head), justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
+        for nth, row in enumerate(self._table.rows, start=1):
+            cells = (Text(_wrapped(column[nth], width)) for _, column, width in columns)
+            part.add_row(*cells, style=_ROW_STYLES.get(row.mark))
+        return part
+
+
+def _wrapped(cell: str, width: int) -> str:
+    """Return a cell in lines of at most this width."""
+    lines = [""]
+    for part in _WHOLE.findall(cell):
+        joined = f"{lines[-1]} {part}".lstrip()
+        lines = [*lines[:-1], joined] if len(joined) <= width or not lines[-1] else [*lines, part]
+    return "\n".join(lines)
+
+
+def _parts(least: Sequence[int], room: int, named: int) -> list[list[int]]:
+    """Return the places of the columns of each part: as many as fit, each part with the first ones, which name rows.
+
+    Where the `named` first ones take more than half of the room, parts repeat the first alone.
+    """
+    first = [*range(named if sum(least[:named]) + _GAP * (named - 1) <= room / 2 else 1)]
+    parts, taken = [first], sum(least[place] + _GAP for place in first)
+    for place in range(len(first), len(least)):
+        if taken + least[place] > room and parts[-1] != first:
+            parts.append(first)
+            taken = sum(least[place] + _GAP for place in first)
+        parts[-1] = [*parts[-1], place]
+        taken += least[place] + _GAP
+    return parts
+
+
+def _widths(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
+    """Return the width of each column: its whole cells, or where they do not fit less of the widest ones.
+
+    The first column has the names: it gives way later.
+    """
+    widths = [max(pair) for pair in zip(least, whole, strict=True)]
+    room -= _GAP * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > 1:
+        # A word that is longer than the terminal has no choice but to be broken.
+        wide = [place for place in range(len(widths)) if widths[place] > least[place]] or range(len(widths))
+        widths[max(wide, key=lambda place: widths[place] * (1.0 if place else 0.8))] -= 1
+    return widths

@@ -30,6 +30,10 @@ WORK: dict[Work, str] = {"new_order": "New-Order", "transaction": "transaction"}
 class Metric(Term):
     """One declared metric: its name, meaning and unit, and how it is shown."""
 
+    PRINTED: ClassVar = (
+        "name", "unit", "kind", "better", "scale", "needs_long_window", "probe", "meaning", "source",
+    )  # fmt: skip
+
     unit: str
     kind: Kind
     """A share is a part of a whole, 0 to 1; any other number without a unit is a ratio."""

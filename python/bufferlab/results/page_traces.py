@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -101,6 +101,8 @@ class PlannedTraces(_Strict):
 class Replayed(_Strict):
     """The counts of one buffer manager for the accesses of the measured window; earlier ones only filled its pool."""
 
+    ALSO_PRINTED: ClassVar = ("reads",)
+
     gets: int = Field(ge=0)
     """Pages wanted."""
     gets_if_in_pool: int = Field(ge=0)
@@ -173,6 +175,8 @@ Work = Annotated[
 class TracedRun(_Strict):
     """The run from whose page trace others were predicted."""
 
+    ALSO_PRINTED: ClassVar = ("own_error",)
+
     run_id: str
     point: str
     engine_version: str
@@ -230,6 +234,11 @@ class ObjectTouches(Touches):
 class GeneratedRun(_Strict):
     """The run whose page accesses were generated: no server did it."""
 
+    PRINTED: ClassVar = (
+        "rules", "rules_version", "engine_version", "page_size_bytes", "database_bytes", "pages", "work", "simulated",
+        "notes",
+    )  # fmt: skip
+
     rules: str = Field(pattern=r"^[a-z0-9_]+$")
     """The rules of access, by the core's name for them."""
     rules_version: int = Field(ge=1)
@@ -255,6 +264,8 @@ class Prediction(_Strict):
 
     The accesses are those of a traced run, or they were generated.
     """
+
+    ALSO_PRINTED: ClassVar = ("reads_per", "misses_per")
 
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
@@ -306,6 +317,24 @@ class Prediction(_Strict):
     def work(self) -> Work:
         """Return the units of work in the window."""
         return self.accesses.work
+
+    @property
+    def reads_per(self) -> dict[str, dict[str, float]]:
+        """Return the reads of each replay by unit of work: "found", "lru", "opt", and those of `replays`."""
+        return self._per(lambda one: one.reads)
+
+    @property
+    def misses_per(self) -> dict[str, dict[str, float]]:
+        """Return the misses in the same way."""
+        return self._per(lambda one: one.misses)
+
+    def _per(self, of: Callable[[Replayed], int]) -> dict[str, dict[str, float]]:
+        replayed = {"found": self.found, "lru": self.lru, "opt": self.opt, **self.replays}
+        return {
+            name: {unit: of(one) / count for unit, count in self.work.items()}
+            for name, one in replayed.items()
+            if one is not None
+        }
 
 
 class OtherPool(_Strict):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -226,6 +226,8 @@ class RunRecord:
 
 class SweepFolder:
     """The results of one command: how it was asked for, where it ran, and one folder per run."""
+
+    PRINTED: ClassVar = ("path", "experiment")
 
     def __init__(
         self,

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from errno import EINVAL
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, ClassVar
 
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.slow_log.entries import Reader, entries
 from bufferlab.slow_log.foreign import kind_of
-from bufferlab.slow_log.script import Script, varies_as_number, write_script
+from bufferlab.slow_log.script import Script, Section, varies_as_number, write_script
 from bufferlab.slow_log.tables import OF_ANOTHER_SCHEMA
 from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
 
@@ -27,26 +27,36 @@ _OF_PARTS = ("without an end", "in a transaction without an end")
 class Made:
     """A script, and its share of the log. Only `script.text` holds values."""
 
+    PRINTED: ClassVar = (
+        "schema", "entries", "statements", "statements_in_script", "transactions_in_script", "seconds", "sections",
+        "left_out", "digests", "notes",
+    )  # fmt: skip
+
     script: Script
     schema: str
     entries: int
     """All entries of the log: its statements, what begins and ends transactions, and commands of connections."""
-    all_statements: int
+    statements: int
     """The statements of the log: those in the script and those that are left out."""
     seconds: float
-    left_out: tuple[tuple[str, int], ...]
+    left_out: dict[str, int]
     """Statements that the script lacks, by reason, the most first."""
-    digests: tuple[tuple[str, Tally], ...]
+    digests: dict[str, Tally]
     """The digests of the statements that a script can hold, those that took longest first."""
     notes: tuple[str, ...]
 
     @property
-    def statements(self) -> int:
+    def sections(self) -> tuple[Section, ...]:
+        """Return the sections of the script."""
+        return self.script.sections
+
+    @property
+    def statements_in_script(self) -> int:
         """Return the number of the log's statements whose kind is a section of the script."""
         return sum(section.kind.count * len(section.kind.statements) for section in self.script.sections)
 
     @property
-    def transactions(self) -> int:
+    def transactions_in_script(self) -> int:
         """Return the number of the log's transactions whose kind is a section of the script."""
         return sum(section.kind.count for section in self.script.sections)
 
@@ -78,7 +88,7 @@ def make_script(files: Sequence[Path], by: By = "transaction", schema: str | Non
     ordered = sorted(found.digests.items(), key=lambda item: -item[1].seconds)
     return Made(
         script, name, found.entries, found.statements, found.seconds,
-        tuple((why, n) for why, n in left_out.most_common() if n), tuple(ordered),
+        {why: n for why, n in left_out.most_common() if n}, dict(ordered),
         tuple(_notes(found, script, lines_outside)),
     )  # fmt: skip
 
@@ -163,33 +173,3 @@ def _notes(found: Transactions, script: Script, lines_outside: int) -> list[str]
             f"values of {kept:,} of {seen:,} transactions fit in the script: a run touches fewer pages than the log did"
         )
     return notes
-
-
-def as_json(made: Made, path: Path) -> dict[str, Any]:
-    """Return the JSON document of `script-from-slow-log`."""
-    return {
-        "status": "ok",
-        "script": str(path),
-        "database_schema": made.schema,
-        "entries": made.entries,
-        "statements": made.all_statements,
-        "statements_in_script": made.statements,
-        "transactions_in_script": made.transactions,
-        "query_seconds": made.seconds,
-        "sections": [
-            {
-                "name": section.name,
-                "weight": section.weight,
-                "seen": section.kind.count,
-                "query_seconds": section.kind.seconds,
-                "digests": list(section.kind.digests),
-                "values_of_transactions": section.kept,
-            }
-            for section in made.script.sections
-        ],
-        "digests": [
-            {"digest": digest, "count": tally.count, "query_seconds": tally.seconds} for digest, tally in made.digests
-        ],
-        "left_out": [{"statements": count, "why": why} for why, count in made.left_out],
-        "notes": list(made.notes),
-    }

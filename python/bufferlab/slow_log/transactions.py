@@ -11,7 +11,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab.slow_log.entries import Entry
 from bufferlab.slow_log.reading import StatementReader
@@ -63,6 +63,8 @@ _TEMPORARY = re.compile(
 @dataclass
 class Kind:
     """Transactions of one form. `samples` are the values of its transactions, or of a uniform sample of them."""
+
+    PRINTED: ClassVar = ("digests", "count", "seconds")
 
     schema: str
     statements: tuple[tuple[str, ...], ...]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,8 @@ class Match:
 @dataclass(frozen=True)
 class Compared:
     """The verdict on one match, side b compared with side a, and the means and numbers of runs of both."""
+
+    PRINTED: ClassVar = ("value_a", "value_b", "n_a", "n_b", "verdict")
 
     name: Hashable
     verdict: Verdict

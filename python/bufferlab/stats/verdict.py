@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit
@@ -30,6 +30,8 @@ Shape = Literal[
 @dataclass(frozen=True)
 class Verdict:
     """One comparison, and the direction that may be claimed from it."""
+
+    PRINTED: ClassVar = ("direction", "contrast", "estimate", "detectable")
 
     a: Hashable
     b: Hashable

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,8 @@ class Step:
 @dataclass(frozen=True)
 class MissCurve:
     """Misses of LRU pools, from the accesses inside a window; those before it only warm the pool."""
+
+    PRINTED: ClassVar = ("accesses", "pages", "knee_pages", "step")
 
     misses: NDArray[np.uint64]
     """[n]: misses of a pool of n pages, from 0 to all pages that were touched."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from bufferlab.knob import Knob, KnobKind, Setting, Values
 
@@ -51,6 +51,8 @@ class OnlyOn:
 @dataclass(frozen=True)
 class WorkloadDeclaration:
     """Everything that `spec`, `plan` and `report` need to know of a workload."""
+
+    PRINTED: ClassVar = ("name", "version", "meaning", "caveat", "transaction_types", "parameters")
 
     name: str
     version: int

@@ -1,37 +1,88 @@
-"""The objects that the commands print with `--json`, as types: docs/schemas is written from them."""
+"""The objects that the commands print with `--json`, as types: docs/schemas is written from them.
+
+All but a stored plan, `observe` and `advise` are the product's own dataclasses, of which `printed` makes JSON.
+"""
 
 from __future__ import annotations
 
 import json
+from typing import Literal
 
+from bufferlab.audit.audit import Audit
+from bufferlab.cli.doctor import Finding
+from bufferlab.cli.past_runs import Past
+from bufferlab.engines.behaviour import ServerCheck
+from bufferlab.engines.declaration import EngineDeclaration
+from bufferlab.engines.servers.builds import Listed
+from bufferlab.errors import Problem
+from bufferlab.execute.data.leftovers import Entry
+from bufferlab.knob import Knob
+from bufferlab.plan import Cost
+from bufferlab.report.comparison.accuracy import Accuracy
+from bufferlab.report.comparison.history import History
+from bufferlab.report.comparison.metrics import SidesCompared
+from bufferlab.report.curve_page import CurveResult
+from bufferlab.report.document import SweepResult
+from bufferlab.results.metrics import Metric
+from bufferlab.slow_log import Made
+from bufferlab.workloads.declaration import WorkloadDeclaration
 from support.json_documents.advised import Advised
-from support.json_documents.base import Error, Printed
-from support.json_documents.comparisons import Comparison, History
-from support.json_documents.files import Audit, SlowLogScript
+from support.json_documents.base import Document, Printed, _fields, of_answer, of_keys
 from support.json_documents.observed import Observed
-from support.json_documents.predictions import Accuracy, Curve, Prediction
-from support.json_documents.stores import CacheList, CachePrune, Doctor, Listing, PastSweeps, Servers
-from support.json_documents.sweeps import DryRun, Report
+from support.json_documents.planned import StoredPlan
+
+
+class ListedExperiment(Document):
+    name: str
+    question: str
+    engine: str
+    workload: str
+    sweep: dict[str, list[str]]
+    file: str
+
+
+_LISTED = {
+    "experiments": list[ListedExperiment] | None,
+    "engines": list[EngineDeclaration] | None,
+    "workloads": list[WorkloadDeclaration] | None,
+    "load": list[Knob] | None,
+    "metrics": list[Metric] | None,
+}
+_DRY_RUN = {
+    "dry_run": Literal[True],
+    "plan": StoredPlan,
+    "estimate": Cost,
+    "servers": dict[str, list[ServerCheck]],
+}
+_DOCTOR = {
+    "status": Literal["ok", "lacking"],
+    "data_directory": str | None,
+    "server": str | None,
+    "engine": str | None,
+    "findings": list[Finding],
+}
+_ERROR = {"status": Literal["error"], "exit_code": int, "kind": str, "errors": list[Problem]}
+_PRUNED = {"dry_run": bool, "removed": list[Entry], "size_bytes": int}
+_SCRIPT = {"status": Literal["ok"], "script": str, **{name: kind for name, (kind, _) in _fields(Made).items()}}
 
 DOCUMENTS: dict[str, type[Printed]] = {
-    "accuracy": Accuracy,
+    "accuracy": of_answer("Accuracy", "`accuracy`; docs/prediction.md explains the keys.", Accuracy),
     "advise": Advised,
-    "audit": Audit,
-    "cache-list": CacheList,
-    "cache-prune": CachePrune,
-    "compare": Comparison,
-    "curve": Curve,
-    "doctor": Doctor,
-    "dry-run": DryRun,
-    "engines": Servers,
-    "error": Error,
-    "history": History,
-    "list": Listing,
-    "list-runs": PastSweeps,
+    "audit": of_answer("Audit", "`audit`.", Audit),
+    "cache-list": of_keys("CacheList", "`cache list`.", {"entries": list[Entry], "size_bytes": int}),
+    "cache-prune": of_keys("CachePrune", "`cache prune`.", _PRUNED),
+    "compare": of_answer("Comparison", "`compare`; docs/compare.md explains the keys.", SidesCompared),
+    "curve": of_answer("Curve", "`curve`.", CurveResult),
+    "doctor": of_keys("Doctor", "`doctor`: of this host, or with --server of a server and its engine.", _DOCTOR),
+    "dry-run": of_keys("DryRun", "`run --dry-run`; the servers are those that run already, by URL.", _DRY_RUN),
+    "engines": of_keys("Servers", "`engines` and `engines fetch`.", {"servers": list[Listed]}),
+    "error": of_keys("Error", "Any command that ended with an error; docs/reliability.md lists the kinds.", _ERROR),
+    "history": of_answer("History", "`history`; docs/history.md explains the keys.", History),
+    "list": of_keys("Listing", "`list`; with a kind, that key alone.", _LISTED, optional=True),
+    "list-runs": of_keys("PastSweeps", "`list runs`.", {"runs": list[Past]}),
     "observe": Observed,
-    "predict": Prediction,
-    "report": Report,
-    "script-from-slow-log": SlowLogScript,
+    "report": of_answer("Sweep", "`run`, `merge`, `report` and `predict`: numbers are unrounded.", SweepResult),
+    "script-from-slow-log": of_keys("SlowLogScript", "`script-from-slow-log`; it holds no value of the log.", _SCRIPT),
 }
 """By the name of the file in docs/schemas."""
 

@@ -1,10 +1,25 @@
-"""The bases of every object that a command prints, and how an error is printed."""
+"""The bases of every object that a command prints, and the models of what `printed` makes of the product's classes."""
 
 from __future__ import annotations
 
-from typing import Literal
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from bufferlab.report.document import Report
+from bufferlab.report.printed import FORMAT_VERSION, names_of
+from bufferlab.results.page_traces import Prediction, Verdict
+from bufferlab.results.schema import StoredSetting
 
 Number = float | None
 
@@ -18,21 +33,96 @@ class Document(BaseModel):
 class Printed(Document):
     """The base of what a command prints."""
 
-    format_version: Literal[1, 2]
+    format_version: Literal[FORMAT_VERSION]  # type: ignore[valid-type]
     """Of this object; later versions add keys and rename none."""
 
 
-class Problem(Document):
-    what: str
-    where: str | None
-    hint: str | None
+def of_keys(name: str, doc: str, keys: Mapping[str, Any], optional: bool = False) -> type[Printed]:
+    """The type of an object of these keys."""
+    ends = {"default": None} if optional else {}
+    # A model has an attribute of the name "schema" already.
+    fields: dict[str, Any] = {
+        f"{key}_" if key == "schema" else key: (_as_json(kind), Field(alias=key, **ends)) for key, kind in keys.items()
+    }
+    return create_model(name, __base__=Printed, __doc__=doc, **fields)
 
 
-class Error(Printed):
-    """Any command that ended with an error."""
+def of_answer(name: str, doc: str, data: type) -> type[Printed]:
+    """The type of an answer with these data."""
+    return create_model(name, __base__=Printed, __doc__=doc, **_fields(Report), **_fields(data))
 
-    status: Literal["error"]
-    exit_code: int
-    kind: str
-    """Of which kind the failure is: docs/reliability.md lists them."""
-    errors: list[Problem]
+
+@cache
+def model_of(kind: type) -> type[Document]:
+    """The type of what `printed` makes of a class: the names and the docstrings are the class's own."""
+    return create_model(kind.__name__, __base__=Document, __doc__=inspect.getdoc(kind), **_fields(kind))
+
+
+def _fields(kind: type) -> dict[str, Any]:
+    told = {name: doc for one in reversed(kind.__mro__[:-1]) for name, doc in _docs(one).items()}
+    found = {}
+    for name in names_of(kind) or ():
+        member = inspect.getattr_static(kind, name, None)
+        of = getattr(member, "fget", None) or getattr(member, "func", None) or member
+        if inspect.isfunction(of):
+            hint, doc = _evaluated(of.__annotations__["return"], of), inspect.getdoc(of)
+        else:
+            hint, doc = _annotation(kind, name), told.get(name)
+        found[name] = (_as_json(hint), Field(description=doc))
+    return found
+
+
+def _annotation(kind: type, name: str) -> Any:
+    # A plain class tells the types of its attributes in its constructor.
+    places = [(one, of) for one in kind.__mro__ for of in (vars(one).get("__annotations__", {}),
+              getattr(vars(one).get("__init__"), "__annotations__", {}))]  # fmt: skip
+    owner, told = next((one, of) for one, of in places if name in of)
+    return _evaluated(told[name], owner)
+
+
+def _evaluated(text: Any, owner: Any) -> Any:
+    return eval(text, {**_NAMES, **vars(sys.modules[owner.__module__])}) if isinstance(text, str) else text
+
+
+#: Names that modules import for their types alone.
+_NAMES: dict[str, Any] = {one.__name__: one for one in (Prediction, Verdict, StoredSetting)}
+_NAMES |= {"Mapping": Mapping, "Sequence": Sequence}
+
+
+def _docs(kind: type) -> dict[str, str]:
+    """The docstrings of a class's fields."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError):
+        return {}
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for field, doc in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
+            assert isinstance(field.target, ast.Name)
+            found[field.target.id] = inspect.cleandoc(str(doc.value.value))
+    return found
+
+
+def _as_json(kind: Any) -> Any:
+    """The type of what `printed` makes of a value of this type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _as_json(inner[0])
+    if origin in (Union, UnionType):
+        return Union[tuple(_as_json(one) for one in inner)]  # noqa: UP007
+    if origin is Literal or kind in (Any, object, str, int, float, bool, None, NoneType):
+        return Any if kind is object else kind
+    if origin is tuple and inner[-1:] != (...,):
+        return tuple[tuple(_as_json(one) for one in inner)]  # type: ignore[misc]
+    if origin and issubclass(origin, Mapping):
+        return dict[str, _as_json(inner[1])]  # type: ignore[misc]
+    if origin and issubclass(origin, (Sequence, frozenset)):
+        return list[_as_json(inner[0])]  # type: ignore[misc]
+    if issubclass(kind, Path | datetime):
+        return str
+    if issubclass(kind, Enum):
+        return Literal[tuple(one.value for one in kind)]
+    if issubclass(kind, Document):
+        return kind
+    return model_of(kind)

@@ -3,13 +3,14 @@
 //! Tables are loaded in the order of their keys; secondary indexes are built afterwards, sorted.
 
 use bufferlab_workload::client::Value;
-use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, ORDERS, TableId};
+use bufferlab_workload::tpcc::schema::{CUSTOMERS, DISTRICTS, ITEMS, TableId};
 
-use crate::loaded::{Columns, Loaded, Records, UNDELIVERED};
+use crate::engine::{ORDER_BITS, Relation};
+use crate::loaded::{Columns, Loaded, Records};
 use crate::pools::Objects;
 use crate::schema::{Column, Schema, Type};
 use crate::segment::Segment;
-use crate::tree::{Fill, Grown, Loading, Packed, Packing, pack};
+use crate::tree::{Grown, Loading, Packed, Tree, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).
 pub(super) const HEADER: u32 = 5;
@@ -22,11 +23,6 @@ const CHILD: u32 = 4;
 
 /// A segment asks for an extent when it has less than one free page in so many (fsp0fsp.cc, `FSEG_FILLFACTOR`).
 const FILL_FACTOR: u32 = 8;
-
-/// Bits by which a key holds a customer above an order.
-pub(super) const ORDER_BITS: u32 = 19;
-/// Lines of an order at most, as a stride of keys.
-pub(super) const LINE_STRIDE: u32 = 16;
 
 /// Trees that a prefill of TPC-C reads.
 const TREES: u32 = 11;
@@ -114,31 +110,6 @@ impl PageSize {
     }
 }
 
-/// A clustered index while rows come in the order of their keys.
-pub(super) struct Clustered(pub(super) PageSize);
-
-impl Fill for Clustered {
-    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool {
-        self.0.takes_next(rows, bytes, record)
-    }
-
-    /// The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so
-    /// that it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h,
-    /// `page_get_middle_rec`).
-    fn first_keeps(&self, rows: u32) -> u32 {
-        rows / 2
-    }
-}
-
-/// A secondary index while it is built.
-struct Built(PageSize);
-
-impl Fill for Built {
-    fn takes(&self, rows: u32, bytes: u32, record: u32) -> bool {
-        self.0.takes_built(rows, bytes, record)
-    }
-}
-
 /// Bytes of records, by the schema of the servers' tables.
 #[derive(Debug, Default)]
 pub struct Compact {
@@ -155,11 +126,6 @@ impl Compact {
         }
         bytes + nullable.div_ceil(8)
     }
-
-    fn some(&self, table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32 {
-        let of = self.schema.columns(table);
-        self.record(columns.iter().map(|&column| (of[column], row.value(column))), 0)
-    }
 }
 
 impl Records for Compact {
@@ -170,12 +136,9 @@ impl Records for Compact {
 
     /// Its columns are those of the index and then what the primary key has more (dict0dict.cc,
     /// `dict_index_build_internal_non_clust`).
-    fn name_entry(&self, customer: &Columns<'_>) -> u32 {
-        self.some(TableId::Customer, customer, &[0, 1, 5, 3, 2])
-    }
-
-    fn order_entry(&self, order: &Columns<'_>) -> u32 {
-        self.some(TableId::Orders, order, &[0, 1, 3, 2])
+    fn entry(&self, table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32 {
+        let of = self.schema.columns(table);
+        self.record(columns.iter().map(|&column| (of[column], row.value(column))), 0)
     }
 }
 
@@ -198,230 +161,71 @@ fn stored(kind: Type, value: Value<'_>) -> u32 {
     }
 }
 
-/// Bytes that a line's date of delivery takes, null before.
-pub(super) const DELIVERY_DATE: u32 = 5;
-/// Bytes that an order's carrier takes, null before.
-pub(super) const CARRIER: u32 = 1;
-
-/// The trees of the database, and bytes of rows that the run inserts.
-pub(super) struct Trees {
-    pub(super) warehouse: Packed,
-    pub(super) district: Packed,
-    pub(super) item: Packed,
-    pub(super) stock: Packed,
-    pub(super) customer: Packed,
-    pub(super) customer_by_name: Packed,
-    pub(super) history: Grown,
-    pub(super) orders: Grown,
-    pub(super) orders_by_customer: Grown,
-    pub(super) new_order: Grown,
-    pub(super) order_line: Grown,
-    pub(super) bytes: RowBytes,
+/// Returns whether an index is built sorted, after its table's load.
+pub(super) fn is_built(of: Relation) -> bool {
+    matches!(of, Relation::ByName | Relation::ByCustomer)
 }
 
-impl Trees {
-    /// Returns DATA_LENGTH and INDEX_LENGTH of all tables after the load: what the two segments of each tree have
-    /// reserved (ha_innodb.cc, `calculate_index_size_stats`; dict0stats.cc, `dict_stats_update_transient_for_index`).
-    pub(super) fn reserved_bytes(&self, size: PageSize) -> u64 {
-        let Trees { warehouse, district, item, stock, customer, customer_by_name, .. } = self;
-        let fixed = |tree: &Packed| (tree.interior.count(tree.leaves()), tree.leaves());
-        let grown = |tree: &Grown| {
-            let leaves = tree.leaves().count() as u32;
-            (tree.interior.count(leaves), leaves)
-        };
-        let clustered = [warehouse, district, item, stock, customer].map(fixed);
-        let clustered =
-            clustered.into_iter().chain([&self.history, &self.orders, &self.new_order, &self.order_line].map(grown));
-        let built = [fixed(customer_by_name), grown(&self.orders_by_customer)];
-        let of_clustered = clustered.map(|(interior, leaves)| size.reserved(interior) + size.reserved(leaves));
-        let of_built = built.map(|(interior, leaves)| size.reserved_built(interior) + size.reserved_built(leaves));
-        of_clustered.chain(of_built).map(u64::from).sum::<u64>() * u64::from(size.0)
-    }
-}
-
-/// The trees that grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Growing {
-    History,
-    Orders,
-    /// The index of orders on customers.
-    Entries,
-    NewOrder,
-    Lines,
-}
-
-impl Trees {
-    /// Returns the trees that grow, in the order in which the prefill reads them.
-    pub(super) fn all_grown(&self) -> [&Grown; 5] {
-        [&self.history, &self.order_line, &self.orders, &self.new_order, &self.orders_by_customer]
-    }
-
-    /// Returns the others, in that order.
-    pub(super) fn all_packed(&self) -> [&Packed; 6] {
-        [&self.customer_by_name, &self.customer, &self.stock, &self.item, &self.district, &self.warehouse]
-    }
-
-    /// Returns the pages above the leaves.
-    pub(super) fn interior_pages(&self) -> Vec<u32> {
-        let grown = self.all_grown().into_iter().flat_map(|tree| tree.interior.all());
-        grown.chain(self.all_packed().into_iter().flat_map(|tree| tree.interior.all())).collect()
-    }
-
-    pub(super) fn grown(&self, table: Growing) -> &Grown {
-        match table {
-            Growing::History => &self.history,
-            Growing::Orders => &self.orders,
-            Growing::Entries => &self.orders_by_customer,
-            Growing::NewOrder => &self.new_order,
-            Growing::Lines => &self.order_line,
-        }
-    }
-
-    pub(super) fn grown_mut(&mut self, table: Growing) -> &mut Grown {
-        match table {
-            Growing::History => &mut self.history,
-            Growing::Orders => &mut self.orders,
-            Growing::Entries => &mut self.orders_by_customer,
-            Growing::NewOrder => &mut self.new_order,
-            Growing::Lines => &mut self.order_line,
-        }
-    }
-}
-
-/// Bytes of rows that the run inserts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RowBytes {
-    pub(super) history: u32,
-    pub(super) order: u32,
-    pub(super) order_entry: u32,
-    pub(super) new_order: u32,
-    pub(super) line: u32,
-}
-
-impl RowBytes {
-    pub(super) fn of(&self, table: Growing) -> u32 {
-        match table {
-            Growing::History => self.history,
-            Growing::Orders => self.order,
-            Growing::Entries => self.order_entry,
-            Growing::NewOrder => self.new_order,
-            Growing::Lines => self.line,
-        }
-    }
-}
-
-/// Key of an entry in the index of orders on customers.
-pub(super) fn entry_key(customer: u32, order: u32) -> u32 {
-    customer << ORDER_BITS | order
-}
-
-/// Key of a line.
-pub(super) fn line_key(order: u32, line: u32) -> u32 {
-    order * LINE_STRIDE + line
-}
-
-/// Lays the database out. `transactions` bounds the growth.
-pub(super) fn lay_out(size: PageSize, loaded: &Loaded, objects: &mut Objects, transactions: u64) -> Trees {
-    let (next, built) = (Clustered(size), Built(size));
-    let districts = loaded.districts();
-    let of_districts = |of: fn(&crate::loaded::District) -> &[u16]| {
-        (0..districts).flat_map(move |district| of(loaded.district(district)).iter().copied())
+/// Returns DATA_LENGTH and INDEX_LENGTH of all tables after the load: what the two segments of each tree have reserved
+/// (ha_innodb.cc, `calculate_index_size_stats`; dict0stats.cc, `dict_stats_update_transient_for_index`).
+pub(super) fn reserved_bytes(size: PageSize, trees: &[Tree]) -> u64 {
+    let of_tree = |(of, tree): (Relation, &Tree)| {
+        let leaves = tree.leaf_pages().len() as u32;
+        let reserved = if is_built(of) { PageSize::reserved_built } else { PageSize::reserved };
+        u64::from(reserved(size, tree.interior().count(leaves)) + reserved(size, leaves))
     };
-    let stock = (1..=loaded.warehouses()).flat_map(|warehouse| loaded.stock(warehouse).iter().copied());
-    let fixed = |objects: &mut Objects, name: &str, packing: Packing, group: u32, key: u32| {
-        Packed::new(objects, name, packing, group, size.fan_out(key))
+    Relation::ALL.into_iter().zip(trees).map(of_tree).sum::<u64>() * u64::from(size.0)
+}
+
+/// Lays a tree out. `transactions` bounds the growth.
+pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &mut Objects, transactions: u64) -> Tree {
+    let takes = |rows, bytes, record| match is_built(of) {
+        true => size.takes_built(rows, bytes, record),
+        false => size.takes_next(rows, bytes, record),
     };
-    let customer = fixed(objects, "customer", pack(of_districts(|d| &d.customers), &next), CUSTOMERS, 7);
-    let names = pack(of_districts(|d| &d.names), &built);
-    let customer_by_name = fixed(objects, "customer.customer_by_name", names, CUSTOMERS, 32);
-    let own = (0..districts).map(|district| loaded.district(district).row);
-    let district = fixed(objects, "district", pack(own, &next), 10, 3);
-    let bytes = inserted(loaded);
+    // The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so that
+    // it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
+    let halves_first = !is_built(of);
+    // By the bytes of a key above the leaves.
+    let fan_out = size.fan_out(match of {
+        Relation::Warehouse => 2,
+        Relation::District => 3,
+        Relation::Item => 4,
+        Relation::Stock | Relation::History => 6,
+        Relation::OrderLine => 8,
+        Relation::ByCustomer => 11,
+        Relation::ByName => 32,
+        _ => 7,
+    });
+    let rows_per_group = match of {
+        Relation::Customer | Relation::ByName => Some(CUSTOMERS),
+        Relation::District => Some(DISTRICTS),
+        Relation::Item | Relation::Stock => Some(ITEMS),
+        Relation::Warehouse => Some(10_000),
+        _ => None,
+    };
+    if let Some(rows_per_group) = rows_per_group {
+        let packing = pack(loaded.rows(of).map(|(.., bytes)| bytes), halves_first, takes);
+        return Tree::Packed(Packed::new(objects, of.name(), packing, rows_per_group, fan_out));
+    }
+    let groups = if of == Relation::History { 1 } else { loaded.districts() };
+    let is_of_entries = of == Relation::ByCustomer;
+    let keys = if is_of_entries { u64::from(CUSTOMERS + 1) << ORDER_BITS } else { 1 << 31 };
+    let mut loading = Loading::new(groups, keys, halves_first);
+    loaded.rows(of).for_each(|(group, key, bytes)| loading.push(group, key, bytes.into(), &takes));
+    let leaves = loading.leaves;
     // Most that a table grows by: every transaction a New-Order, or a Payment, and leaves half full at worst.
-    let growth =
-        |rows: u64, bytes: u32| (transactions * rows * u64::from(bytes) / u64::from(size.0) * 3 / 2) as u32 + 64;
-    let history = load(loaded, Growing::History, &next);
-    let history = Grown::new(objects, "history", history, size.fan_out(6), growth(1, bytes.history));
-    let item = fixed(objects, "item", pack(loaded.items.iter().copied(), &next), ITEMS, 4);
-    let new_order = load(loaded, Growing::NewOrder, &next);
-    let room = 2 * new_order.leaves() + 2 * districts + growth(1, bytes.new_order);
-    let leaves = new_order.leaves();
-    let segment = Segment::new(leaves, size.reserved(leaves), size.extent());
-    let room = room + size.extent() + leaves / 4;
-    let new_order = Grown::new(objects, "new_order", new_order, size.fan_out(7), room).with_segment(segment);
-    let order_line = load(loaded, Growing::Lines, &next);
-    let room = 2 * districts + growth(8, bytes.line) + order_line.leaves() / 4;
-    let order_line = Grown::new(objects, "order_line", order_line, size.fan_out(8), room);
-    let orders = load(loaded, Growing::Orders, &next);
-    let room = 2 * districts + growth(1, bytes.order) + orders.leaves() / 4;
-    let orders = Grown::new(objects, "orders", orders, size.fan_out(7), room);
-    let entries = load(loaded, Growing::Entries, &built);
-    let room = 2 * entries.leaves() + growth(1, bytes.order_entry);
-    let entries = Grown::new(objects, "orders.orders_by_customer", entries, size.fan_out(11), room);
-    Trees {
-        customer,
-        customer_by_name,
-        district,
-        history,
-        item,
-        new_order,
-        order_line,
-        orders,
-        orders_by_customer: entries,
-        stock: fixed(objects, "stock", pack(stock, &next), ITEMS, 6),
-        warehouse: {
-            let rows = (0..loaded.warehouses()).map(|_| loaded.warehouse);
-            fixed(objects, "warehouse", pack(rows, &next), 10_000, 2)
-        },
-        bytes,
-    }
-}
-
-fn load(loaded: &Loaded, table: Growing, fill: &impl Fill) -> Loading {
-    let groups = if matches!(table, Growing::History) { 1 } else { loaded.districts() };
-    let keys = match table {
-        Growing::Entries => u64::from(CUSTOMERS + 1) << ORDER_BITS,
-        _ => 1 << 31,
-    };
-    let mut loading = Loading::new(groups, keys);
-    for number in 0..loaded.districts() {
-        let district = loaded.district(number);
-        let mut push = |key: u32, bytes: u16| loading.push(number.min(groups - 1), key, bytes.into(), fill);
-        match table {
-            Growing::History => {
-                district.history.iter().zip(0..).for_each(|(&bytes, row)| push(number * CUSTOMERS + row, bytes));
-            }
-            Growing::Orders => district.orders.iter().zip(1..).for_each(|(&bytes, order)| push(order, bytes)),
-            Growing::NewOrder => {
-                district.new_orders.iter().zip(UNDELIVERED).for_each(|(&bytes, order)| push(order, bytes))
-            }
-            Growing::Entries => {
-                for (&bytes, customer) in district.order_entries.iter().zip(1..) {
-                    push(entry_key(customer, district.order_of(customer)), bytes);
-                }
-            }
-            Growing::Lines => {
-                let mut lines = district.lines.iter();
-                for order in 1..=ORDERS {
-                    let own = lines.by_ref().take(district.lines_of(order) as usize);
-                    own.zip(1..).for_each(|(&bytes, line)| push(line_key(order, line), bytes));
-                }
-            }
-        }
-    }
-    loading
-}
-
-/// Returns the bytes of rows that a run inserts: those of the last loaded order, which is not delivered either.
-fn inserted(loaded: &Loaded) -> RowBytes {
-    let district = loaded.district(0);
-    let mean = |bytes: &[u16]| bytes.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / bytes.len() as u32;
-    let last = |bytes: &[u16]| bytes.last().copied().unwrap_or_default().into();
-    RowBytes {
-        history: mean(&district.history),
-        order: last(&district.orders),
-        order_entry: last(&district.order_entries),
-        new_order: last(&district.new_orders),
-        line: last(&district.lines),
-    }
+    let rows = if of == Relation::OrderLine { 8 } else { 1 };
+    let bytes = u64::from(loaded.inserted(of));
+    let growth = (transactions * rows * bytes / u64::from(size.0) * 3 / 2) as u32 + 64;
+    let room = growth
+        + match of {
+            Relation::History => 0,
+            Relation::ByCustomer => 2 * leaves,
+            Relation::NewOrder => 2 * groups + leaves / 4 + 2 * leaves + size.extent(),
+            _ => 2 * groups + leaves / 4,
+        };
+    let mut tree = Grown::new(objects, of.name(), loading, fan_out, room);
+    tree.segment = (of == Relation::NewOrder).then(|| Segment::new(leaves, size.reserved(leaves), size.extent()));
+    Tree::Grown(tree)
 }

@@ -3,7 +3,7 @@
 //! As a page trace of MySQL 5.7.22 with one connection has them, get by get.
 
 use super::latch::{EXCLUSIVE, NO_LATCH, SX};
-use super::layout::Growing;
+use crate::engine::Relation;
 use crate::pools::{Objects, Pools};
 use crate::run::Run;
 use crate::tree::Grown;
@@ -15,6 +15,7 @@ const BITMAP: u32 = 1;
 const INODE: u32 = 2;
 
 /// The pages of the files of the trees that grow.
+#[derive(Default)]
 pub(super) struct Space(u32);
 
 impl Space {
@@ -22,19 +23,24 @@ impl Space {
         Space(objects.add(NAME, 5 * PAGES, 5 * PAGES))
     }
 
-    fn page(&self, table: Growing, page: u32) -> u32 {
-        // The index on customers is in the file of ORDERS.
-        let file = if table == Growing::Entries { Growing::Orders } else { table };
-        self.0 + file as u32 * PAGES + page
+    fn page(&self, table: Relation, page: u32) -> u32 {
+        let file = match table {
+            Relation::History => 0,
+            // The index on customers is in the file of ORDERS.
+            Relation::Orders | Relation::ByCustomer => 1,
+            Relation::NewOrder => 3,
+            _ => 4,
+        };
+        self.0 + file * PAGES + page
     }
 
     /// Makes sure that a file has free extents before its tree may change (fsp0fsp.cc, `fsp_reserve_free_extents`).
-    pub(super) fn reserve(&self, pools: &mut Pools, table: Growing) {
+    pub(super) fn reserve(&self, pools: &mut Pools, table: Relation) {
         pools.get(self.page(table, 0), SX);
     }
 
     /// Makes a leaf (btr0btr.cc, `btr_page_alloc_low`; buf0buf.cc, `buf_page_create`, which looks at the bitmap).
-    pub(super) fn make(&self, pools: &mut Pools, table: Growing, tree: &Grown, leaf: u32) {
+    pub(super) fn make(&self, pools: &mut Pools, table: Relation, tree: &Grown, leaf: u32) {
         self.segment(pools, table, tree);
         (0..2).for_each(|_| pools.get(self.page(table, 0), SX));
         pools.create(leaf);
@@ -42,19 +48,19 @@ impl Space {
     }
 
     /// Frees a leaf (btr0btr.cc, `btr_page_free_low`; fsp0fsp.cc, `fseg_free_page`).
-    pub(super) fn give_back(&self, pools: &mut Pools, table: Growing, tree: &Grown) {
+    pub(super) fn give_back(&self, pools: &mut Pools, table: Relation, tree: &Grown) {
         self.segment(pools, table, tree);
         pools.get(self.page(table, 0), SX);
     }
 
     /// Notes the room of two leaves of a secondary index (ibuf0ibuf.cc, `ibuf_update_free_bits_for_two_pages_low`).
-    pub(super) fn note_room(&self, pools: &mut Pools, table: Growing) {
+    pub(super) fn note_room(&self, pools: &mut Pools, table: Relation) {
         (0..2).for_each(|_| pools.get(self.page(table, BITMAP), EXCLUSIVE));
     }
 
     /// The root tells the segment of the leaves, whose inode is on a page of its own.
-    fn segment(&self, pools: &mut Pools, table: Growing, tree: &Grown) {
-        tree.interior.root().into_iter().for_each(|page| pools.get(page, SX));
+    fn segment(&self, pools: &mut Pools, table: Relation, tree: &Grown) {
+        tree.interior.path(0).take(1).for_each(|page| pools.get(page, SX));
         pools.get(self.page(table, INODE), SX);
     }
 }

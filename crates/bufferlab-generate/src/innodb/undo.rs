@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::latch::{EXCLUSIVE, SHARED, SX};
+use crate::engine::Relation;
 use crate::pools::{Objects, Pools};
 
 /// Rollback segments that transactions use: 128, of which 32 are for temporary tables (trx0trx.cc,
@@ -28,16 +29,19 @@ const BEHIND_HALVES: usize = 5;
 /// showed.
 const TRUNCATION: usize = 172;
 
-/// Bytes of undo records: header, key and old values of the columns that the statements change (trx0rec.cc,
-/// `trx_undo_page_report_modify`).
-pub(super) mod record {
-    pub(in crate::innodb) const WAREHOUSE: u32 = 40;
-    pub(in crate::innodb) const DISTRICT: u32 = 42;
-    pub(in crate::innodb) const CUSTOMER: u32 = 56;
-    pub(in crate::innodb) const STOCK: u32 = 50;
-    pub(in crate::innodb) const ORDER: u32 = 40;
-    pub(in crate::innodb) const LINE: u32 = 42;
-    pub(in crate::innodb) const NEW_ORDER: u32 = 50;
+/// Bytes of the old text c in a record of hot_rows.
+const C: u32 = 120;
+
+/// Returns the bytes of an undo record of an update or a delete: header, key and old values of the columns that the
+/// statements change (trx0rec.cc, `trx_undo_page_report_modify`).
+pub(super) fn record_bytes(of: Relation) -> u32 {
+    match of {
+        Relation::District | Relation::OrderLine => 42,
+        Relation::Customer => 56,
+        Relation::Stock | Relation::NewOrder => 50,
+        Relation::HotRows => 40 + C,
+        _ => 40,
+    }
 }
 
 /// The two kinds of undo log of a transaction.
@@ -49,7 +53,7 @@ pub(super) enum Log {
     Update,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Segment {
     insert: Option<u32>,
     update: Option<u32>,
@@ -73,6 +77,7 @@ fn segment_of(slot: u32) -> u32 {
 }
 
 /// The undo log.
+#[derive(Default)]
 pub(super) struct Undo {
     page_bytes: u32,
     /// First page of the system space: header, two inode pages, then the headers of rollback segments.
@@ -91,8 +96,7 @@ pub(super) struct Undo {
     freed: Vec<u32>,
     /// The open transaction: its segment, and which logs it has begun.
     open: Option<u32>,
-    has_insert: bool,
-    has_update: bool,
+    begun: [bool; 2],
     full: Vec<u32>,
     deleted: Vec<(u32, u32)>,
 }
@@ -103,25 +107,15 @@ impl Undo {
         let temporary = objects.add("(temporary)", TEMPORARY, TEMPORARY);
         let room = SEGMENTS * 8 + 1024 * (16384 / page_bytes).max(1);
         let first = objects.add("(undo)", 0, room);
-        let segment = |_| Segment { insert: None, update: None, used: 0 };
         Undo {
             page_bytes,
             system,
             temporary,
-            segments: (0..SEGMENTS).map(segment).collect(),
-            free: BinaryHeap::new(),
+            segments: vec![Segment::default(); SEGMENTS as usize],
             next_page: first,
             end_page: first + room,
-            next_slot: 0,
             connections: 1,
-            history: VecDeque::new(),
-            purged: Vec::new(),
-            freed: Vec::new(),
-            open: None,
-            has_insert: false,
-            has_update: false,
-            full: Vec::new(),
-            deleted: Vec::new(),
+            ..Undo::default()
         }
     }
 
@@ -135,8 +129,7 @@ impl Undo {
             self.next_slot = (self.next_slot + 1) % SLOTS;
             segment_of(self.next_slot)
         });
-        let begun =
-            std::mem::replace(if log == Log::Insert { &mut self.has_insert } else { &mut self.has_update }, true);
+        let begun = std::mem::replace(&mut self.begun[log as usize], true);
         let page = match log {
             Log::Insert => self.insert_page(pools, segment),
             Log::Update => self.room_for(pools, segment, bytes, begun),
@@ -207,28 +200,29 @@ impl Undo {
         self.deleted.push((district, order));
     }
 
+    /// Closes the logs of the open transaction; returns its segment and the page of its updates, if there are any.
+    fn close(&mut self, pools: &mut Pools) -> Option<(u32, u32)> {
+        let segment = self.open.take()?;
+        let Segment { insert, update, .. } = self.segments[segment as usize];
+        let [has_insert, has_update] = std::mem::take(&mut self.begun);
+        let (insert, update) = (insert.filter(|_| has_insert), update.filter(|_| has_update));
+        insert.into_iter().chain(update).for_each(|page| pools.get(page, EXCLUSIVE));
+        update.map(|page| (segment, page))
+    }
+
     /// Ends the open transaction (trx0trx.cc, `trx_write_serialisation_history`). A page that is three quarters full is
     /// not used again (trx0undo.h, `TRX_UNDO_PAGE_REUSE_LIMIT`).
     pub(super) fn commit(&mut self, pools: &mut Pools) {
-        let Some(segment) = self.open.take() else { return };
-        let own = self.segments[segment as usize];
-        if std::mem::take(&mut self.has_insert) {
-            own.insert.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
-        }
-        if !std::mem::take(&mut self.has_update) {
-            debug_assert!(
-                self.deleted.is_empty() && self.full.is_empty(),
-                "an update's records are in no log of updates"
-            );
-            return;
-        }
-        let Some(page) = own.update else { return };
-        pools.get(page, EXCLUSIVE);
+        let Some((segment, page)) = self.close(pools) else {
+            let is_empty = self.deleted.is_empty() && self.full.is_empty();
+            return debug_assert!(is_empty, "an update's records are in no log of updates");
+        };
         pools.get(self.header(segment), EXCLUSIVE);
         let mut full = std::mem::take(&mut self.full);
+        let own = &mut self.segments[segment as usize];
         if own.used >= self.page_bytes / 4 * 3 || !full.is_empty() {
             full.push(page);
-            self.segments[segment as usize].update = None;
+            own.update = None;
         }
         let deleted = std::mem::take(&mut self.deleted);
         self.history.push_back(Committed { segment, page, full, deleted });
@@ -236,14 +230,7 @@ impl Undo {
 
     /// Ends the open transaction without history, after its rows were put back.
     pub(super) fn forget(&mut self, pools: &mut Pools) {
-        let Some(segment) = self.open.take() else { return };
-        let own = self.segments[segment as usize];
-        if std::mem::take(&mut self.has_insert) {
-            own.insert.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
-        }
-        if std::mem::take(&mut self.has_update) {
-            own.update.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
-        }
+        self.close(pools);
         self.free.extend(self.full.drain(..).map(Reverse));
         self.deleted.clear();
     }

@@ -56,26 +56,11 @@ pub(super) struct Version {
     is_heap_only: bool,
 }
 
-/// What became of an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Updated {
-    /// The version before.
-    pub(super) before: Version,
-    /// The page of the new version.
-    pub(super) block: u32,
-}
-
-impl Updated {
-    /// Returns whether each index needs an entry: the version is on another page.
-    pub(super) fn has_moved(self) -> bool {
-        self.block != self.before.block
-    }
-}
-
 /// A row's number in its table: group and key.
 pub(super) type RowId = (u32, u32);
 
 /// A heap.
+#[derive(Default)]
 pub(super) struct Heap {
     first_page: u32,
     room: u32,
@@ -127,13 +112,10 @@ impl Heap {
             firsts,
             rows: count,
             pages,
-            dead: HashMap::new(),
-            versions: HashMap::new(),
-            targets: Vec::new(),
-            noted: HashMap::new(),
             known: vec![VecDeque::new(); 256],
             visibility,
             space,
+            ..Heap::default()
         };
         // VACUUM looks at the last page, even where all is frozen (vacuumlazy.c, `find_next_unskippable_block`).
         if let Some(last) = own.checked_sub(1) {
@@ -217,8 +199,8 @@ impl Heap {
         pools.get(self.visibility + block / OF_VISIBILITY, FIRST);
     }
 
-    /// Updates a row whose page is pinned; `bytes` are those of the new version.
-    pub(super) fn update(&mut self, pools: &mut Pools, row: RowId, before: Version, bytes: u16, now: Now) -> Updated {
+    /// Updates a row whose page is pinned; `bytes` are those of the new version. Returns that.
+    pub(super) fn update(&mut self, pools: &mut Pools, row: RowId, before: Version, bytes: u16, now: Now) -> Version {
         self.fetch_to_change(pools, before.block);
         let stays = self.has_room(before.block, bytes);
         let block = if stays { before.block } else { self.block_for(pools, bytes, before.block, now) };
@@ -228,10 +210,10 @@ impl Heap {
             self.pages[before.block as usize].is_full = true;
         }
         self.pages[before.block as usize].is_all_visible = false;
-        let is_heap_only = block == before.block;
         self.bury(before, now);
-        self.versions.insert(row, Version { block, bytes, is_heap_only });
-        Updated { before, block }
+        let version = Version { block, bytes, is_heap_only: block == before.block };
+        self.versions.insert(row, version);
+        version
     }
 
     /// Inserts a row; returns its page.
@@ -252,25 +234,21 @@ impl Heap {
         self.versions.remove(&row);
     }
 
-    /// Takes an update back: the version before it is the row's again.
-    pub(super) fn undo(&mut self, row: RowId, updated: Updated, now: Now) {
-        let new = self.versions.insert(row, updated.before);
-        if let Some(dead) = self.dead.get_mut(&updated.before.block)
+    /// Takes a version back, of an update or an insert: the one before it is the row's again, if there was one.
+    pub(super) fn undo(&mut self, row: RowId, before: Option<Version>, version: Version, now: Now) {
+        let Some(before) = before else {
+            self.versions.remove(&row);
+            return self.bury(version, now);
+        };
+        self.versions.insert(row, before);
+        if let Some(dead) = self.dead.get_mut(&before.block)
             && let Some(place) = dead.iter().rposition(|dead| dead.since == now.transaction)
         {
             dead.remove(place);
             if dead.is_empty() {
-                self.dead.remove(&updated.before.block);
+                self.dead.remove(&before.block);
             }
         }
-        if let Some(new) = new {
-            self.bury(new, now);
-        }
-    }
-
-    /// Takes an insert back.
-    pub(super) fn forget(&mut self, row: RowId, version: Version, now: Now) {
-        self.versions.remove(&row);
         self.bury(version, now);
     }
 
@@ -389,11 +367,15 @@ mod tests {
         Now { session: 0, transaction, horizon: transaction.saturating_sub(8) }
     }
 
-    /// Comes to a row and updates it; returns what became of it.
-    fn update(heap: &mut Heap, pools: &mut Pools, row: u32, transaction: u64) -> Updated {
+    /// Comes to a row and updates it; returns the versions before and after.
+    fn update(heap: &mut Heap, pools: &mut Pools, row: u32, transaction: u64) -> (Version, Version) {
         let before = heap.version((0, row), || (row, 330));
         heap.fetch(pools, before.block, now(transaction));
-        heap.update(pools, (0, row), before, 330, now(transaction))
+        (before, heap.update(pools, (0, row), before, 330, now(transaction)))
+    }
+
+    fn has_moved((before, version): (Version, Version)) -> bool {
+        before.block != version.block
     }
 
     #[test]
@@ -402,13 +384,13 @@ mod tests {
         assert_eq!((heap.blocks(), heap.loaded(23), heap.loaded(24)), (3, 0, 1));
         assert!(heap.is_all_visible(0));
         let first = update(&mut heap, &mut pools, 0, 10);
-        assert!(first.has_moved() && first.block == 3);
+        assert!(has_moved(first) && first.1.block == 3);
         assert!(!heap.is_all_visible(0) && heap.is_all_visible(1));
         // Another transaction may still see the old version: it stays, and there is no room.
-        assert!(update(&mut heap, &mut pools, 1, 17).has_moved());
+        assert!(has_moved(update(&mut heap, &mut pools, 1, 17)));
         // Both old versions can go.
         for (row, transaction) in [(2, 40), (3, 41), (2, 60), (2, 80), (2, 100)] {
-            assert!(!update(&mut heap, &mut pools, row, transaction).has_moved(), "{transaction}");
+            assert!(!has_moved(update(&mut heap, &mut pools, row, transaction)), "{transaction}");
         }
         assert_eq!(heap.version((0, 2), || unreachable!()).block, 0);
     }
@@ -416,10 +398,10 @@ mod tests {
     #[test]
     fn what_is_rolled_back_leaves_the_row_where_it_was_and_its_room_to_others() {
         let (mut heap, mut pools) = heap();
-        let moved = update(&mut heap, &mut pools, 0, 10);
+        let (before, moved) = update(&mut heap, &mut pools, 0, 10);
         let free = heap.pages[moved.block as usize].free;
-        heap.undo((0, 0), moved, now(10));
-        assert_eq!(heap.version((0, 0), || unreachable!()), moved.before);
+        heap.undo((0, 0), Some(before), moved, now(10));
+        assert_eq!(heap.version((0, 0), || unreachable!()), before);
         assert!(!heap.dead.contains_key(&0) && heap.dead[&moved.block].len() == 1);
         heap.pages[moved.block as usize].is_full = true;
         heap.fetch(&mut pools, moved.block, now(30));

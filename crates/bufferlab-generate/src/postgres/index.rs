@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::heap::Heap;
 use super::session::{FIRST, HELD, Now};
 use crate::pools::Pools;
-use crate::tree::{Fill, Grown, Leaf, Place};
+use crate::tree::{Grown, Leaf, Place};
 
 /// A page without its header and its special space (bufpage.h, nbtree.h, `BTPageOpaqueData`).
 const EMPTY: u32 = 8192 - 24 - 16;
@@ -23,15 +23,11 @@ const WANTED: u32 = 8192 / 16;
 /// Heap pages may lie so far apart and still count as neighbours (heapam.c, `BOTTOMUP_TOLERANCE_NBLOCKS`).
 const NEIGHBOURS: u32 = 3;
 
-/// A leaf while an index is built; the item that overflows it goes to the next leaf, with the one before (nbtsort.c,
-/// `_bt_buildadd`).
-pub(super) struct Built;
-
-impl Fill for Built {
-    fn takes(&self, _rows: u32, bytes: u32, record: u32) -> bool {
-        // Two line pointers: the high key's, and the one that PageGetFreeSpace leaves out.
-        EMPTY - 4 - 4 >= bytes + record + BUILD_LEAVES
-    }
+/// Returns whether a leaf takes an item while an index is built; the item that overflows it goes to the next leaf, with the
+/// one before (nbtsort.c, `_bt_buildadd`).
+pub(super) fn takes_built(_rows: u32, bytes: u32, record: u32) -> bool {
+    // Two line pointers: the high key's, and the one that PageGetFreeSpace leaves out.
+    EMPTY - 4 - 4 >= bytes + record + BUILD_LEAVES
 }
 
 /// Returns the children of an interior page that a build made.
@@ -52,9 +48,14 @@ struct Stale {
     is_last: bool,
 }
 
+/// Group and key of an entry.
+pub(super) type Key = (u32, u32);
+/// Where an entry is: the place of its leaf, and its key.
+pub(super) type At = (Place, Key);
+
 /// An index.
 pub(super) struct Index {
-    tree: Grown,
+    pub(super) tree: Grown,
     /// Bytes of an entry with its line pointer.
     entry: u32,
     is_unique: bool,
@@ -83,30 +84,30 @@ impl Index {
         Index { tree, entry, is_unique, is_even, stale: HashMap::new(), last_blocks }
     }
 
-    /// Returns the pages above the leaves.
-    pub(super) fn interior_pages(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tree.interior.all()
-    }
-
     /// Goes down to the leaf that holds a key, or would (nbtsearch.c, `_bt_search`). A session keeps what the meta page
     /// says (`_bt_getroot`).
-    pub(super) fn seek(&self, pools: &mut Pools, (group, key): (u32, u32)) -> Place {
-        let place = self.tree.place(group, key);
-        let leaf = self.tree.leaf(place);
+    pub(super) fn seek(&self, pools: &mut Pools, key: Key) -> At {
+        let at = self.at(key);
+        let leaf = self.tree.leaf(at.0);
         self.tree.interior.path(leaf.origin).for_each(|page| pools.get(page, FIRST));
         pools.get(leaf.page, FIRST);
-        place
+        at
     }
 
-    /// Goes on from leaf to leaf until the one that holds a key; returns its place.
-    pub(super) fn go_on(&self, pools: &mut Pools, mut place: Place, (group, key): (u32, u32)) -> Place {
-        let target = self.tree.place(group, key);
+    /// Returns where a key is, or would be.
+    pub(super) fn at(&self, key: Key) -> At {
+        (self.tree.place(key.0, key.1), key)
+    }
+
+    /// Goes on from leaf to leaf until the one that holds a key; returns where that is.
+    pub(super) fn go_on(&self, pools: &mut Pools, (mut place, _): At, key: Key) -> At {
+        let (target, _) = self.at(key);
         while place != target {
             let Some(next) = self.tree.behind(place) else { break };
             pools.get(self.tree.leaf(next).page, FIRST);
             place = next;
         }
-        place
+        (place, key)
     }
 
     /// Reads the heap pages to which a key's entries lead, the live version's last. `held` is the page that the scan
@@ -115,12 +116,12 @@ impl Index {
         &mut self,
         pools: &mut Pools,
         heap: &mut Heap,
-        key: (u32, u32),
+        (place, key): At,
         live: Option<u32>,
         held: &mut Option<u32>,
         now: Now,
     ) {
-        let leaf = self.tree.leaf(self.tree.place(key.0, key.1)).page;
+        let leaf = self.tree.leaf(place).page;
         let mut has_killed = false;
         let stale = self.stale.get_mut(&leaf).map(Vec::as_mut_slice).unwrap_or_default();
         for stale in stale.iter_mut().filter(|stale| !stale.is_killed && (stale.group, stale.key) == key) {
@@ -173,7 +174,7 @@ impl Index {
     /// Inserts an entry (nbtinsert.c, `_bt_doinsert`).
     pub(super) fn insert(&mut self, pools: &mut Pools, heap: &mut Heap, entry: Entry, now: Now) {
         let Entry { key: (group, key), block, pinned } = entry;
-        let place = self.seek(pools, (group, key));
+        let (place, _) = self.seek(pools, (group, key));
         let leaf = *self.tree.leaf(place);
         if self.is_unique {
             self.check_unique(pools, heap, entry, leaf.page, now);
@@ -283,10 +284,6 @@ impl Index {
         let Some(new) = self.tree.split(place, first_group, first, rows, rows * self.entry) else {
             return pools.fill();
         };
-        // The elder's place may have moved by one.
-        let elder = self.tree.before(new).unwrap_or(place);
-        let own = self.tree.leaf_mut(elder);
-        (own.rows, own.bytes) = (leaf.rows - rows, leaf.bytes - rows * self.entry);
         let page = self.tree.leaf(new).page;
         if let Some(stale) = self.stale.get_mut(&leaf.page) {
             let moved = stale.extract_if(.., |one| (one.group, one.key) >= (first_group, first)).collect();
@@ -327,8 +324,8 @@ mod tests {
     fn index(rows: u32) -> (Index, Heap, Pools) {
         let mut objects = Objects::default();
         let heap = Heap::new(&mut objects, "t", (0..2 * rows).map(|_| 330), 10);
-        let mut loading = Loading::new(2, 1 << 31);
-        (0..2).for_each(|group| (0..rows).for_each(|row| loading.push(group, 2 * row, ENTRY, &Built)));
+        let mut loading = Loading::new(2, 1 << 31, false);
+        (0..2).for_each(|group| (0..rows).for_each(|row| loading.push(group, 2 * row, ENTRY, &takes_built)));
         let tree = Grown::new(&mut objects, "t.t_pkey", loading, fan_out(ENTRY), 10);
         (Index::new(tree, ENTRY, 2, true, true), heap, Pools::new(Vec::new()))
     }
@@ -369,7 +366,8 @@ mod tests {
             index.bury(key, row / 24, false, now(at));
             let entry = Entry { key, block: 13, pinned: Some(row / 24) };
             index.insert(&mut pools, &mut heap, entry, now(at));
-            index.fetch(&mut pools, &mut heap, key, None, &mut None, now(at + 10));
+            let place = index.at(key);
+            index.fetch(&mut pools, &mut heap, place, None, &mut None, now(at + 10));
         }
         assert_eq!(index.tree.leaves().count(), 1);
         assert!(rows(&index)[0] >= 300);
@@ -383,7 +381,7 @@ mod tests {
         assert_eq!(index.gone_until(0, 8), [4]);
         let gets = |index: &mut Index, heap: &mut Heap, pools: &mut Pools, at: u64| {
             let before = pools.gets();
-            index.fetch(pools, heap, (0, 4), None, &mut None, now(at));
+            index.fetch(pools, heap, index.at((0, 4)), None, &mut None, now(at));
             pools.gets() - before
         };
         assert_eq!(gets(&mut index, &mut heap, &mut pools, 11), 1, "somebody may see it");

@@ -41,23 +41,15 @@ impl Records for Tuples {
         max_aligned(HEAP_HEADER + null_bits) + data(of.iter().copied().zip(columns.all()))
     }
 
-    fn name_entry(&self, customer: &Columns<'_>) -> u32 {
-        self.entry(TableId::Customer, customer, &[0, 1, 5, 3, 2])
-    }
-
-    fn order_entry(&self, order: &Columns<'_>) -> u32 {
-        self.entry(TableId::Orders, order, &[0, 1, 3, 2])
-    }
-}
-
-impl Tuples {
     /// The bytes of an index tuple with its line pointer (indextuple.c, `index_form_tuple`).
     fn entry(&self, table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32 {
         let of = self.schema.columns(table);
         let data = data(columns.iter().map(|&column| (of[column], row.value(column))));
         max_aligned(INDEX_HEADER + data) + POINTER
     }
+}
 
+impl Tuples {
     /// The same of a table's primary key, whose columns are numbers.
     pub(super) fn key_entry(&self, table: TableId) -> u32 {
         let key = self.schema.columns(table)[..table.key_columns()].iter();

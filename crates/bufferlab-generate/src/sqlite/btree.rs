@@ -26,14 +26,15 @@ struct Node {
 }
 
 /// A tree. The root is node 0.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Btree {
     pub(super) page_bytes: u32,
     nodes: Vec<Node>,
-    free_nodes: Vec<u32>,
     pub(super) first_page: u32,
     next_page: u32,
     end_page: u32,
+    /// Pages that the open transaction changed.
+    pub dirty: Vec<u32>,
     /// The list's trunk is the first one.
     pub(super) free_pages: Vec<u32>,
     /// Rows with a chain.
@@ -47,19 +48,7 @@ pub struct Btree {
 impl Btree {
     /// Makes an empty tree, whose pages are numbered later.
     pub fn new(page_bytes: u32) -> Self {
-        let root = Node::default();
-        Btree {
-            page_bytes,
-            nodes: vec![root],
-            free_nodes: Vec::new(),
-            first_page: 0,
-            next_page: 1,
-            end_page: u32::MAX,
-            free_pages: Vec::new(),
-            spilled: HashMap::new(),
-            child_below: 0,
-            path: Vec::new(),
-        }
+        Btree { page_bytes, nodes: vec![Node::default()], next_page: 1, end_page: u32::MAX, ..Btree::default() }
     }
 
     /// Makes the interior pages of a table with row ids: rows are its leaves, by the last row id of each but the last.
@@ -67,33 +56,28 @@ impl Btree {
         Btree { child_below: CHILD, ..Btree::new(page_bytes) }
     }
 
-    /// Appends a row, as a load does. `is_sorted` for the rows of an index, which come from a sorter
-    /// (`BTREE_BULKLOAD`).
-    pub fn append(&mut self, key: u32, bytes: u16, is_sorted: bool) {
-        self.push(key, bytes, is_sorted, None);
-    }
-
-    /// The same in a run, where the cursor stands at the end; adds the pages that it changed to `dirty`.
-    pub fn append_on(&mut self, pools: &mut Pools, key: u32, bytes: u16, dirty: &mut Vec<u32>) {
-        self.push(key, bytes, false, Some((pools, dirty)));
-    }
-
-    fn push(&mut self, key: u32, bytes: u16, is_sorted: bool, mut heard: Option<(&mut Pools, &mut Vec<u32>)>) {
-        let cell = self.store(key, bytes, &mut heard);
+    /// Appends a row: of a load, or in a run, where the cursor stands at the end. `is_sorted` for the rows of an index, which
+    /// come from a sorter (`BTREE_BULKLOAD`).
+    pub fn append(&mut self, pools: &mut Pools, key: u32, bytes: u16, is_sorted: bool) {
+        let cell = self.store(pools, key, bytes);
         self.path.clear();
-        let mut node = 0;
+        let node = self.go_last(0);
+        let leaf = &mut self.nodes[node as usize];
+        leaf.keys.push(key);
+        leaf.bytes.push(cell);
+        self.balance(pools, is_sorted);
+    }
+
+    /// Adds the way down to the last leaf below a node to the path; returns the leaf.
+    fn go_last(&mut self, mut node: u32) -> u32 {
         loop {
             let at = &self.nodes[node as usize];
             self.path.push((node, at.children.len().saturating_sub(1)));
             match at.children.last() {
                 Some(&child) => node = child,
-                None => break,
+                None => return node,
             }
         }
-        let leaf = &mut self.nodes[node as usize];
-        leaf.keys.push(key);
-        leaf.bytes.push(cell);
-        self.balance(heard, is_sorted);
     }
 
     /// Gives the tree's pages numbers among all objects; it may grow by so many.
@@ -105,6 +89,7 @@ impl Btree {
     /// Numbers the tree's pages from `first_page` on; it may grow by so many.
     pub fn number(&mut self, first_page: u32, growth: u32) {
         (self.first_page, self.end_page) = (first_page, self.next_page + growth);
+        self.dirty.clear();
     }
 
     /// Returns the number of pages.
@@ -119,22 +104,27 @@ impl Btree {
     /// Goes down to the leaf where a cursor stands before the first row with at least this key
     /// (`sqlite3BtreeIndexMoveto` for a key of fewer columns than the row's, which no row equals).
     pub fn seek(&mut self, pools: &mut Pools, key: u32) {
-        self.descend(pools, key, false, true);
+        self.descend(Some(pools), key, false, true);
     }
 
     /// The same with a cursor that stands in the tree already: the root is at hand.
     pub fn seek_on(&mut self, pools: &mut Pools, key: u32) {
-        self.descend(pools, key, false, false);
+        self.descend(Some(pools), key, false, false);
     }
 
-    fn descend(&mut self, pools: &mut Pools, key: u32, stops: bool, with_root: bool) {
+    /// Sets the path to a row without a get.
+    fn find(&mut self, key: u32) {
+        self.descend(None, key, true, false);
+    }
+
+    fn descend(&mut self, mut pools: Option<&mut Pools>, key: u32, stops: bool, with_root: bool) {
         self.path.clear();
         let mut node = 0;
         loop {
-            if with_root || node != 0 {
+            if let Some(pools) = pools.as_deref_mut().filter(|_| with_root || node != 0) {
                 pools.get(self.page(node), 0);
             }
-            let place = self.compare(pools, node, key, stops);
+            let place = self.compare(pools.as_deref_mut(), node, key, stops);
             let at = &self.nodes[node as usize];
             self.path.push((node, place));
             if at.children.is_empty() || stops && at.keys.get(place) == Some(&key) {
@@ -146,11 +136,11 @@ impl Btree {
 
     /// Returns the place of a key among a page's cells, by halves as SQLite seeks it: each cell that it compares is read
     /// with its chain. With `stops` the search ends at an equal key.
-    fn compare(&self, pools: &mut Pools, node: u32, key: u32, stops: bool) -> usize {
+    fn compare(&self, pools: Option<&mut Pools>, node: u32, key: u32, stops: bool) -> usize {
         let keys = &self.nodes[node as usize].keys;
-        if self.spilled.is_empty() {
+        let Some(pools) = pools.filter(|_| !self.spilled.is_empty()) else {
             return keys.partition_point(|&other| other < key);
-        }
+        };
         let (mut low, mut high) = (0, keys.len());
         while low < high {
             let middle = (low + high - 1) / 2;
@@ -169,7 +159,7 @@ impl Btree {
 
     /// Seeks a row to write it; returns the page that has it. The root is at hand from the search before.
     pub fn rewrite(&mut self, pools: &mut Pools, key: u32) -> u32 {
-        self.descend(pools, key, true, false);
+        self.descend(Some(pools), key, true, false);
         self.current()
     }
 
@@ -190,7 +180,7 @@ impl Btree {
     pub fn go_on(&mut self, pools: &mut Pools, key: u32) {
         let before = self.current();
         let mut node = 0;
-        while let Some(&child) = self.nodes[node as usize].children.get(self.place_in(node, key)) {
+        while let Some(&child) = self.nodes[node as usize].children.get(self.compare(None, node, key, false)) {
             node = child;
         }
         if self.page(node) != before {
@@ -200,90 +190,60 @@ impl Btree {
         }
     }
 
-    fn place_in(&self, node: u32, key: u32) -> usize {
-        self.nodes[node as usize].keys.partition_point(|&other| other < key)
-    }
-
-    /// Inserts a row; returns the pages that it changed by adding them to `dirty`.
-    pub fn insert(&mut self, pools: &mut Pools, key: u32, bytes: u16, dirty: &mut Vec<u32>) {
-        self.descend(pools, key, false, true);
-        dirty.push(self.current());
-        let mut heard = Some((pools, dirty));
-        let cell = self.store(key, bytes, &mut heard);
+    /// Inserts a row.
+    pub fn insert(&mut self, pools: &mut Pools, key: u32, bytes: u16) {
+        self.seek(pools, key);
+        self.dirty.push(self.current());
+        let cell = self.store(pools, key, bytes);
         let &(leaf, place) = &self.path[self.path.len() - 1];
         let leaf = &mut self.nodes[leaf as usize];
         leaf.keys.insert(place, key);
         leaf.bytes.insert(place, cell);
-        self.balance(heard, false);
+        self.balance(pools, false);
     }
 
     /// Lets a row grow; the cursor stands on it. Returns whether the tree was balanced.
-    pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16, dirty: &mut Vec<u32>) -> bool {
+    pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16) -> bool {
         self.find(key);
-        dirty.push(self.current());
+        self.dirty.push(self.current());
         let bytes = self.bytes() as u16 + by;
-        let mut heard = Some((pools, dirty));
         let old = self.spilled.remove(&key);
         // The new chain is made before the old one is free (`sqlite3BtreeInsert`).
-        let cell = self.store(key, bytes, &mut heard);
-        self.release(old, &mut heard);
+        let cell = self.store(pools, key, bytes);
+        self.release(pools, old);
         let &(node, place) = &self.path[self.path.len() - 1];
         if let Some(bytes) = self.nodes[node as usize].bytes.get_mut(place) {
             *bytes = cell;
         }
-        self.balance(heard, false)
-    }
-
-    /// Sets the path to a row without a get.
-    fn find(&mut self, key: u32) {
-        self.path.clear();
-        let mut node = 0;
-        loop {
-            let at = &self.nodes[node as usize];
-            let place = at.keys.partition_point(|&other| other < key);
-            self.path.push((node, place));
-            if at.children.is_empty() || at.keys.get(place) == Some(&key) {
-                return;
-            }
-            node = at.children[place];
-        }
+        self.balance(pools, false)
     }
 
     /// Deletes a row; a row of an interior page gives its place to the one before it (`sqlite3BtreeDelete`).
-    pub fn delete(&mut self, pools: &mut Pools, key: u32, dirty: &mut Vec<u32>) {
+    pub fn delete(&mut self, pools: &mut Pools, key: u32) {
         self.find(key);
         let (node, place) = self.path[self.path.len() - 1];
-        let at = &self.nodes[node as usize];
-        if at.keys.get(place) != Some(&key) {
+        if self.nodes[node as usize].keys.get(place) != Some(&key) {
             return;
         }
-        dirty.push(self.page(node));
+        self.dirty.push(self.page(node));
         let old = self.spilled.remove(&key);
-        self.release(old, &mut Some((&mut *pools, &mut *dirty)));
-        let at = &self.nodes[node as usize];
+        self.release(pools, old);
+        let at = &mut self.nodes[node as usize];
         if at.children.is_empty() {
-            let leaf = &mut self.nodes[node as usize];
-            leaf.keys.remove(place);
-            leaf.bytes.remove(place);
+            at.keys.remove(place);
+            at.bytes.remove(place);
         } else {
-            let mut below = at.children[place];
-            loop {
-                let last = self.nodes[below as usize].children.len().saturating_sub(1);
-                self.path.push((below, last));
-                match self.nodes[below as usize].children.last() {
-                    Some(&child) => below = child,
-                    None => break,
-                }
-            }
+            let below = at.children[place];
+            let below = self.go_last(below);
             pools.get(self.page(below), 0);
-            dirty.push(self.page(below));
+            self.dirty.push(self.page(below));
             let leaf = &mut self.nodes[below as usize];
             if let (Some(key), Some(bytes)) = (leaf.keys.pop(), leaf.bytes.pop()) {
                 let own = &mut self.nodes[node as usize];
                 (own.keys[place], own.bytes[place]) = (key, bytes);
             }
         }
-        self.balance(Some((pools, dirty)), false);
+        self.balance(pools, false);
     }
 
     /// Takes a row out without balancing: its insertion was rolled back.
@@ -323,7 +283,7 @@ impl Btree {
     }
 
     /// Balances from the end of the path upwards (`balance`); returns whether it changed any page but the last one.
-    fn balance(&mut self, mut heard: Option<(&mut Pools, &mut Vec<u32>)>, is_sorted: bool) -> bool {
+    fn balance(&mut self, pools: &mut Pools, is_sorted: bool) -> bool {
         let mut changed = false;
         while let Some(&(node, _)) = self.path.last() {
             let is_leaf = self.nodes[node as usize].children.is_empty();
@@ -332,26 +292,24 @@ impl Btree {
                 if used <= capacity {
                     break;
                 }
-                self.deepen(&mut heard);
+                self.deepen(pools);
             } else if used <= capacity && (capacity - used) * 3 <= self.page_bytes * 2 {
                 break;
             }
             changed = true;
             self.path.pop();
             let Some(&(parent, place)) = self.path.last() else { break };
-            self.balance_siblings(parent, place, is_sorted, &mut heard);
+            self.balance_siblings(pools, parent, place, is_sorted);
         }
         changed
     }
 
     /// Moves the root's cells to a new child (`balance_deeper`).
-    fn deepen(&mut self, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
-        let child = self.new_node(!self.nodes[0].children.is_empty(), heard);
+    fn deepen(&mut self, pools: &mut Pools) {
+        let child = self.new_node(pools, !self.nodes[0].children.is_empty());
         let page = self.nodes[child as usize].page;
         let root = std::mem::take(&mut self.nodes[0]);
-        if let Some((pools, _)) = heard {
-            pools.mark_interior(self.first_page + root.page);
-        }
+        pools.mark_interior(self.first_page + root.page);
         self.nodes[child as usize] = Node { page, ..root.clone() };
         self.nodes[0] = Node { page: root.page, children: vec![child], ..Node::default() };
         let last = self.path.len() - 1;
@@ -360,29 +318,15 @@ impl Btree {
         self.path.push((child, place));
     }
 
-    fn new_node(&mut self, is_interior: bool, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u32 {
-        let page = self.new_page(false, is_interior, heard);
-        let node = Node { page, ..Node::default() };
-        match self.free_nodes.pop() {
-            Some(number) => {
-                self.nodes[number as usize] = node;
-                number
-            }
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() as u32 - 1
-            }
-        }
+    fn new_node(&mut self, pools: &mut Pools, is_interior: bool) -> u32 {
+        let page = self.new_page(pools, false, is_interior);
+        self.nodes.push(Node { page, ..Node::default() });
+        self.nodes.len() as u32 - 1
     }
 
     /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
     /// takes that one last (`allocateBtreePage`).
-    pub(super) fn new_page(
-        &mut self,
-        is_of_chain: bool,
-        is_interior: bool,
-        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
-    ) -> u32 {
+    pub(super) fn new_page(&mut self, pools: &mut Pools, is_of_chain: bool, is_interior: bool) -> u32 {
         let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
         let free = match trunk {
             Some(_) if self.free_pages.len() > 1 => Some(self.free_pages.swap_remove(1)),
@@ -392,31 +336,23 @@ impl Btree {
         let page = free.unwrap_or_else(|| {
             if self.next_page < self.end_page {
                 self.next_page += 1;
-            } else if let Some((pools, _)) = heard {
+            } else {
                 pools.fill();
             }
             self.next_page - 1
         });
-        if let Some((pools, dirty)) = heard {
-            trunk.into_iter().for_each(|trunk| pools.get(self.first_page + trunk, 0));
-            if is_interior {
-                pools.create_interior(self.first_page + page);
-            } else if trunk != Some(page) {
-                pools.create(self.first_page + page);
-            }
-            dirty.push(self.first_page + page);
+        trunk.into_iter().for_each(|trunk| pools.get(self.first_page + trunk, 0));
+        if is_interior {
+            pools.create_interior(self.first_page + page);
+        } else if trunk != Some(page) {
+            pools.create(self.first_page + page);
         }
+        self.dirty.push(self.first_page + page);
         page
     }
 
     /// `balance_nonroot`: shares the cells of up to three siblings out among as few pages as hold them, and evens out.
-    fn balance_siblings(
-        &mut self,
-        parent: u32,
-        place: usize,
-        is_sorted: bool,
-        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
-    ) {
+    fn balance_siblings(&mut self, pools: &mut Pools, parent: u32, place: usize, is_sorted: bool) {
         let cells = self.nodes[parent as usize].keys.len();
         let spare = usize::from(is_sorted);
         let first = match place {
@@ -427,10 +363,9 @@ impl Btree {
         };
         let count = if cells < 2 { cells + 1 } else { SIBLINGS - spare };
         let old: Vec<u32> = self.nodes[parent as usize].children[first..first + count].to_vec();
-        if let Some((pools, dirty)) = heard {
-            old.iter().rev().for_each(|&node| pools.get(self.first_page + self.nodes[node as usize].page, 0));
-            dirty.extend(old.iter().map(|&node| self.first_page + self.nodes[node as usize].page));
-            dirty.push(self.first_page + self.nodes[parent as usize].page);
+        old.iter().rev().for_each(|&node| pools.get(self.page(node), 0));
+        for &node in old.iter().chain([&parent]) {
+            self.dirty.push(self.page(node));
         }
         let mut all = Node::default();
         let mut ends = Vec::with_capacity(SIBLINGS + 2);
@@ -451,27 +386,25 @@ impl Btree {
         let child = self.child(is_leaf);
         let sizes: Vec<u32> = all.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).collect();
         share_out(&sizes, &mut ends, self.capacity(is_leaf), is_sorted);
-        self.write_siblings(parent, first, &old, &all, &ends, heard);
+        self.write_siblings(pools, parent, first, &old, &all, &ends);
     }
 
     /// Fills the siblings and the parent's cells between them. Pages keep the order of their numbers.
     fn write_siblings(
         &mut self,
+        pools: &mut Pools,
         parent: u32,
         first: usize,
         old: &[u32],
         all: &Node,
         ends: &[usize],
-        heard: &mut Option<(&mut Pools, &mut Vec<u32>)>,
     ) {
         let mut nodes: Vec<u32> = old.iter().copied().take(ends.len()).collect();
         while nodes.len() < ends.len() {
-            nodes.push(self.new_node(!all.children.is_empty(), heard));
+            nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
-        for &node in &old[old.len().min(ends.len())..] {
-            self.free_pages.push(self.nodes[node as usize].page);
-            self.free_nodes.push(node);
-        }
+        let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
+        self.free_pages.extend(free);
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();
         pages.sort_unstable();
         debug_assert!(ends.is_sorted_by(|end, next| end < next), "siblings end at {ends:?}");
@@ -503,7 +436,6 @@ impl Btree {
         }
         let own = std::mem::take(&mut self.nodes[child as usize]);
         self.free_pages.push(own.page);
-        self.free_nodes.push(child);
         self.nodes[0] = Node { page: self.nodes[0].page, ..own };
         self.check(0);
         self.path.truncate(1);
@@ -526,33 +458,6 @@ impl Btree {
     /// Returns the pages that have children.
     pub fn interior_pages(&self) -> impl Iterator<Item = u32> + '_ {
         self.nodes.iter().filter(|node| !node.children.is_empty()).map(|node| self.first_page + node.page)
-    }
-
-    /// Returns the pages of each level, the root's first.
-    pub fn level_pages(&self) -> Vec<usize> {
-        let (mut counts, mut level) = (Vec::new(), vec![0]);
-        while !level.is_empty() {
-            counts.push(level.len());
-            level = level.iter().flat_map(|&node| self.nodes[node as usize].children.iter().copied()).collect();
-        }
-        counts
-    }
-
-    /// Returns all keys in their order.
-    pub fn keys(&self) -> Vec<u32> {
-        let mut keys = Vec::new();
-        self.collect(0, &mut keys);
-        keys
-    }
-
-    fn collect(&self, node: u32, keys: &mut Vec<u32>) {
-        let at = &self.nodes[node as usize];
-        for place in 0..=at.keys.len() {
-            if let Some(&child) = at.children.get(place) {
-                self.collect(child, keys);
-            }
-            keys.extend(at.keys.get(place));
-        }
     }
 }
 
@@ -607,3 +512,6 @@ fn share_out(sizes: &[u32], ends: &mut Vec<usize>, capacity: u32, is_sorted: boo
         (used[page], used[page - 1]) = (right, left);
     }
 }
+
+#[cfg(test)]
+mod tests;

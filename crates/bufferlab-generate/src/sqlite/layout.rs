@@ -7,29 +7,31 @@ use bufferlab_workload::tpcc::population::{generate, partitions};
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ORDERS, TableId};
 
 use super::btree::Btree;
-use crate::loaded::{Columns, District, Loaded, Records, UNDELIVERED};
+use crate::engine::{Relation, Row, of_entry};
+use crate::loaded::{Columns, Loaded, Records};
 use crate::pools::{Objects, Pools};
 
-/// Bits of an order's number in the key of a line; the largest is 262,143.
+/// Bits of an order's number in a key; the largest is 262,143.
 pub(super) const ORDER_BITS: u32 = 18;
+/// Bits of a line's number.
 const LINE_BITS: u32 = 4;
 /// Keys of lines have 32 bits: ten for the district.
 pub(super) const MAX_WAREHOUSES: u32 = 102;
 
-pub(super) fn order_key(district: u32, order: u32) -> u32 {
-    district << ORDER_BITS | order
-}
-
-pub(super) fn line_key(district: u32, order: u32, line: u32) -> u32 {
-    order_key(district, order) << LINE_BITS | line
-}
-
-/// Key of an entry in the index of orders on customers. Orders of one customer share a key's last bits by turns: the
+/// Returns a row's key in its tree. Orders of one customer share a key's last bits by turns in the index on customers: the
 /// few that a customer has since the load have even numbers above that of the loaded one.
-pub(super) fn entry_key(district: u32, customer: u32, order: u32) -> u32 {
+pub(super) fn key_of(row: Row) -> u32 {
     const SPACE: u32 = 1 << 10;
-    let place = if order <= ORDERS { 0 } else { 2 + (order - ORDERS) / 256 % (SPACE / 2 - 2) * 2 };
-    (district * CUSTOMERS + customer - 1) * SPACE + place
+    match row.of {
+        Relation::Orders | Relation::NewOrder => row.group << ORDER_BITS | row.key,
+        Relation::OrderLine => (row.group << (ORDER_BITS + LINE_BITS)) + row.key,
+        Relation::ByCustomer => {
+            let (customer, order) = of_entry(row.key);
+            let place = if order <= ORDERS { 0 } else { 2 + (order - ORDERS) / 256 % (SPACE / 2 - 2) * 2 };
+            (row.group * CUSTOMERS + customer - 1) * SPACE + place
+        }
+        _ => row.number(),
+    }
 }
 
 /// Bytes by which a line grows when its date of delivery is set: 0 for NULL, 8 for microseconds since 1970.
@@ -73,6 +75,7 @@ pub(super) fn cell<'a>(values: impl Iterator<Item = Value<'a>>) -> u32 {
 }
 
 /// Where the columns of a table's mean row begin and end in its payload.
+#[derive(Default)]
 pub(super) struct Places(Vec<(u32, u32)>);
 
 impl Places {
@@ -108,19 +111,15 @@ impl Records for Cells {
         cell(columns.all())
     }
 
-    fn name_entry(&self, customer: &Columns<'_>) -> u32 {
-        cell([0, 1, 5, 3, 2].into_iter().map(|column| customer.value(column)))
-    }
-
-    fn order_entry(&self, order: &Columns<'_>) -> u32 {
-        cell([0, 1, 3, 2].into_iter().map(|column| order.value(column)))
+    fn entry(&self, _table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32 {
+        cell(columns.iter().map(|&column| row.value(column)))
     }
 }
 
-/// HISTORY, a table with row ids that is only appended to: full leaves, one after the other (`balance_quick`).
+/// The leaves of HISTORY, a table with row ids that is only appended to: full ones, one after the other
+/// (`balance_quick`). The root has always been a page above them.
+#[derive(Default)]
 pub(super) struct History {
-    /// The pages above the leaves, of which the root has always been one.
-    interior: Btree,
     /// The leaf that takes rows.
     last: u32,
     first_leaf: u32,
@@ -130,208 +129,88 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Returns the pages above the leaves.
-    pub(super) fn interior_pages(&self) -> impl Iterator<Item = u32> {
-        self.interior.pages().into_iter()
-    }
-
-    /// Returns every page, interior ones first.
+    /// Returns every leaf.
     pub(super) fn pages(&self) -> impl Iterator<Item = u32> {
-        self.interior.pages().into_iter().chain(self.first_leaf..=self.last)
+        self.first_leaf..=self.last
     }
 
-    /// Appends a row; adds the pages that it changed to `dirty`.
-    pub(super) fn append(&mut self, pools: &mut Pools, bytes: u16, page_bytes: u32, dirty: &mut Vec<u32>) {
-        self.interior.seek(pools, u32::MAX);
+    /// Appends a row; `interior` has the pages above the leaves.
+    pub(super) fn append(&mut self, pools: &mut Pools, interior: &mut Btree, bytes: u16) {
+        interior.seek(pools, u32::MAX);
         pools.get(self.last, 0);
-        if self.used + u32::from(bytes) + 2 > page_bytes - 8 {
+        if self.used + u32::from(bytes) + 2 > interior.page_bytes - 8 {
             if self.last + 1 == self.end {
                 return pools.fill();
             }
             (self.last, self.used) = (self.last + 1, 0);
             pools.create(self.last);
-            self.interior.append_on(pools, self.rows, varint(self.rows) as u16, dirty);
+            interior.append(pools, self.rows, varint(self.rows) as u16, false);
         }
         (self.used, self.rows) = (self.used + u32::from(bytes) + 2, self.rows + 1);
-        dirty.push(self.last);
+        interior.dirty.push(self.last);
     }
-}
 
-/// The trees of the database.
-pub(super) struct Trees {
-    pub(super) schema: u32,
-    pub(super) item: Btree,
-    pub(super) warehouse: Btree,
-    pub(super) district: Btree,
-    pub(super) stock: Btree,
-    pub(super) customer: Btree,
-    pub(super) history: History,
-    pub(super) orders: Btree,
-    pub(super) new_order: Btree,
-    pub(super) order_line: Btree,
-    pub(super) customer_by_name: Btree,
-    pub(super) orders_by_customer: Btree,
-}
-
-impl Trees {
-    /// Returns the trees but HISTORY's, in the order in which the prefill reads them.
-    pub(super) fn by_key(&self) -> [&Btree; 10] {
-        [
-            &self.order_line,
-            &self.orders,
-            &self.new_order,
-            &self.orders_by_customer,
-            &self.customer_by_name,
-            &self.customer,
-            &self.stock,
-            &self.item,
-            &self.district,
-            &self.warehouse,
-        ]
-    }
-}
-
-/// Bytes of rows that the run inserts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RowBytes {
-    pub(super) history: u16,
-    pub(super) order: u16,
-    pub(super) order_entry: u16,
-    pub(super) new_order: u16,
-    pub(super) line: u16,
-}
-
-/// Hears a key and the bytes of its row.
-type Push<'a> = dyn FnMut(u32, u16) + 'a;
-/// Tells all rows of a tree.
-type Rows<'a> = dyn FnMut(&mut Push<'_>) + 'a;
-
-/// Lays the database out. `transactions` bounds the growth.
-pub(super) fn lay_out(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, transactions: u64) -> (Trees, RowBytes) {
-    let districts = || (0..loaded.districts()).map(|number| (number, loaded.district(number)));
-    let bytes = inserted(loaded);
-    let growth =
-        |rows: u64, bytes: u16| (transactions * rows * u64::from(bytes) / u64::from(page_bytes) * 2) as u32 + 256;
-    let schema = objects.add("sqlite_schema", 1, 1);
-    let mut place = |name: &str, growth: u32, rows: &mut Rows<'_>, is_sorted: bool| {
-        let mut tree = Btree::new(page_bytes);
-        rows(&mut |key, bytes| tree.append(key, bytes, is_sorted));
-        tree.place(objects, name, growth);
-        tree
-    };
-    let numbered = |rows: &[u16], first: u32, push: &mut Push<'_>| {
-        rows.iter().zip(first..).for_each(|(&bytes, key)| push(key, bytes));
-    };
-    let item = place("item", 0, &mut |push| numbered(&loaded.items, 0, push), false);
-    let warehouse =
-        place("warehouse", 0, &mut |push| (1..=loaded.warehouses()).for_each(|w| push(w, loaded.warehouse)), false);
-    let district = place("district", 0, &mut |push| districts().for_each(|(d, own)| push(d, own.row)), false);
-    let stock = place(
-        "stock",
-        loaded.warehouses() * 512,
-        &mut |push| (1..=loaded.warehouses()).for_each(|w| numbered(loaded.stock(w), (w - 1) * 100_000, push)),
-        false,
-    );
-    let customer = place(
-        "customer",
-        loaded.warehouses() * 512,
-        &mut |push| districts().for_each(|(d, own)| numbered(&own.customers, d * CUSTOMERS, push)),
-        false,
-    );
-    let orders = place(
-        "orders",
-        growth(1, bytes.order),
-        &mut |push| districts().for_each(|(d, own)| numbered(&own.orders, order_key(d, 1), push)),
-        false,
-    );
-    let new_order = place(
-        "new_order",
-        growth(1, bytes.new_order),
-        &mut |push| districts().for_each(|(d, own)| numbered(&own.new_orders, order_key(d, UNDELIVERED.start), push)),
-        false,
-    );
-    let order_line = place(
-        "order_line",
-        growth(8, bytes.line),
-        &mut |push| districts().for_each(|(d, own)| lines(d, own, push)),
-        false,
-    );
-    let customer_by_name = place(
-        "customer_by_name",
-        0,
-        &mut |push| districts().for_each(|(d, own)| numbered(&own.names, d * CUSTOMERS, push)),
-        true,
-    );
-    let orders_by_customer = place(
-        "orders_by_customer",
-        growth(1, bytes.order_entry) + loaded.districts() * 32,
-        &mut |push| {
-            for (d, own) in districts() {
-                let entries = own.order_entries.iter().zip(1..);
-                entries.for_each(|(&bytes, customer)| push(entry_key(d, customer, 1), bytes));
-            }
-        },
-        true,
-    );
-    let history = lay_history(page_bytes, loaded, objects, growth(1, bytes.history));
-    let trees = Trees {
-        schema,
-        item,
-        warehouse,
-        district,
-        stock,
-        customer,
-        history,
-        orders,
-        new_order,
-        order_line,
-        customer_by_name,
-        orders_by_customer,
-    };
-    (trees, bytes)
-}
-
-fn lay_history(page_bytes: u32, loaded: &Loaded, objects: &mut Objects, growth: u32) -> History {
-    let mut interior = Btree::above_leaves(page_bytes);
-    let (mut leaves, mut used, mut rows) = (1, 0, 0);
-    for number in 0..loaded.districts() {
-        for &bytes in &loaded.district(number).history {
+    fn load(loaded: &Loaded, objects: &mut Objects, interior: &mut Btree, growth: u32) -> Self {
+        let (mut leaves, mut used, mut rows) = (1, 0, 0);
+        let (page_bytes, no_pools) = (interior.page_bytes, &mut Pools::new(Vec::new()));
+        for (.., bytes) in loaded.rows(Relation::History) {
             let bytes = u32::from(bytes) + varint(rows + 1) + 2;
             if used + bytes > page_bytes - 8 {
-                interior.append(rows, varint(rows) as u16, false);
+                interior.append(no_pools, rows, varint(rows) as u16, false);
                 (leaves, used) = (leaves + 1, 0);
             }
             (used, rows) = (used + bytes, rows + 1);
         }
+        let (above, more_above) = (interior.page_count(), growth / 16 + 16);
+        let first = objects.add(Relation::History.name(), above + leaves, above + more_above + leaves + growth);
+        interior.number(first, more_above);
+        let first_leaf = first + above + more_above;
+        History { last: first_leaf + leaves - 1, first_leaf, end: first_leaf + leaves + growth, used, rows }
     }
-    let (above, more_above) = (interior.page_count(), growth / 16 + 16);
-    let first = objects.add("history", above + leaves, above + more_above + leaves + growth);
-    interior.number(first, more_above);
-    let first_leaf = first + above + more_above;
-    History { interior, last: first_leaf + leaves - 1, first_leaf, end: first_leaf + leaves + growth, used, rows }
 }
 
-fn lines(number: u32, district: &District, push: &mut Push<'_>) {
-    let mut bytes = district.lines.iter();
-    for order in 1..=ORDERS {
-        let own = bytes.by_ref().take(district.lines_of(order) as usize);
-        own.zip(1..).for_each(|(&bytes, line)| push(line_key(number, order, line), bytes));
-    }
+/// Lays the database out: a tree of each relation, of HISTORY the pages above its leaves. `inserted` has the bytes of rows
+/// that the run inserts, `transactions` bounds the growth.
+pub(super) fn lay_out(
+    page_bytes: u32,
+    loaded: &Loaded,
+    objects: &mut Objects,
+    transactions: u64,
+    inserted: &[u16],
+) -> (Vec<Btree>, History) {
+    let no_pools = &mut Pools::new(Vec::new());
+    let growth = |of: Relation, rows: u64| {
+        (transactions * rows * u64::from(inserted[of as usize]) / u64::from(page_bytes) * 2) as u32 + 256
+    };
+    let mut trees = Relation::ALL.map(|of| {
+        if of == Relation::History {
+            return Btree::above_leaves(page_bytes);
+        }
+        let mut tree = Btree::new(page_bytes);
+        let is_sorted = of.table() != of;
+        for (group, key, bytes) in loaded.rows(of) {
+            tree.append(no_pools, key_of(Row::new(of, group, key)), bytes, is_sorted);
+        }
+        let growth = match of {
+            Relation::Stock | Relation::Customer => loaded.warehouses() * 512,
+            Relation::Orders | Relation::NewOrder => growth(of, 1),
+            Relation::OrderLine => growth(of, 8),
+            Relation::ByCustomer => growth(of, 1) + loaded.districts() * 32,
+            _ => 0,
+        };
+        tree.place(objects, of.name().rsplit('.').next().unwrap_or_default(), growth);
+        tree
+    });
+    let interior = &mut trees[Relation::History as usize];
+    let history = History::load(loaded, objects, interior, growth(Relation::History, 1));
+    (trees.into(), history)
 }
 
 /// Returns the mean bytes of loaded rows that are as a run's: of orders that are not delivered.
-fn inserted(loaded: &Loaded) -> RowBytes {
-    let district = loaded.district(0);
-    let mean = |bytes: &[u16]| {
-        let sum: u32 = bytes.iter().map(|&bytes| u32::from(bytes)).sum();
-        ((sum + bytes.len() as u32 / 2) / bytes.len() as u32) as u16
-    };
-    let last = |bytes: &[u16]| mean(&bytes[bytes.len() * 3 / 4..]);
-    RowBytes {
-        history: mean(&district.history) + 3,
-        order: last(&district.orders),
-        order_entry: mean(&district.order_entries),
-        new_order: mean(&district.new_orders),
-        line: last(&district.lines),
-    }
+pub(super) fn inserted(loaded: &Loaded, of: Relation) -> u16 {
+    let all = loaded.sizes(of, 0);
+    let last = if matches!(of, Relation::Orders | Relation::OrderLine) { &all[all.len() * 3 / 4..] } else { all };
+    let sum: u32 = last.iter().map(|&bytes| u32::from(bytes)).sum();
+    let mean = ((sum + last.len() as u32 / 2) / last.len() as u32) as u16;
+    if of == Relation::History { mean + 3 } else { mean }
 }

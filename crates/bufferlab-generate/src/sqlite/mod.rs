@@ -1,4 +1,4 @@
-//! SQLite: what each statement of TPC-C gets from its page cache, by btree.c and the code that SQLite makes of the
+//! SQLite: what each operation gets from its page cache, by btree.c and the code that SQLite makes of the
 //! statements. One connection, `locking_mode = exclusive`.
 //!
 //! The rules were set beside a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
@@ -10,17 +10,19 @@ mod layout;
 mod overflow;
 mod rows;
 
-use std::ops::Range;
-
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, MAX_C_DATA_CHARS, TableId};
 
-use crate::engine::{Engine, Purpose, Row};
+use crate::engine::{Engine, Purpose, RELATIONS, Relation, Row, Span};
+use crate::job::Limits;
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
-pub use btree::Btree;
-use layout::{Cells, DELIVERY_DATE, ORDER_BITS, Places, RowBytes, Trees, entry_key, line_key, order_key};
-pub use rows::Rows;
+use crate::rows::RowsAsked;
+use crate::tree::Packed;
+use btree::Btree;
+use layout::{Cells, DELIVERY_DATE, History, ORDER_BITS, Places, inserted, key_of};
 
+/// The file's first page.
+const SCHEMA: &str = "sqlite_schema";
 /// Mean characters of C_DATA after the load (4.3.3.1).
 const MEAN_C_DATA_CHARS: u32 = 400;
 /// SQLite's smallest page.
@@ -36,6 +38,12 @@ const KEPT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=20;
 const FIRST_DISTRICT_COLUMN: usize = 3;
 const STOCK_DATA_COLUMN: usize = 16;
 const KEPT_STOCK_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
+
+/// Returns what the rules can do. Of a layout key and size of every row take memory, and the nodes that hold them.
+pub(crate) fn limits(page_bytes: u32) -> Limits {
+    let layout_bytes = 4_000_000 + 9_000_000_000 / u64::from(page_bytes);
+    Limits { layout_bytes, ..Limits::of(layout::MAX_WAREHOUSES, page_bytes) }
+}
 
 /// A customer's numbers, as far as their bytes change. The load writes a balance of -1,000 cents, 1,000 cents paid (two
 /// bytes each), one payment and no delivery (no byte each).
@@ -72,11 +80,19 @@ impl Account {
 }
 
 /// SQLite's pages and rules.
+#[derive(Default)]
 pub struct Sqlite {
     objects: Objects,
-    trees: Trees,
-    bytes: RowBytes,
     page_bytes: u32,
+    /// The file's first page.
+    schema: u32,
+    /// By relation; none of hot_rows.
+    trees: Vec<Btree>,
+    history: History,
+    /// The table of hot_rows.
+    hot_rows: Option<Packed>,
+    /// Bytes of rows that the run inserts, by relation.
+    bytes: [u16; RELATIONS],
     /// Updates of each row of STOCK, up to two.
     stock_updates: Vec<u8>,
     /// What payments and deliveries did to each customer's numbers.
@@ -87,9 +103,7 @@ pub struct Sqlite {
     longest_customer: u32,
     /// Where columns are in rows of STOCK and CUSTOMER.
     places: [Places; 2],
-    /// Pages that the open transaction changed.
-    dirty: Vec<u32>,
-    /// Rows that it inserted.
+    /// Rows that the open transaction inserted.
     inserted: Vec<Row>,
 }
 
@@ -102,58 +116,51 @@ impl Sqlite {
     /// Lays a loaded database out. `transactions` bounds how much it may grow.
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let mut objects = Objects::default();
-        let (trees, bytes) = layout::lay_out(page_bytes, loaded, &mut objects, transactions);
-        let stock_updates = vec![0; (loaded.warehouses() * ITEMS) as usize];
-        let accounts = vec![Account::default(); (loaded.districts() * CUSTOMERS) as usize];
-        let customers = &loaded.district(0).customers;
-        let mean = customers.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / CUSTOMERS;
-        let longest_customer = mean + MAX_C_DATA_CHARS as u32 - MEAN_C_DATA_CHARS;
-        let places = [TableId::Stock, TableId::Customer].map(|table| Places::new(loaded.config(), table));
+        let schema = objects.add(SCHEMA, 1, 1);
+        let bytes = Relation::ALL.map(|of| inserted(loaded, of));
+        let (trees, history) = layout::lay_out(page_bytes, loaded, &mut objects, transactions, &bytes);
+        let longest_customer = u32::from(loaded.mean(Relation::Customer)) + MAX_C_DATA_CHARS as u32 - MEAN_C_DATA_CHARS;
         Sqlite {
             objects,
-            trees,
-            bytes,
             page_bytes,
-            stock_updates,
-            accounts,
-            delivers: false,
+            schema,
+            trees,
+            history,
+            bytes,
+            stock_updates: vec![0; (loaded.warehouses() * ITEMS) as usize],
+            accounts: vec![Account::default(); (loaded.districts() * CUSTOMERS) as usize],
             longest_customer,
-            places,
-            dirty: Vec::new(),
-            inserted: Vec::new(),
+            places: [TableId::Stock, TableId::Customer].map(|table| Places::new(loaded.config(), table)),
+            ..Sqlite::default()
         }
     }
 
-    /// Returns the tree of a row, and the row's key in it.
-    fn tree(&mut self, row: Row) -> Option<(&mut Btree, u32)> {
-        let trees = &mut self.trees;
-        Some(match row {
-            Row::Warehouse(warehouse) => (&mut trees.warehouse, warehouse),
-            Row::District(district) => (&mut trees.district, district),
-            Row::Customer(district, customer) => (&mut trees.customer, district * CUSTOMERS + customer - 1),
-            Row::Item(item) => (&mut trees.item, item - 1),
-            Row::Stock(warehouse, item) => (&mut trees.stock, (warehouse - 1) * ITEMS + item - 1),
-            Row::Order { district, order, .. } => (&mut trees.orders, order_key(district, order)),
-            Row::NewOrder(district, order) => (&mut trees.new_order, order_key(district, order)),
-            Row::Line(district, order, line) => (&mut trees.order_line, line_key(district, order, line)),
-            Row::History => return None,
-        })
+    /// Lays the table of hot_rows out.
+    pub fn of_rows(page_bytes: u32, asked: &RowsAsked) -> Self {
+        let mut objects = Objects::default();
+        let schema = objects.add(SCHEMA, 1, 1);
+        let hot_rows = Some(rows::lay_out(page_bytes, asked, &mut objects));
+        Sqlite { objects, page_bytes, schema, hot_rows, ..Sqlite::default() }
+    }
+
+    fn tree(&mut self, of: Relation) -> &mut Btree {
+        &mut self.trees[of as usize]
     }
 
     /// Returns the bytes by which a row's numbers grow in SQLite's records (the file format's section 2.1, serial types):
     /// a loaded 0, and the 1 after one order, take no byte.
     fn growth(&mut self, row: Row) -> u16 {
-        match row {
-            Row::Stock(warehouse, item) => {
-                let updates = &mut self.stock_updates[((warehouse - 1) * ITEMS + item - 1) as usize];
+        match row.of {
+            Relation::Stock => {
+                let updates = &mut self.stock_updates[row.number() as usize];
                 *updates = updates.saturating_add(1).min(3);
                 u16::from(*updates < 3)
             }
-            Row::Customer(district, customer) => {
-                let account = &mut self.accounts[(district * CUSTOMERS + customer - 1) as usize];
+            Relation::Customer => {
+                let account = &mut self.accounts[row.number() as usize];
                 if self.delivers { account.deliver() } else { account.pay() }
             }
-            Row::Order { .. } => 1,
+            Relation::Orders => 1,
             _ => 0,
         }
     }
@@ -161,43 +168,30 @@ impl Sqlite {
     /// Reads columns of the row where the tree's cursor stands, as far as they are in its chain.
     fn read_columns(&mut self, pools: &mut Pools, row: Row, is_update: bool, purpose: Purpose) {
         let [stock, customer] = &self.places;
-        let columns: Vec<(u32, u32)> = match (row, is_update, purpose) {
-            (Row::Stock(..), true, _) => stock.of(KEPT_STOCK_COLUMNS).collect(),
-            (Row::Stock(_, item), ..) => {
+        let columns: Vec<(u32, u32)> = match (row.of, is_update, purpose) {
+            (Relation::Stock, true, _) => stock.of(KEPT_STOCK_COLUMNS).collect(),
+            (Relation::Stock, ..) => {
                 // A district's customers ask for the text of their own; all districts ask as often.
-                let own = FIRST_DISTRICT_COLUMN + item as usize % 10;
+                let own = FIRST_DISTRICT_COLUMN + row.key as usize % 10;
                 stock.of([own, STOCK_DATA_COLUMN].into_iter()).collect()
             }
-            (Row::Customer(..), true, _) => customer.of(KEPT_COLUMNS).collect(),
-            (Row::Customer(..), _, Purpose::Change) => customer.of(PAYMENT_COLUMNS).collect(),
-            (Row::Customer(..), _, Purpose::Look) => customer.of(DISCOUNT_COLUMNS.into_iter()).collect(),
+            (Relation::Customer, true, _) => customer.of(KEPT_COLUMNS).collect(),
+            (Relation::Customer, _, Purpose::Change) => customer.of(PAYMENT_COLUMNS).collect(),
+            (Relation::Customer, _, Purpose::Look) => customer.of(DISCOUNT_COLUMNS.into_iter()).collect(),
             _ => return,
         };
         let page_bytes = self.page_bytes;
-        let Some((tree, key)) = self.tree(row) else { return };
-        let Some((bytes, chain)) = tree.chain(key) else { return };
+        let Some((bytes, chain)) = self.tree(row.of).chain(key_of(row)) else { return };
         let local = overflow::divide(page_bytes, bytes).local;
         let gets = overflow::gets_of_columns(page_bytes, local, columns.into_iter());
         // A row may be shorter than the mean.
         gets.into_iter().filter_map(|place| chain.get(place)).for_each(|&page| pools.get(page, 0));
     }
-
-    fn put(&mut self, pools: &mut Pools, row: Row, bytes: u16) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        if let Some((tree, key)) = self.tree(row) {
-            tree.insert(pools, key, bytes, &mut dirty);
-        }
-        self.dirty = dirty;
-    }
 }
 
 impl Engine for Sqlite {
-    const MOST_ORDERS: u32 = (1 << ORDER_BITS) - 1;
-    const MOST_WAREHOUSES: u32 = layout::MAX_WAREHOUSES;
-
-    /// Key and size of every row, and the nodes that hold them.
-    fn layout_bytes(page_bytes: u32) -> u64 {
-        4_000_000 + 9_000_000_000 / u64::from(page_bytes)
+    fn most_orders(&self) -> u32 {
+        (1 << ORDER_BITS) - 1
     }
 
     fn objects(&self) -> &Objects {
@@ -205,155 +199,144 @@ impl Engine for Sqlite {
     }
 
     /// The pages of the file, of which a load leaves none free.
-    fn bytes(&self) -> u64 {
+    fn bytes(&self) -> Option<u64> {
         let pages: u64 = self.objects.all().iter().map(|object| u64::from(object.pages)).sum();
-        pages * u64::from(self.page_bytes)
+        self.hot_rows.is_none().then_some(pages * u64::from(self.page_bytes))
     }
 
     fn interior_pages(&self) -> Vec<u32> {
-        let of_keys = self.trees.by_key().into_iter().flat_map(Btree::interior_pages);
-        of_keys.chain(self.trees.history.interior_pages()).collect()
+        let hot_rows = self.hot_rows.iter().flat_map(|table| table.interior.all());
+        let of_history = self.trees.get(Relation::History as usize).map(Btree::pages).unwrap_or_default();
+        hot_rows.chain(of_history).chain(self.trees.iter().flat_map(Btree::interior_pages)).collect()
     }
 
     /// crates/bufferlab-drive/dialects/sqlite/tpcc/prefill.sql: each table once.
     fn prefill(&mut self, pools: &mut Pools) {
-        self.trees.history.pages().for_each(|page| pools.get(page, 0));
-        for tree in self.trees.by_key() {
-            tree.pages().into_iter().for_each(|page| pools.get(page, 0));
+        for of in Relation::PREFILLED {
+            self.tree(of).pages().into_iter().for_each(|page| pools.get(page, 0));
+            if of == Relation::History {
+                self.history.pages().for_each(|page| pools.get(page, 0));
+            }
         }
     }
 
     /// The file's first page tells whether another connection changed it (pager.c, `sqlite3PagerSharedLock`).
-    fn begin(&mut self, pools: &mut Pools, _read_only: bool) {
-        self.dirty.clear();
+    fn begin(&mut self, pools: &mut Pools) {
+        self.trees.iter_mut().for_each(|tree| tree.dirty.clear());
         self.inserted.clear();
         self.delivers = false;
-        pools.get(self.trees.schema, 0);
+        pools.get(self.schema, 0);
     }
-
-    fn commit(&mut self, _pools: &mut Pools) {}
 
     /// The changed pages leave the cache (pager.c, `pagerUndoCallback`).
     fn rollback(&mut self, pools: &mut Pools) {
-        self.dirty.sort_unstable();
-        self.dirty.dedup();
-        self.dirty.drain(..).for_each(|page| pools.drop_page(page));
+        let mut dirty: Vec<u32> = self.trees.iter_mut().flat_map(|tree| tree.dirty.drain(..)).collect();
+        dirty.sort_unstable();
+        dirty.dedup();
+        dirty.into_iter().for_each(|page| pools.drop_page(page));
         for row in std::mem::take(&mut self.inserted) {
-            if let Row::Order { district, order, customer } = row {
-                self.trees.orders_by_customer.forget(entry_key(district, customer, order));
-            }
-            if let Some((tree, key)) = self.tree(row) {
-                tree.forget(key);
-            }
+            row.second().into_iter().chain([row]).for_each(|row| self.tree(row.of).forget(key_of(row)));
         }
     }
 
     fn read(&mut self, pools: &mut Pools, row: Row, purpose: Purpose) {
-        if let Some((tree, key)) = self.tree(row) {
-            tree.seek(pools, key);
-            self.read_columns(pools, row, false, purpose);
+        if let Some(table) = &self.hot_rows {
+            let leaf = table.leaf(row.number());
+            table.interior.path(leaf).for_each(|page| pools.get(page, 0));
+            return pools.get(table.page(leaf), 0);
+        }
+        self.tree(row.of).seek(pools, key_of(row));
+        self.read_columns(pools, row, false, purpose);
+    }
+
+    fn read_last(&mut self, pools: &mut Pools, order: Row) {
+        if let Some(entry) = order.second() {
+            self.tree(entry.of).seek(pools, key_of(entry) + 1);
+        }
+        self.tree(order.of).seek(pools, key_of(order));
+    }
+
+    fn read_first(&mut self, pools: &mut Pools, of: Relation, group: u32, lowest: Option<u32>) {
+        self.tree(of).seek(pools, key_of(Row::new(of, group, lowest.unwrap_or(0))));
+    }
+
+    fn scan(&mut self, pools: &mut Pools, span: Span) {
+        let tree = self.tree(span.first.of);
+        tree.seek(pools, key_of(span.first));
+        tree.go_on(pools, key_of(span.row(span.rows)));
+    }
+
+    /// The cursor on the joined table stays open over the rows.
+    fn join(&mut self, pools: &mut Pools, spans: &[(Span, Vec<Row>)]) {
+        spans.first().into_iter().for_each(|(span, _)| self.tree(span.first.of).seek(pools, key_of(span.first)));
+        let mut is_open = false;
+        for (span, joined) in spans {
+            for (row, &joined) in (0..).map(|place| span.row(place)).zip(joined) {
+                self.tree(row.of).go_on(pools, key_of(row));
+                let tree = self.tree(joined.of);
+                if std::mem::replace(&mut is_open, true) {
+                    tree.seek_on(pools, key_of(joined));
+                } else {
+                    tree.seek(pools, key_of(joined));
+                }
+            }
         }
     }
 
     /// The row is sought, then written by its whole key. A row that keeps its size keeps its chain, each page of which is
-    /// read (`btreeOverwriteOverflowCell`).
+    /// read (`btreeOverwriteOverflowCell`). Of hot_rows the cursor stands on the row when it is written.
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32) {
-        let (longest, by) = (self.longest_customer, self.growth(row));
-        let mut dirty = std::mem::take(&mut self.dirty);
-        if let Some((tree, key)) = self.tree(row) {
-            tree.seek(pools, key);
-            self.read_columns(pools, row, true, Purpose::Change);
+        if self.hot_rows.is_some() {
+            return self.read(pools, row, Purpose::Change);
         }
-        if let Some((tree, key)) = self.tree(row) {
-            dirty.push(tree.rewrite(pools, key));
-            let note = note.min(longest.saturating_sub(tree.bytes()));
-            if by > 0 || note > 0 {
-                tree.grow(pools, key, by + note as u16, &mut dirty);
-            } else if let Some((_, chain)) = tree.chain(key) {
-                chain.iter().for_each(|&page| pools.get(page, 0));
-                dirty.extend(chain);
-            }
+        let (longest, by, key) = (self.longest_customer, self.growth(row), key_of(row));
+        self.tree(row.of).seek(pools, key);
+        self.read_columns(pools, row, true, Purpose::Change);
+        let tree = self.tree(row.of);
+        let page = tree.rewrite(pools, key);
+        tree.dirty.push(page);
+        let note = note.min(longest.saturating_sub(tree.bytes()));
+        if by > 0 || note > 0 {
+            tree.grow(pools, key, by + note as u16);
+        } else if let Some((_, chain)) = tree.chain(key) {
+            chain.iter().for_each(|&page| pools.get(page, 0));
+            tree.dirty.extend(chain);
         }
-        self.dirty = dirty;
-    }
-
-    fn insert(&mut self, pools: &mut Pools, row: Row) {
-        let RowBytes { order, order_entry, new_order, line, history } = self.bytes;
-        self.inserted.push(row);
-        match row {
-            Row::History => {
-                self.trees.history.append(pools, history, self.page_bytes, &mut self.dirty);
-            }
-            Row::Order { district, order: number, customer } => {
-                self.put(pools, row, order);
-                let key = entry_key(district, customer, number);
-                self.trees.orders_by_customer.insert(pools, key, order_entry, &mut self.dirty);
-            }
-            Row::NewOrder(..) => self.put(pools, row, new_order),
-            _ => self.put(pools, row, line),
-        }
-    }
-
-    fn read_names(&mut self, pools: &mut Pools, district: u32, places: Range<u32>) {
-        let tree = &mut self.trees.customer_by_name;
-        tree.seek(pools, district * CUSTOMERS + places.start);
-        tree.go_on(pools, district * CUSTOMERS + places.end);
-    }
-
-    fn read_last_order(&mut self, pools: &mut Pools, district: u32, customer: u32, order: u32) {
-        self.trees.orders_by_customer.seek(pools, entry_key(district, customer, order) + 1);
-        self.trees.orders.seek(pools, order_key(district, order));
-    }
-
-    fn read_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32) {
-        let tree = &mut self.trees.order_line;
-        tree.seek(pools, line_key(district, order, 1));
-        tree.go_on(pools, line_key(district, order, lines) + 1);
     }
 
     /// The lines are written where the cursor finds them; after a balance it is sought again.
-    fn deliver_lines(&mut self, pools: &mut Pools, district: u32, order: u32, lines: u32) {
+    fn update_all(&mut self, pools: &mut Pools, span: Span) {
         self.delivers = true;
-        let tree = &mut self.trees.order_line;
-        tree.seek(pools, line_key(district, order, 1));
+        let tree = self.tree(span.first.of);
+        tree.seek(pools, key_of(span.first));
         let mut leaf = tree.current();
-        for line in 1..=lines {
-            let key = line_key(district, order, line);
-            if tree.grow(pools, key, DELIVERY_DATE, &mut self.dirty) {
+        for place in 0..span.rows {
+            let key = key_of(span.row(place));
+            if tree.grow(pools, key, DELIVERY_DATE) {
                 tree.seek(pools, key);
-            } else if tree.current() != leaf && line > 1 {
+            } else if tree.current() != leaf && place > 0 {
                 pools.get(tree.current(), 0);
             }
             leaf = tree.current();
         }
     }
 
-    fn read_oldest(&mut self, pools: &mut Pools, district: u32, oldest: Option<u32>) {
-        self.trees.new_order.seek(pools, order_key(district, oldest.unwrap_or(0)));
-    }
-
-    fn delete_new_order(&mut self, pools: &mut Pools, district: u32, order: u32) {
-        let key = order_key(district, order);
-        self.trees.new_order.seek(pools, key);
-        self.trees.new_order.delete(pools, key, &mut self.dirty);
-    }
-
-    /// The cursor on STOCK stays open over the lines.
-    fn read_low_stock(&mut self, pools: &mut Pools, district: u32, orders: Range<u32>, items: &[Vec<u32>]) {
-        let warehouse = district / 10;
-        self.trees.order_line.seek(pools, line_key(district, orders.start, 1));
-        let mut is_open = false;
-        for (order, items) in orders.zip(items) {
-            for (&item, line) in items.iter().zip(1..) {
-                self.trees.order_line.go_on(pools, line_key(district, order, line));
-                let key = warehouse * ITEMS + item - 1;
-                if std::mem::replace(&mut is_open, true) {
-                    self.trees.stock.seek_on(pools, key);
-                } else {
-                    self.trees.stock.seek(pools, key);
-                }
-            }
+    fn insert(&mut self, pools: &mut Pools, row: Row) {
+        let bytes = self.bytes;
+        if row.of == Relation::History {
+            let interior = &mut self.trees[row.of as usize];
+            return self.history.append(pools, interior, bytes[row.of as usize]);
         }
+        self.inserted.push(row);
+        for row in [row].into_iter().chain(row.second()) {
+            self.tree(row.of).insert(pools, key_of(row), bytes[row.of as usize]);
+        }
+    }
+
+    fn delete(&mut self, pools: &mut Pools, row: Row) {
+        let tree = self.tree(row.of);
+        tree.seek(pools, key_of(row));
+        tree.delete(pools, key_of(row));
     }
 }
 

@@ -11,31 +11,17 @@ const MOST_PAGES: usize = 2;
 /// Bytes of the number of a chain's next page.
 const NEXT: u32 = 4;
 
-/// A row with a chain.
+/// A row with a chain: the bytes of its cell, were all of it in one page, and the chain's pages; 0 is none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spilled {
-    /// Bytes of the cell, were all of it in one page.
     pub(super) bytes: u16,
     pages: [u32; MOST_PAGES],
-    count: u8,
 }
 
 impl Spilled {
-    /// Makes a row without pages.
-    pub(super) fn new(bytes: u16) -> Self {
-        Spilled { bytes, pages: [0; MOST_PAGES], count: 0 }
-    }
-
-    /// Adds a page at the chain's end.
-    pub(super) fn push(&mut self, page: u32) {
-        debug_assert!(!self.pages().contains(&page), "page {page} is in the chain already");
-        self.pages[usize::from(self.count)] = page;
-        self.count += 1;
-    }
-
     /// Returns the chain's pages.
     pub(super) fn pages(&self) -> &[u32] {
-        &self.pages[..usize::from(self.count)]
+        &self.pages[..self.pages.partition_point(|&page| page > 0)]
     }
 }
 
@@ -83,11 +69,15 @@ pub(super) fn gets_of_columns(page_bytes: u32, local: u32, columns: impl Iterato
 /// Chains of the rows of a tree.
 impl Btree {
     /// Returns the bytes of a row's cell, and puts what is over into a chain (`fillInCell`).
-    pub(super) fn store(&mut self, key: u32, bytes: u16, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) -> u16 {
+    pub(super) fn store(&mut self, pools: &mut Pools, key: u32, bytes: u16) -> u16 {
         let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
         if chain > 0 {
-            let mut row = Spilled::new(bytes);
-            (0..chain).for_each(|_| row.push(self.new_page(true, false, heard)));
+            let mut row = Spilled { bytes, pages: [0; MOST_PAGES] };
+            for place in 0..chain {
+                let page = self.new_page(pools, true, false);
+                debug_assert!(!row.pages.contains(&page), "page {page} is in the chain already");
+                row.pages[place] = page;
+            }
             self.spilled.insert(key, row);
         }
         cell
@@ -95,17 +85,15 @@ impl Btree {
 
     /// Frees a row's chain; each page but the last is read for the next one's number (`clearCellOverflow`,
     /// `freePage2`).
-    pub(super) fn release(&mut self, row: Option<Spilled>, heard: &mut Option<(&mut Pools, &mut Vec<u32>)>) {
+    pub(super) fn release(&mut self, pools: &mut Pools, row: Option<Spilled>) {
         let Some(row) = row else { return };
         for (&page, place) in row.pages().iter().zip(1..) {
             let trunk = self.free_pages.first().copied().unwrap_or(page);
-            if let Some((pools, dirty)) = heard {
-                if place < row.pages().len() {
-                    pools.get(self.first_page + page, 0);
-                }
-                pools.get(self.first_page + trunk, 0);
-                dirty.push(self.first_page + trunk);
+            if place < row.pages().len() {
+                pools.get(self.first_page + page, 0);
             }
+            pools.get(self.first_page + trunk, 0);
+            self.dirty.push(self.first_page + trunk);
             self.free_pages.push(page);
         }
     }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use bufferlab_generate::engine::Engine;
 use bufferlab_generate::engine::TRANSACTION_US;
+use bufferlab_generate::job::WarmUpAsked;
 use bufferlab_generate::loaded::Loaded;
 use bufferlab_generate::pools::Pools;
-use bufferlab_generate::run::{Plan, WarmUp, run};
+use bufferlab_generate::run::{Plan, Played, run};
 use bufferlab_model::trace::{Access, Columns, Kind};
 use bufferlab_sim::{Counts, Innodb57, Innodb1011, Manager, Model, Postgres};
 
@@ -170,7 +171,7 @@ fn told(emitted: &[Arc<Mutex<Emitted>>]) -> Told {
 
 /// Plays transactions of TPC-C to pools of these sizes.
 pub fn of_tpcc<M: Model + Holds + Send + 'static>(
-    engine: impl Engine,
+    engine: Box<dyn Engine>,
     loaded: Loaded,
     sizes: &[u32],
     transactions: u64,
@@ -178,20 +179,17 @@ pub fn of_tpcc<M: Model + Holds + Send + 'static>(
     let plan = Plan {
         connections: 8,
         prefill: false,
-        warm_up: WarmUp::Transactions(0),
+        warm_up: WarmUpAsked::Transactions(0),
+        gates: Vec::new(),
+        most_prefill_misses: u64::MAX,
         window: transactions,
         census: false,
         transaction_us: TRANSACTION_US,
         one_window: true,
         watch: None,
     };
-    let mut emitted = Vec::new();
-    let pools = |pages: u32| {
-        let several = Several::new::<M>(sizes, pages);
-        emitted = several.emitted;
-        Ok(Pools::new(several.pools))
-    };
-    drop(run(engine, loaded, plan, Box::new(pools)).expect("it runs"));
+    let Several { pools, emitted } = Several::new::<M>(sizes, engine.objects().pages());
+    drop(run(engine, Played::Tpcc(loaded), plan, Pools::new(pools)).expect("it runs"));
     told(&emitted)
 }
 

@@ -1,6 +1,6 @@
 //! A gate for tests of generated runs.
 
-use bufferlab_generate::simulate::Gate;
+use bufferlab_generate::run::Gate;
 
 /// A gate that opens at once.
 pub struct Open;

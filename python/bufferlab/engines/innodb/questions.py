@@ -25,8 +25,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, integer, text
 
-FIRST_PAGE_S, NEXT_PAGE_S = 15e-6, 5e-6
-"""Measured seconds for each page of the pool: of the first query after a start, and of one after it."""
+PAGE_S = 15e-6
+"""Measured seconds for each page of the pool, of the first query after a start; later ones take a third."""
 TEMPORARY_TABLE_RATIO = 0.01
 """Share of the pool that the answer's temporary table takes in MySQL."""
 

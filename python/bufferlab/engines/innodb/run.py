@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -27,7 +26,7 @@ from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
-from bufferlab.engines.servers.run import Difference, Run, Survey
+from bufferlab.engines.servers.run import Difference, Run
 
 MARKER = "bufferlab_marker"
 """The marker table's name.
@@ -81,11 +80,11 @@ class InnodbRun(Run):
     made_with: ClassVar = {"page_size": ("innodb_page_size", "pages of {} bytes")}
     core_words: ClassVar = {"may_change_settings": False}  # Switching metrics on is a setting too.
 
+    variables = staticmethod(control.variables)
+    survey = staticmethod(server_facts.survey)
+
     def flavour_of(self, told: str) -> Flavour:
         return "mariadb" if "mariadb" in told.lower() else "mysql"
-
-    def variables(self, connection: Client) -> Mapping[str, str]:
-        return control.variables(connection)
 
     def differing(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
         told, differing = control.variables(connection), {}
@@ -101,9 +100,6 @@ class InnodbRun(Run):
     def busy(self, connection: Client, seconds: float) -> int | None:
         ((busy,),) = connection.rows(_BUSY, (int(seconds) - 1,))
         return int(busy)
-
-    def survey(self, address: Address) -> Survey:
-        return server_facts.survey(address)
 
     def lock(self, connection: Client, schema: str, seconds: float) -> bool:
         """Take the schema's lock by GET_LOCK for as long as the connection lives; return False if another has it."""

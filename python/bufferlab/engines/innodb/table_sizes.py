@@ -2,7 +2,7 @@
 
 The server names the indexes and tells what is allocated. The pages of each level are counted in the .ibd files of the
 closed database (fil0fil.h, page0page.h, fsp0fsp.h: page type at byte 24, tablespace at 34, level at 64, index id at 66;
-extents' bitmaps say which pages are free). sizes.json beside the data keeps the result. By the same headers it tells
+extents' bitmaps say which pages are free). sizes.json beside the data keeps the result. The same headers say
 which index each page of a trace belongs to.
 """
 

@@ -2,7 +2,7 @@
 
 A cluster has one user, with a password, in locale C and UTF8. The System V shared memory of its server is in a private
 namespace where the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
-removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c). Why a process failed is told from how it
+removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c). Why a process failed follows from how it
 ended and the end of its log.
 """
 

@@ -24,7 +24,7 @@ from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
-from bufferlab.engines.servers.run import Difference, Run, Survey
+from bufferlab.engines.servers.run import Difference, Run
 
 _BEGIN = "bufferlab: "
 _OTHERS_DEPEND = "2BP01"
@@ -104,6 +104,8 @@ class PostgresRun(Run):
     """The query counts clients of all databases; parallel workers count as their leader's."""
     made_with: ClassVar = {"page_size": ("block_size", "{}"), "data_checksums": ("data_checksums", "{}")}
 
+    survey = staticmethod(server_facts.survey)
+
     def variables(self, connection: Client) -> Mapping[str, str]:
         return {name: in_words(told) for name, told in control.settings(connection).items()}
 
@@ -121,9 +123,6 @@ class PostgresRun(Run):
     def busy(self, connection: Client, seconds: float) -> int | None:
         ((hidden, busy),) = connection.rows(_BUSY, (max(0.0, seconds - 1),))
         return None if hidden else int(busy)
-
-    def survey(self, address: Address) -> Survey:
-        return server_facts.survey(address)
 
     def lock(self, connection: Client, database: str, seconds: float) -> bool:
         """Take the database's advisory lock for as long as the connection lives; return False if another has it."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab.engines.servers.user import default_root
 from bufferlab.errors import EnvironmentLackingError
@@ -27,6 +27,8 @@ MANIFEST = "manifest.json"
 @dataclass(frozen=True)
 class Build:
     """One server that can be run."""
+
+    ALSO_PRINTED: ClassVar = ("untried",)
 
     name: str
     """The name it was asked for by: a fetched server's name, `path`, or the path of the binary."""

@@ -240,7 +240,7 @@ def failed(
     """Return why a server's process failed, from how it ended and the end of its log.
 
     `refused` returns the cause that the server's words name, from the log's text, what happened and the log's place.
-    Else the last lines tell in which `grave` is found, or `beside` is not.
+    Else the failure quotes the last lines in which `grave` is found, or those without `beside`.
     """
     text, place = tail(log, _FAILURE_LINES), str(log)
     if library := missing_library(text):

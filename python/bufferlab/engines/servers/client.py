@@ -151,7 +151,7 @@ def with_values(query: str, values: Sequence[Any] | None, engine: str) -> str:
 
 
 def literal(value: str | int | float | Decimal | None, engine: str) -> str:
-    r"""Return a value as SQL has it; of PostgreSQL whatever standard_conforming_strings is.
+    r"""Return a value as SQL has it; for PostgreSQL in a form that any standard_conforming_strings allows.
 
     >>> literal("it's \\", "mysql"), literal("it's \\", "postgres"), literal(3, "mysql")
     ("'it''s \\\\'", " E'it''s \\\\'", '3')

@@ -1,8 +1,7 @@
-# ruff: noqa: E501  (a table reads best in one line per row)
-"""The counts that a look at a running server shows, whatever its family: each declared once, with unit and title.
+"""The counts that a look at a running server shows, for every family: each declared once, with its unit and title.
 
-What a run counts too is that metric. Each family's metrics say which counter of its servers a count is, its look how it is
-made of several. docs/observe.md says what each one is on each server.
+A count that runs have too is that metric. Each family's metrics name the server's counter of a count, its look makes
+counts of several. docs/observe.md has their meaning on each server.
 """
 
 from __future__ import annotations

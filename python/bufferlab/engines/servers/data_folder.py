@@ -1,4 +1,4 @@
-"""What lies beside a private server's data in its database: auth.json and sizes.json.
+"""The files auth.json and sizes.json, next to a private server's data in its database.
 
 auth.json has the identity: which server made the data, and our account there, with a random password. Only its owner
 may read it. The password is never in an argument, a log or a report. sizes.json has the sizes of the tables, and their

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab import marked
 from bufferlab.engines.servers.builds import servers_root
@@ -33,6 +33,8 @@ _DAY_S = 86400
 @dataclass(frozen=True)
 class Entry:
     """A folder that bufferlab keeps, or that a killed process left."""
+
+    PRINTED: ClassVar = ("kind", "name", "path", "size_bytes", "last_used_at", "in_use")
 
     kind: Kind
     name: str

@@ -11,7 +11,7 @@ from typing import Literal
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group
-from bufferlab.chapter.blocks import Column, Row, Section, Table
+from bufferlab.chapter.blocks import Row, Section, Table
 from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric
 from bufferlab.stats.best import BestSet, equivalence_set
@@ -50,27 +50,22 @@ def _sets(analysis: Analysis) -> Table:
                 continue
             better: Literal["less", "more"] = "less" if analysis.metric(metric).better == "lower" else "more"
             found = equivalence_set(fit, better, places)
-            rows.append(
-                Row(
-                    (
-                        *((group.label,) if len(analysis.groups) > 1 else ()),
-                        analysis.metric(metric).label,
-                        _names(analysis, group, (found.observed,)),
-                        _names(analysis, group, found.members),
-                        _behind(found, fit, analysis.metric(metric)),
-                        _names(analysis, group, found.others) if found.others else "none",
-                    ),
-                    "quiet" if found.note else "",
-                )
+            cells = (
+                *((group.label,) if len(analysis.groups) > 1 else ()),
+                analysis.metric(metric).label,
+                _names(analysis, group, (found.observed,)),
+                _names(analysis, group, found.members),
+                _behind(found, fit, analysis.metric(metric)),
+                _names(analysis, group, found.others) if found.others else "none",
             )
-    heads = ("Metric", "Best mean", "May be the best", "Behind the best by at most", "Beaten")
-    first = ("Points",) if len(analysis.groups) > 1 else ()
-    columns = tuple(Column(head, numeric=False) for head in (*first, *heads))
+            rows.append(Row(cells, "quiet" if found.note else ""))
+    first = ("<Points",) if len(analysis.groups) > 1 else ()
+    heads = (*first, "<Metric", "<Best mean", "<May be the best", "<Behind the best by at most", "<Beaten")
     caption = (
         "May be the best: a set that holds the truly best point with 95 % confidence (Hsu's comparisons with the "
         "best). Several members mean that this sweep cannot tell them apart, not that they are equal."
     )
-    return Table("best-set", "Points that may be the best", columns, tuple(rows), caption)
+    return Table.of("best-set", "Points that may be the best", heads, rows, caption)
 
 
 def _names(analysis: Analysis, group: Group, places: tuple[object, ...]) -> str:
@@ -113,11 +108,10 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
         sentence = _sentence(analysis, group, found)
         said.append(f"{sentence[0].upper()}{sentence[1:]}")
     unit = analysis.metric(analysis.headline).top_unit
-    heads = ("From", "To", "MiB more", f"{analysis.metric(analysis.headline).label} saved per MiB ({unit})")
-    first = (Column("Points", numeric=False),) if len(analysis.groups) > 1 else ()
-    columns = (*first, *map(Column, heads), Column("Resolved", numeric=False))
+    saved = f"{analysis.metric(analysis.headline).label} saved per MiB ({unit})"
+    heads = (*(("<Points",) if len(analysis.groups) > 1 else ()), "From", "To", "MiB more", saved, "<Resolved")
     caption = "95 % intervals that hold together for all steps. Not resolved: the step may have brought nothing."
-    return Table("marginal", "What each further MiB brings", columns, tuple(rows), caption), said
+    return Table.of("marginal", "What each further MiB brings", heads, rows, caption), said
 
 
 def _step_row(analysis: Analysis, group: Group, step: Marginal) -> Row:

@@ -15,7 +15,7 @@ import numpy as np
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Cloud, Column, Figure, HistogramPlot, Row, ScatterPlot, Section, Steps, Table
+from bufferlab.chapter.blocks import Cloud, Figure, HistogramPlot, Row, ScatterPlot, Section, Steps, Table
 from bufferlab.results.block_requests import SECTOR_BYTES, Matched, Span, match, spans
 from bufferlab.units import GIB, format_bytes
 
@@ -112,15 +112,14 @@ def _counts(names: list[str], records: list[RunRecord], traced: list[_Traced | N
             format_bytes(told.spool_bytes),
         )
         rows.append(Row((name, f"ok, {told.events:,} events", *cells)))
-    heads = ("Run", "Trace", *_ACTIONS, "Unmatched", "Without data", "Reader's CPU", "Pages moved")
+    heads = ("<Run", "<Trace", *_ACTIONS, "Unmatched", "Without data", "<Reader's CPU", "Pages moved")
     caption = (
         "Events of a stack's disks are among those of the stack. Unmatched: queued and not completed before the end, "
         "or completed and not seen queued. Without data: flushes. Reader's CPU: processor time of the thread that "
         "moved the trace, for each request queued, and as a share of one core over the window; what the tracepoints "
         "themselves cost is in the time of whoever made the requests."
     )
-    columns = tuple(Column(head, numeric=head not in ("Run", "Trace", "Reader's CPU")) for head in heads)
-    return Table("block-trace-counts", "Events by action", columns, tuple(rows), caption)
+    return Table.of("block-trace-counts", "Events by action", heads, rows, caption)
 
 
 def _times(good: list[_Traced]) -> Table:
@@ -143,18 +142,17 @@ def _times(good: list[_Traced]) -> Table:
                 *_quantiles(q2c),
                 *_quantiles(d2c),
             )
-            rows.append(Row((one.name, noun, *cells)))
+            rows.append((one.name, noun, *cells))
     heads = (
-        *("Queued", "KiB each", "Issued", "KiB each"),
+        *("<Run", "<Way", "Queued", "KiB each", "Issued", "KiB each"),
         *("Q2C p50 (µs)", "p95", "p99", "max", "D2C p50 (µs)", "p95", "p99", "max"),
     )
-    columns = (Column("Run", numeric=False), Column("Way", numeric=False), *(Column(head) for head in heads))
     caption = (
         "Q2C: from queue to completion of the last sector, of every request that was queued. D2C: from the issue to "
         "the driver, of every request it was given; one may hold several that were merged, or a part of one that was "
         "split. Quantiles over all requests of one run: they are no estimates of another run's."
     )
-    return Table("block-trace-times", "Sizes and times", columns, tuple(rows), caption)
+    return Table.of("block-trace-times", "Sizes and times", heads, rows, caption)
 
 
 def _tasks(good: list[_Traced]) -> Table:
@@ -165,12 +163,11 @@ def _tasks(good: list[_Traced]) -> Table:
         shown = list(every.head(_MOST_TASKS).iter_rows())
         left = queued.height - sum(count for _, count in shown)
         for task, count in [*shown, *([("others", left)] if left else [])]:
-            rows.append(Row((one.name, task or words.NOTHING, f"{count:,}", words.share(count / queued.height))))
-    columns = (Column("Run", numeric=False), Column("Task", numeric=False), Column("Queued"), Column("Share"))
+            rows.append((one.name, task or words.NOTHING, f"{count:,}", words.share(count / queued.height)))
     caption = (
         "By the task that queued the request; the kernel's own tasks (kworker, jbd2) write what others have dirtied."
     )
-    return Table("block-trace-tasks", "Who asked", columns, tuple(rows), caption, folded=True)
+    return Table.of("block-trace-tasks", "Who asked", ("<Run", "<Task", "Queued", "Share"), rows, caption, folded=True)
 
 
 def _quantiles(latencies_ns: list[int]) -> Iterator[str]:
@@ -208,13 +205,11 @@ def _offsets(one: _Traced, place: int) -> Figure:
     for low, high in pairwise(edges):
         inside = offsets[(times >= low) & ((times < high) | (high == edges[-1]))]
         span = (f"{inside.min():.3f}", f"{np.median(inside):.3f}", f"{inside.max():.3f}") if len(inside) else ("–",) * 3
-        rows.append(Row((f"{low:.2f}–{high:.2f}", f"{len(inside):,}", *span)))
-    heads = ("Seconds of the window", "Requests", "Lowest (GiB)", "Median (GiB)", "Highest (GiB)")
-    columns = tuple(Column(head, numeric=head != heads[0]) for head in heads)
+        rows.append((f"{low:.2f}–{high:.2f}", f"{len(inside):,}", *span))
+    heads = ("<Seconds of the window", "Requests", "Lowest (GiB)", "Median (GiB)", "Highest (GiB)")
     id = f"block-trace-offsets-{place}"
-    data = Table(
-        f"{id}-data", f"Data: {title}", columns, tuple(rows), "Requests queued, by slices of time.", folded=True
-    )
+    told = "Requests queued, by slices of time."
+    data = Table.of(f"{id}-data", f"Data: {title}", heads, rows, told, folded=True)
     thinned = f"One request in {step:,} is drawn. " if step > 1 else ""
     return Figure(
         id,
@@ -238,18 +233,18 @@ def _histograms(one: _Traced, place: int) -> Figure:
     )
     title = f"Sizes and times of requests: {one.name}"
     rows = [
-        Row(("size", f"{format_bytes(low)}", f"{format_bytes(high)}", words.share(share, 2)))
+        ("size", format_bytes(low), format_bytes(high), words.share(share, 2))
         for low, high, share in zip(of_sizes.edges, of_sizes.edges[1:], of_sizes.shares, strict=False)
     ]
     rows += [
-        Row((steps.label, f"{low:,.1f} µs", f"{high:,.1f} µs", words.share(share, 2)))
+        (steps.label, f"{low:,.1f} µs", f"{high:,.1f} µs", words.share(share, 2))
         for steps in of_times
         for low, high, share in zip(steps.edges, steps.edges[1:], steps.shares, strict=False)
         if share
     ]
-    columns = tuple(Column(head, numeric=head == "Share") for head in ("What", "From", "To", "Share"))
     id = f"block-trace-histograms-{place}"
-    data = Table(f"{id}-data", f"Data: {title}", columns, tuple(rows), "Shares of requests.", folded=True)
+    heads = ("<What", "<From", "<To", "Share")
+    data = Table.of(f"{id}-data", f"Data: {title}", heads, rows, "Shares of requests.", folded=True)
     usual = max(zip(of_sizes.shares, of_sizes.edges, strict=False))
     alt = f"{title}. Most common size: from {format_bytes(usual[1])}, {words.share(usual[0])} of the requests."
     caption = (

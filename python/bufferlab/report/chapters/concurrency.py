@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.point_table import means_over_runs, point_rows, point_table
 from bufferlab.chapter.points_figure import Axis, dot, points_data
 from bufferlab.results.check import MeasuredRun
@@ -284,25 +284,21 @@ def _best_table(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
             continue
         for point in one.points:
             behind = one.best.behind[_count(point)]
-            rows.append(
-                Row(
-                    (
-                        *((one.group.label,) if len(found) > 1 else ()),
-                        str(_count(point)),
-                        str(len(point.values(analysis.work_per_s))),
-                        "yes" if _count(point) in one.best.members else "no",
-                        "not known" if behind > words.WIDEST_FACTOR else f"{words.two_digits(1 - 1 / behind)} %",
-                    )
-                )
+            cells = (
+                *((one.group.label,) if len(found) > 1 else ()),
+                str(_count(point)),
+                str(len(point.values(analysis.work_per_s))),
+                "yes" if _count(point) in one.best.members else "no",
+                "not known" if behind > words.WIDEST_FACTOR else f"{words.two_digits(1 - 1 / behind)} %",
             )
+            rows.append(cells)
     caption = (
         "May be the best: a set that holds the number with the highest throughput with 95 % confidence (Hsu's "
         "comparisons with the best). Behind: of the best one's throughput."
     )
-    first = (Column("Points", numeric=False),) if len(found) > 1 else ()
-    heads = (Column("Connections"), Column("n"), Column("May be the best", numeric=False))
-    columns = (*first, *heads, Column("Behind the best by at most"))
-    return Table("best-connections", "Which numbers of connections may be the best", columns, tuple(rows), caption)
+    first = ("<Points",) if len(found) > 1 else ()
+    heads = (*first, "Connections", "n", "<May be the best", "Behind the best by at most")
+    return Table.of("best-connections", "Which numbers of connections may be the best", heads, rows, caption)
 
 
 @dataclass(frozen=True)
@@ -359,8 +355,7 @@ def _times(analysis: Analysis) -> Table | None:
         counts = [words.cell(analysis.metric(metric), analysis.mean(metric, point)) for metric in own]
         return Row((analysis.name_of(point), str(len(point.ok)), *cells, *counts))
 
-    titles = [*(title for title, _ in _PARTS), *(_title(analysis, metric) for metric in own)]
-    columns = (Column("Point", numeric=False), Column("n"), *map(Column, titles))
+    heads = ("<Point", "n", *(title for title, _ in _PARTS), *(_title(analysis, metric) for metric in own))
     caption = (
         f"{means_over_runs(analysis)}, of a transaction of any type. Other waits are what is left: locks, reads, the "
         "log, and the way between client and server. CPU and waiting have those of the server's background threads "
@@ -369,8 +364,8 @@ def _times(analysis: Analysis) -> Table | None:
     if own:
         meant = (f"{analysis.metric(metric).label}: {analysis.metric(metric).meaning}." for metric in own)
         caption += f" The last columns are what the server tells of its waits. {' '.join(meant)}"
-    rows = point_rows(analysis.points, len(columns), row, analysis.name_of)
-    return Table("transaction-times", "Where a transaction's time goes", columns, rows, caption) if rows else None
+    rows = point_rows(analysis.points, len(heads), row, analysis.name_of)
+    return Table.of("transaction-times", "Where a transaction's time goes", heads, rows, caption) if rows else None
 
 
 def _all_over_usable(analysis: Analysis) -> float:

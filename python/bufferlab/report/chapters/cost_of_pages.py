@@ -12,7 +12,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Figure, Row, Section, Table
+from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.chapter.point_table import claims_blocked, headed, point_table
 from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import qualified
@@ -87,19 +87,16 @@ def _shape_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
     rows = []
     for page_size, loaded, shape in shapes:
         tree = next((tree for tree in _tables(shape) if largest and tree["name"] == largest["name"]), None)
-        rows.append(
-            Row(
-                (
-                    format_bytes(page_size),
-                    format_bytes(loaded),
-                    words.share(loaded / shapes[0][1] - 1).replace("-", "−") if shapes[0][1] else words.NOTHING,
-                    format_count(shape["pages"]),
-                    words.share(sum(tree["interior_pages"] for tree in shape["trees"]) / max(1, shape["pages"]), 2),
-                    words.share(sum(tree["unused_bytes"] for tree in shape["trees"]) / (shape["pages"] * page_size)),
-                    *_largest_cells(tree),
-                )
-            )
+        cells = (
+            format_bytes(page_size),
+            format_bytes(loaded),
+            words.share(loaded / shapes[0][1] - 1).replace("-", "−") if shapes[0][1] else words.NOTHING,
+            format_count(shape["pages"]),
+            words.share(sum(tree["interior_pages"] for tree in shape["trees"]) / max(1, shape["pages"]), 2),
+            words.share(sum(tree["unused_bytes"] for tree in shape["trees"]) / (shape["pages"] * page_size)),
+            *_largest_cells(tree),
         )
+        rows.append(cells)
     name = largest["name"] if largest else "largest table"
     heads = (
         "Page", "File as loaded", "Against the smallest page", "Pages", "Interior pages", "Unused bytes",
@@ -108,7 +105,7 @@ def _shape_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
     caption = (
         "As loaded, before any run. Levels counts from the root to the leaves: pages read for one row, none cached."
     )
-    return Table("file-shape", "The file by page size", tuple(map(Column, heads)), tuple(rows), caption, brief=heads)
+    return Table.of("file-shape", "The file by page size", heads, rows, caption, brief=True)
 
 
 def _largest_cells(tree: Mapping[str, Any] | None) -> tuple[str, str]:
@@ -132,28 +129,28 @@ def _rows_per_leaf(tree: Mapping[str, Any]) -> str:
 def _tree_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
     """Return every tree at every page size."""
     rows = [
-        Row(
-            (
-                tree["name"],
-                tree["kind"],
-                format_bytes(page_size),
-                format_count(tree["rows"]) if tree["rows"] is not None else words.NOTHING,
-                format_count(tree["leaf_pages"]),
-                format_count(tree["interior_pages"]),
-                format_count(tree["overflow_pages"]),
-                str(tree["height"]),
-                _rows_per_leaf(tree),
-                words.share(tree["unused_bytes"] / (_pages(tree) * page_size)) if _pages(tree) else words.NOTHING,
-            )
+        (
+            tree["name"],
+            tree["kind"],
+            format_bytes(page_size),
+            format_count(tree["rows"]) if tree["rows"] is not None else words.NOTHING,
+            format_count(tree["leaf_pages"]),
+            format_count(tree["interior_pages"]),
+            format_count(tree["overflow_pages"]),
+            str(tree["height"]),
+            _rows_per_leaf(tree),
+            words.share(tree["unused_bytes"] / (_pages(tree) * page_size)) if _pages(tree) else words.NOTHING,
         )
         for name in dict.fromkeys(tree["name"] for _, _, shape in shapes for tree in shape["trees"])
         for page_size, _, shape in shapes
         for tree in shape["trees"]
         if tree["name"] == name
     ]
-    heads = ("Page", "Rows", "Leaf pages", "Interior pages", "Overflow pages", "Levels", "Rows per leaf page", "Unused")
-    columns = (Column("Tree", numeric=False), Column("Kind", numeric=False), *map(Column, heads))
-    return Table("trees", "Every tree by page size", columns, tuple(rows), folded=True)
+    heads = (
+        "<Tree", "<Kind", "Page", "Rows", "Leaf pages", "Interior pages", "Overflow pages", "Levels",
+        "Rows per leaf page", "Unused",
+    )  # fmt: skip
+    return Table.of("trees", "Every tree by page size", heads, rows, folded=True)
 
 
 def _per_work(analysis: Analysis) -> Table:
@@ -229,14 +226,9 @@ def _plans(analysis: Analysis) -> Table | None:
         of_plan = [drawn for drawn in told if drawn["plan"] == plan]
         checked = sum(drawn["answers_checked"] for drawn in of_plan)
         in_range = ", ".join(sorted({f"{drawn['rows_in_range']:,}" for drawn in of_plan}))
-        rows.append(Row((plan.replace("_", " "), in_range, f"{checked:,}", _in_one_line(of_plan[0]["plan_text"]))))
-    columns = (
-        Column("Plan", numeric=False),
-        Column("Rows in the range"),
-        Column("Answers checked"),
-        Column("As the engine told it", numeric=False),
-    )
-    return Table("query-plans", "Plans taken", columns, tuple(rows)) if rows else None
+        rows.append((plan.replace("_", " "), in_range, f"{checked:,}", _in_one_line(of_plan[0]["plan_text"])))
+    heads = ("<Plan", "Rows in the range", "Answers checked", "<As the engine told it")
+    return Table.of("query-plans", "Plans taken", heads, rows) if rows else None
 
 
 def _in_one_line(text: str) -> str:

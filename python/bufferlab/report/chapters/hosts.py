@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Column, Row, Section, Table
+from bufferlab.chapter.blocks import Row, Section, Table
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.results.blocks import said
 from bufferlab.stats.hosts import HostsCompared, compare_hosts
@@ -19,12 +19,8 @@ def hosts(analysis: Analysis) -> Section | None:
     numbered = list(enumerate(analysis.sweep.hosts, 1))
     who = "; ".join(f"host {number}: {said(one.blocks)}" for number, one in numbered)
     others = [number for number, _ in numbered[1:]]
-    columns = (
-        Column("Figure", numeric=False),
-        *(Column(f"Host {number} / host 1") for number in others),
-        Column("Most between hosts"),
-        Column("Most between points"),
-    )
+    ratios = (f"Host {number} / host 1" for number in others)
+    heads = ("<Figure", *ratios, "Most between hosts", "Most between points")
     rows = tuple(_row(analysis, metric, found, others) for metric, found in compared(analysis))
     caption = (
         "Ratios of means over all points, with 95 % intervals over blocks. Without an interval, each host has one "
@@ -32,7 +28,7 @@ def hosts(analysis: Analysis) -> Section | None:
     )
     told = differ_more(analysis) if rows else ["No figure has what tells them apart."]
     intro = " ".join([f"Each host measured every point of its blocks ({who}).", *told])
-    table = Table("hosts-as-a-factor", "Hosts as a factor", columns, rows, caption)
+    table = Table.of("hosts-as-a-factor", "Hosts as a factor", heads, rows, caption)
     return Section("hosts", "Hosts", intro, (table,) if rows else ())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import Curve, Dot, Figure, Mark, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data
 from bufferlab.engines import registry as engines
 from bufferlab.results.sweep_checks import MeasuredRun
@@ -249,43 +249,35 @@ def _table(lines: Sequence[_Line], fitted: Fit | None) -> Table:
     for line in lines:
         against = _against_prediction(line, fitted)
         leaves = line.tree["level_pages"][-1]
-        rows.append(
-            Row(
-                (
-                    format_bytes(line.page_size_bytes),
-                    line.layout,
-                    *_others(line),
-                    _of_pool(line),
-                    format_count(leaves),
-                    format_count(sum(line.tree["level_pages"][:-1])),
-                    words.number(line.rows / leaves),
-                    format_count(line.knee) if line.knee else "none",
-                    words.count(fitted.mean(line.place)) if fitted and line.place in fitted.points else words.NOTHING,
-                    words.interval(against) if against else words.NOTHING,
-                    _hinge(line),
-                )
-            )
+        cells = (
+            format_bytes(line.page_size_bytes),
+            line.layout,
+            *_others(line),
+            _of_pool(line),
+            format_count(leaves),
+            format_count(sum(line.tree["level_pages"][:-1])),
+            words.number(line.rows / leaves),
+            format_count(line.knee) if line.knee else "none",
+            words.count(fitted.mean(line.place)) if fitted and line.place in fitted.points else words.NOTHING,
+            words.interval(against) if against else words.NOTHING,
+            _hinge(line),
         )
+        rows.append(cells)
     n = {fitted.mean(line.place).n for line in lines if fitted and line.place in fitted.points}
     each = words.plural(max(n), "block") if len(n) == 1 else f"{min(n)} to {max(n)} blocks" if n else "blocks"
     blocks = f" over {each}"
-    heads = ("Frames", "Leaf pages", "Interior pages", "Rows per page", "Predicted knee (rows)", "Fitted knee (rows)")
-    others = tuple(Column(name.replace("_", " ").capitalize(), numeric=False) for name in _other_names(lines[0]))
-    columns = (
-        Column("Page"),
-        Column("Layout", numeric=False),
-        *others,
-        *(Column(head) for head in heads),
-        Column("Fitted / predicted"),
-        Column("Straight line (rows)"),
-    )
+    others = (f"<{name.replace('_', ' ').capitalize()}" for name in _other_names(lines[0]))
+    heads = (
+        "Page", "<Layout", *others, "Frames", "Leaf pages", "Interior pages", "Rows per page",
+        "Predicted knee (rows)", "Fitted knee (rows)", "Fitted / predicted", "Straight line (rows)",
+    )  # fmt: skip
     caption = (
         "Frames: those that hold pages, of the pool's, as the server told them; means over runs. "
         "Fitted: in every block the frames with which the model comes nearest to the measured misses, and the knee of "
         f"a pool of so many; 95 % interval{blocks}. Straight line: where a line through the misses leaves zero, "
         f"without any model, from points up to {_HINGE_REACH} times the predicted knee."
     )
-    return Table("knees", "Predicted and fitted knees", columns, tuple(rows), caption, brief=_BRIEF)
+    return Table.of("knees", "Predicted and fitted knees", heads, rows, caption, brief=_BRIEF)
 
 
 def _of_pool(line: _Line) -> str:
@@ -319,23 +311,14 @@ def _ratios(lines: Sequence[_Line], fitted: Fit | None) -> Table:
         if fitted is None or (a.place, b.place) not in fitted.comparisons or not a.knee or not b.knee:
             continue
         measured, predicted = fitted.step(a.place, b.place), b.knee / a.knee
-        rows.append(
-            Row(
-                (
-                    f"{b.group.label} against {a.group.label}",
-                    str(measured.n),
-                    words.interval(measured),
-                    words.number(predicted),
-                    words.number(measured.value / predicted),
-                )
-            )
+        cells = (
+            f"{b.group.label} against {a.group.label}",
+            str(measured.n),
+            words.interval(measured),
+            words.number(predicted),
+            words.number(measured.value / predicted),
         )
-    columns = (
-        Column("Knees", numeric=False),
-        Column("n"),
-        Column("Measured ratio"),
-        Column("Predicted ratio"),
-        Column("Measured / predicted"),
-    )
+        rows.append(cells)
+    heads = ("<Knees", "n", "Measured ratio", "Predicted ratio", "Measured / predicted")
     caption = "Fitted knees divided, block by block; 95 % intervals that hold together (Šidák)."
-    return Table("knee-ratios", "How the knee moves", columns, tuple(rows), caption)
+    return Table.of("knee-ratios", "How the knee moves", heads, rows, caption)

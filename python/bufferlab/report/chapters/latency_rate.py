@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.point_table import point_rows
 from bufferlab.chapter.points_figure import Axis, points_data
 from bufferlab.results.latency import LatencyValues, latency_values
@@ -229,13 +229,10 @@ def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) 
             "" if one.keeps_up else "differs",
         )
 
-    heads = ("n", "Offered per s", "Arrived per s", "Completed per s", "Late", "Dropped")
-    columns = (
-        Column("Point", numeric=False),
-        *(Column(head) for head in heads),
-        *(Column(f"{title} (ms)") for title in _TITLES),
-        Column("Keeps up", numeric=False),
-    )
+    heads = (
+        "<Point", "n", "Offered per s", "Arrived per s", "Completed per s", "Late", "Dropped",
+        *(f"{title} (ms)" for title in _TITLES), "<Keeps up",
+    )  # fmt: skip
     caption = (
         "Response times of all transaction types, means over runs with 95 % intervals for the mean of many such runs. "
         "Late: begun more than a millisecond after its time. Dropped: given up after waiting for as long as the "
@@ -244,8 +241,8 @@ def _table(analysis: Analysis, found: Sequence[_Response], fits: Sequence[Fit]) 
     )
     brief = ("Point", "Completed per s", "Late", "Dropped", "median (ms)", "p99 (ms)", "Keeps up")
     shown = [point for point in analysis.points if point.index in by_point or not point.ok]
-    rows = point_rows(shown, len(columns), row, analysis.name_of)
-    return Table("response-times", "Response times", columns, rows, caption, brief=brief)
+    rows = point_rows(shown, len(heads), row, analysis.name_of)
+    return Table.of("response-times", "Response times", heads, rows, caption, brief=brief)
 
 
 def _mean(analysis: Analysis, point: PointRuns, metric: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Column, Row, Section, Table
+from bufferlab.chapter.blocks import Row, Section, Table
 from bufferlab.registry import declared
 from bufferlab.stats.noise import Noise, Scatter, clearly_more, detectable, noise, scatter
 
@@ -123,20 +123,20 @@ def _warnings(analysis: Analysis, floor: Mapping[str, Any], lines: Sequence[_Lin
 
 
 def _section(lines: Sequence[_Line], intro: str, *, beside: bool) -> Section:
-    heads = ("Within a block", "Across blocks", *(("This sweep, within",) if beside else ()))
-    columns = (
-        Column("Figure", numeric=False),
-        *(Column(head) for head in heads),
-        *(Column(f"Found with {count} runs") for count in REPETITIONS),
-    )
-    rows = tuple(Row(_cells(line, beside), "differs" if line.worse else "") for line in lines)
+    heads = (
+        "<Figure", "Within a block", "Across blocks", *(("This sweep, within",) if beside else ()),
+        *(f"Found with {count} runs" for count in REPETITIONS),
+    )  # fmt: skip
+    rows = (Row(_cells(line, beside), "differs" if line.worse else "") for line in lines)
     caption = (
         "Relative standard deviations of single runs with 95 % intervals. Within a block the runs do the same "
         "transactions, so all that differs is the host; where they are identical, the host adds nothing to the figure. "
         "Across blocks the transactions differ as well. Last columns: the smallest change found four times in five "
         "between two settings, by the noise within a block / across blocks (sweeps with other seeds)."
     )
-    return Section("noise", "Noise floor of this host", intro, (Table("noise-floor", "Noise", columns, rows, caption),))
+    return Section(
+        "noise", "Noise floor of this host", intro, (Table.of("noise-floor", "Noise", heads, rows, caption),)
+    )
 
 
 def _cells(line: _Line, beside: bool) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import Curve, Dot, Figure, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run
@@ -156,11 +156,10 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
 
 
 def _table(analysis: Analysis, groups: Sequence[_Group]) -> Table:
-    heads = ("Pool", "Measured", "Predicted", "Difference", "Doubts")
-    columns = tuple(Column(head, numeric=head not in ("Pool", "Doubts")) for head in heads)
-    rows = tuple(Row(_cells(analysis, group, pool)) for group in groups for pool in group.of.pools)
+    heads = ("<Pool", "Measured", "Predicted", "Difference", "<Doubts")
+    rows = (_cells(analysis, group, pool) for group in groups for pool in group.of.pools)
     title = f"Reads per {WORK[groups[0].unit]}, measured and predicted"
-    return Table(f"{_ID}-table", title, columns, rows, _CAPTION, folded=True)
+    return Table.of(f"{_ID}-table", title, heads, rows, _CAPTION, folded=True)
 
 
 def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Column, Curve, Dot, Figure, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.blocks import Curve, Dot, Figure, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.engines import registry as engines
 from bufferlab.report.predicted import SEEDS, verdicts_said
@@ -191,8 +191,7 @@ def _plot(analysis: Analysis, found: WithoutRun, group: Group) -> PointsPlot | N
 
 
 def _table(analysis: Analysis, found: WithoutRun) -> Table:
-    heads = ("Point", "Measured", "Predicted", "Difference", "Doubts")
-    columns = tuple(Column(head, numeric=head not in ("Point", "Doubts")) for head in heads)
+    heads = ("<Point", "Measured", "Predicted", "Difference", "<Doubts")
     metric = analysis.metric(found.metric)
     rows = []
     for point in analysis.points:
@@ -206,6 +205,6 @@ def _table(analysis: Analysis, found: WithoutRun) -> Table:
             "" if off is None else words.signed_share(off),
             ", ".join(dict.fromkeys(one.name.replace("_", " ") for one in found.verdicts[point.index])),
         )
-        rows.append(Row(cells))
+        rows.append(cells)
     title = f"Reads per {WORK[found.unit]}, measured and predicted without any run"
-    return Table(f"{_ID}-table", title, columns, tuple(rows), f"Means with their 95 % intervals. {SEEDS}")
+    return Table.of(f"{_ID}-table", title, heads, rows, f"Means with their 95 % intervals. {SEEDS}")

@@ -181,13 +181,7 @@ def _parts(table: Table, size_pt: float) -> list[Table]:
     """Return the table in parts that each fit, the first column repeated."""
     chosen: list[list[int]] = [[0]]
     for place in range(1, len(table.columns)):
-        if len(chosen[-1]) > 1 and not _fits(_of(table, [*chosen[-1], place]), size_pt):
+        if len(chosen[-1]) > 1 and not _fits(table.of_columns([*chosen[-1], place]), size_pt):
             chosen.append([0])
         chosen[-1].append(place)
-    return [_of(table, places) for places in chosen]
-
-
-def _of(table: Table, places: Sequence[int]) -> Table:
-    columns = tuple(table.columns[place] for place in places)
-    rows = tuple(replace(row, cells=tuple(row.cells[place] for place in places)) for row in table.rows)
-    return replace(table, columns=columns, rows=rows)
+    return [table.of_columns(places) for places in chosen]

@@ -138,8 +138,8 @@ class _Made:
     def _first_page(self) -> Iterator[Block]:
         """Yield what page one must say: whether the sweep is whole, warnings, the answer."""
         if self.report.status == "failed":
-            bad = [point for point in self.report.points if point.status != "ok"]
-            whole = words.plural(len(self.report.points), "point")
+            bad = [point for point in self.analysis.points if point.status != "ok"]
+            whole = words.plural(len(self.analysis.points), "point")
             yield Banner("danger", f"This sweep failed: {len(bad)} of {whole} did not end well.")
         elif self.report.status == "interrupted":
             planned = words.plural(len(self.analysis.sweep.planned_cells), "planned run")
@@ -195,9 +195,7 @@ class _Made:
         section = self.sections.get("checks")
         if section is None:
             return
-        counts = dict.fromkeys(("passed", "failed", "not_applicable"), 0)
-        for check in self.report.checks:
-            counts[check.status] += 1
+        counts = self.report.check_counts
         yield Heading(section.title, 2)
         yield Paragraph(
             f"{section.intro} {words.plural(len(self.report.checks), 'check')}: {counts['passed']} passed, "

@@ -1,6 +1,6 @@
 """What answers at an address, and whether that is on this host: then its memory, disk and process are this host's too.
 
-The family of a server is told by the first bytes that it says, without a login.
+The family of a server is known by the first bytes that it says, without a login.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Matches the two sides of a comparison: points of A and B with the same settings, and points without a partner.
 
 Two sweep folders are matched by every setting that either swept. Two settings of one sweep are matched by the other
-swept settings. This file judges nothing: compare_guard says what speaks against a comparison, compare what the numbers
-say.
+swept settings. This file judges nothing: guard.py says what speaks against a comparison, metrics.py what the
+numbers say.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
 from bufferlab.knob import LOAD_KNOBS, Knob
+from bufferlab.registry import declared
 from bufferlab.results.store import SweepFolder
 from bufferlab.units import UnitError, readable
 from bufferlab.workloads import registry as workloads
@@ -24,19 +25,11 @@ _NOT_SETTINGS = ("name", "version")
 
 
 @dataclass(frozen=True)
-class MatchedPoint:
-    """A point of A and the point of B with the same settings."""
+class Setting:
+    """A point that the sides of a comparison have, by the swept settings that tell it from others."""
 
     place: int
     settings: dict[str, str]
-    """The swept settings that both have: what the two points were matched by."""
-    a: PointRuns
-    b: PointRuns
-
-    @property
-    def both(self) -> tuple[PointRuns, PointRuns]:
-        """Return A's point and B's."""
-        return self.a, self.b
 
     @property
     def label(self) -> str:
@@ -45,8 +38,41 @@ class MatchedPoint:
 
 
 @dataclass(frozen=True)
+class MatchedPoint(Setting):
+    """A point of A and the point of B with the same settings: those that both swept."""
+
+    a: PointRuns
+    b: PointRuns
+
+    @property
+    def both(self) -> tuple[PointRuns, PointRuns]:
+        """Return A's point and B's."""
+        return self.a, self.b
+
+
+@dataclass(frozen=True)
+class FigureAt:
+    """A figure at one setting, whatever is said of it."""
+
+    metric: str
+    setting: Setting
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of its numbers."""
+        return declared(self.metric).unit
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the swept settings."""
+        return self.setting.settings
+
+
+@dataclass(frozen=True)
 class Sides:
     """Both sides, read and matched. For two settings of one sweep, `a` and `b` are the same analysis."""
+
+    PRINTED: ClassVar = ("one_sweep", "name_a", "name_b", "a", "b", "matched", "only_a", "only_b")
 
     a: Analysis
     b: Analysis

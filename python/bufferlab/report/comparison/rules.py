@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 from bufferlab.chapter import words
 from bufferlab.errors import SpecError
 from bufferlab.registry import declared, registry
+from bufferlab.report.comparison.sides import Setting
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
 
@@ -42,35 +43,30 @@ class Rule:
         return self.word == "higher" or (self.word == "worse" and declared(self.metric).better == "lower")
 
 
-class Place(Protocol):
-    """What a rule is judged at: a matched setting of two sweeps, or a setting of a history."""
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Return its swept settings."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """Return its settings in words; "" where nothing was swept."""
-        ...
-
-
 @dataclass(frozen=True)
 class RuleAtPoint:
-    """A rule at one matched setting: the interval of the change towards bad, and what follows."""
+    """A rule at one setting: the interval of the change towards bad, and what follows."""
 
-    match: Place
+    PRINTED: ClassVar = ("settings", "outcome", "low", "high", "reason")
+
+    setting: Setting
     outcome: Outcome
     low: float | None
     high: float | None
     reason: str | None
     """Why there is no interval; None where there is one."""
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the swept settings."""
+        return self.setting.settings
+
 
 @dataclass(frozen=True)
 class RuleJudged:
-    """A rule at every matched setting."""
+    """A rule at every setting."""
+
+    PRINTED: ClassVar = ("rule", "outcome", "level", "points")
 
     rule: Rule
     level: float
@@ -113,9 +109,9 @@ def parse(text: str) -> Rule:
     return Rule(text.strip(), name, _WORDS[word], limit)
 
 
-def judge(rule: Rule, level: float, points: Sequence[tuple[Place, Compared | None]]) -> RuleJudged:
+def judge(rule: Rule, level: float, points: Sequence[tuple[Setting, Compared | None]]) -> RuleJudged:
     """Judge a rule at every matched setting. Raises SpecError where it can be judged at none of them."""
-    found = tuple(at_place(rule, match, compared) for match, compared in points)
+    found = tuple(at_setting(rule, setting, compared) for setting, compared in points)
     if all(point.reason for point in found):
         raise refuse(rule, str(found[0].reason), "two runs or more a side: --repetitions 3")
     return RuleJudged(rule, level, found)
@@ -126,16 +122,16 @@ def refuse(rule: Rule, why: str, hint: str) -> SpecError:
     return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
 
 
-def at_place(rule: Rule, match: Place, compared: Compared | None) -> RuleAtPoint:
-    """Judge a rule at one place; `compared` is None where a side has no such figure."""
+def at_setting(rule: Rule, setting: Setting, compared: Compared | None) -> RuleAtPoint:
+    """Judge a rule at one setting; `compared` is None where a side has no such figure."""
     if compared is None:
-        return RuleAtPoint(match, "undecided", None, None, "a side has no such figure")
+        return RuleAtPoint(setting, "undecided", None, None, "a side has no such figure")
     verdict = compared.verdict
     if verdict.direction == "identical":
-        return RuleAtPoint(match, "holds", 0.0, 0.0, None)
+        return RuleAtPoint(setting, "holds", 0.0, 0.0, None)
     low, high = verdict.estimate.ci_low, verdict.estimate.ci_high
     if low is None or high is None:
-        return RuleAtPoint(match, "undecided", None, None, verdict.estimate.note or "there is no interval")
+        return RuleAtPoint(setting, "undecided", None, None, verdict.estimate.note or "there is no interval")
     if verdict.contrast == "ratio":
         low, high = low - 1, high - 1
     elif not declared(rule.metric).is_share:
@@ -145,22 +141,25 @@ def at_place(rule: Rule, match: Place, compared: Compared | None) -> RuleAtPoint
     if not rule.rises:
         low, high = -high, -low
     if low > 0 and high >= rule.limit:
-        return RuleAtPoint(match, "broken", low, high, None)
-    return RuleAtPoint(match, "undecided" if low <= 0 and high >= rule.limit else "holds", low, high, None)
+        return RuleAtPoint(setting, "broken", low, high, None)
+    return RuleAtPoint(setting, "undecided" if low <= 0 and high >= rule.limit else "holds", low, high, None)
 
 
-_SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told, the runs scatter too much"}
+_SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}
 
 
-def sentences(judged: RuleJudged) -> list[str]:
-    """Return what is said of a rule: a line for each setting that decides its outcome, one if it holds everywhere."""
+def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatter too much") -> list[str]:
+    """Return what is said of a rule: a line for each setting that decides its outcome, one if it holds everywhere.
+
+    `since` is the sweep from which on changes count, `why` the reason where a rule cannot be told.
+    """
     told = [point for point in judged.points if point.outcome == judged.outcome]
+    said = f"{judged.rule.text}: {_SAID[judged.outcome]}{why if judged.outcome == 'undecided' else ''}"
+    said += f" since {since}" if since else ""
     if judged.outcome == "holds" and len(told) > 1:
-        return [f"{judged.rule.text}: holds at all {len(told)} settings"]
-    said = f"{judged.rule.text}: {_SAID[judged.outcome]}"
-    return [
-        f"{said}{f' at {point.match.label}' if point.match.label else ''} ({span(judged, point)})" for point in told
-    ]
+        return [f"{said} at all {words.plural(len(told), 'setting')}"]
+    places = [f" at {point.setting.label}" if point.setting.label else "" for point in told]
+    return [f"{said}{place} ({span(judged, point)})" for place, point in zip(places, told, strict=True)]
 
 
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:

@@ -1,27 +1,24 @@
-"""Shows the accuracy of a predicted sweep: for the terminal, as a page and as JSON."""
+"""Makes the answer of `accuracy`, which every format draws. docs/prediction.md describes the object of --json."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import (
-    Column,
     Curve,
     Dot,
     Figure,
     Look,
     PointsPlot,
-    Row,
     Section,
     Series,
     Table,
 )
 from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.registry import declared
-from bufferlab.report import touched
-from bufferlab.report.accuracy import Accuracy, PointAccuracy, Summary
+from bufferlab.report.comparison import touched
+from bufferlab.report.comparison.accuracy import Accuracy, Summary
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
 
@@ -46,7 +43,6 @@ def as_report(accuracy: Accuracy) -> Report:
             f"predicted: {b.sweep.path.name}",
             str(run.started_at)[:10],
         ),
-        banners=(),
         headline=_figure(accuracy),
         steps=_errors_table(accuracy),
         limits=(said(b) or "", *doubts(b), *_left_out(accuracy), *_unlike(accuracy), _LIMIT),
@@ -56,8 +52,7 @@ def as_report(accuracy: Accuracy) -> Report:
             *((Section("steps", "Steps", "", (_steps_table(accuracy),)),) if accuracy.steps else ()),
             *((Section("touched", "Touched pages", "", told),) if told else ()),
         ),
-        checks=(),
-        status="ok",
+        data=accuracy,
     )
     return stamped(report, f"measured: {a.source}\npredicted: {b.source}")
 
@@ -95,81 +90,15 @@ def _without_errors(accuracy: Accuracy) -> str:
     return f"{title}: none were measured where there is a prediction, which is {words.number(max(told))} at most."
 
 
-def as_json(accuracy: Accuracy) -> dict[str, Any]:
-    """Return the accuracy for programs; docs/prediction.md explains the keys."""
-    a, b = accuracy.sides.a.sweep.path, accuracy.sides.b.sweep.path
-    one = accuracy.points[0].prediction
-    return {
-        "status": "ok",
-        "measured": str(a),
-        "predicted": str(b),
-        "metric": accuracy.metric,
-        "unit": declared(accuracy.metric).unit,
-        "model": {"name": one.model, "version": one.model_version},
-        "transactions": {
-            one.name.replace("-", "_"): {
-                "predicted": list(one.predicted),
-                "measured": list(one.measured),
-                "differ": one.differ,
-            }
-            for one in accuracy.stretches
-        },
-        "points": [_point_json(point) for point in accuracy.points],
-        "only_measured": [point.label for point in accuracy.sides.only_a],
-        "only_predicted": [point.label for point in accuracy.sides.only_b],
-        "steps": [
-            {"from": step.a, "to": step.b, "measured": step.measured, "predicted": step.predicted, "right": step.right}
-            for step in accuracy.steps
-        ],
-        "summaries": [
-            {
-                "of": told.name,
-                "n": told.n,
-                "mean_abs_error": told.mean,
-                "largest_error": told.largest,
-                "lru_mean_abs_error": told.lru_mean,
-                "lru_largest_error": told.lru_largest,
-                "times_better_than_lru": told.times_better,
-            }
-            for told in accuracy.summaries
-        ],
-        "by_table": [touched.as_json(one) for one in accuracy.touched],
-        "chosen": accuracy.chosen.label if accuracy.chosen else None,
-        "best": accuracy.best.label,
-        "regret": accuracy.regret,
-    }
-
-
-def _point_json(point: PointAccuracy) -> dict[str, Any]:
-    mean = point.measured
-    return {
-        "label": point.label,
-        "settings": point.match.settings,
-        "measured": {"mean": mean.value, "ci_low": mean.ci_low, "ci_high": mean.ci_high, "n": mean.n},
-        "predicted": point.predicted,
-        "error": point.error,
-        "inside_interval": point.inside,
-        "lru": point.lru,
-        "lru_error": point.lru_error,
-        "measured_frames": point.measured_frames,
-        "predicted_frames": point.prediction.pool_frames,
-        "in_development": point.in_development,
-        "verdicts": [one.model_dump() for one in point.prediction.verdicts],
-    }
-
-
 def _errors_table(accuracy: Accuracy) -> Table:
     """Return the errors alone, for the place beside the figure."""
-    columns = tuple(Column(head, numeric=head != "Point") for head in ("Point", "Model's error", "LRU's error"))
-    rows = tuple(
-        Row((one.label, words.signed_share(one.error), words.signed_share(one.lru_error))) for one in accuracy.points
-    )
-    return Table("errors-by-point", "Errors", columns, rows)
+    rows = ((one.label, words.signed_share(one.error), words.signed_share(one.lru_error)) for one in accuracy.points)
+    return Table.of("errors-by-point", "Errors", ("<Point", "Model's error", "LRU's error"), rows)
 
 
 def _table(accuracy: Accuracy) -> Table:
-    heads = ("Point", "n", "Measured", "Model", "Error", "In the interval", "LRU", "LRU's error", "Frames counted",
-             "Frames played", "Development")  # fmt: skip
+    heads = ("<Point", "n", "Measured", "Model", "Error", "<In the interval", "LRU", "LRU's error", "Frames counted",
+             "Frames played", "<Development")  # fmt: skip
     rows = []
     for point in accuracy.points:
         frames = "" if point.measured_frames is None else f"{point.measured_frames:,.0f}"
@@ -187,14 +116,13 @@ def _table(accuracy: Accuracy) -> Table:
             f"{point.prediction.pool_frames:,}",
             "seen" if point.in_development else "held out",
         )
-        rows.append(Row(cells))
+        rows.append(cells)
     caption = f"{words.axis_title(declared(accuracy.metric))}. Measured: mean with its 95 % interval. {_SEEN}"
-    columns = tuple(Column(head, numeric=head not in ("Point", "In the interval", "Development")) for head in heads)
-    return Table("accuracy", "Point by point", columns, tuple(rows), caption, brief=heads)
+    return Table.of("accuracy", "Point by point", heads, rows, caption, brief=True)
 
 
 def _summary_table(accuracy: Accuracy) -> Table:
-    heads = ("Points", "n", "Mean |error|", "Largest error", "LRU's mean |error|", "LRU's largest", "Times better")
+    heads = ("<Points", "n", "Mean |error|", "Largest error", "LRU's mean |error|", "LRU's largest", "Times better")
 
     def cells(told: Summary) -> tuple[str, ...]:
         times = words.NOTHING if told.times_better is None else f"{told.times_better:.1f}"
@@ -207,22 +135,13 @@ def _summary_table(accuracy: Accuracy) -> Table:
         )
         return (told.name, str(told.n), *numbers)
 
-    columns = tuple(Column(head, numeric=head != "Points") for head in heads)
-    return Table(
-        "errors",
-        "Mean and largest error",
-        columns,
-        tuple(Row(cells(told)) for told in accuracy.summaries),
-        "",
-        brief=heads,
-    )
+    return Table.of("errors", "Mean and largest error", heads, map(cells, accuracy.summaries), brief=True)
 
 
 def _steps_table(accuracy: Accuracy) -> Table:
-    heads = ("Step", "Measured", "Model", "Right")
+    heads = ("<Step", "<Measured", "<Model", "<Right")
     cells = ((f"{step.a} → {step.b}", step.measured, step.predicted, _YES[step.right]) for step in accuracy.steps)
-    columns = tuple(Column(head, numeric=False) for head in heads)
-    return Table("steps", "Step by step", columns, tuple(map(Row, cells)), "", brief=heads)
+    return Table.of("steps", "Step by step", heads, cells, brief=True)
 
 
 def _left_out(accuracy: Accuracy) -> list[str]:

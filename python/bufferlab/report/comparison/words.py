@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.chapter import known, words
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Row, Table
 from bufferlab.registry import declared
-from bufferlab.report.compare_metrics import MetricCompared, SidesCompared
+from bufferlab.report.comparison.metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
@@ -72,17 +72,11 @@ def table(compared: SidesCompared) -> Table:
     """Return every figure that may be claimed at every matched point: both values, the change, and the verdict."""
     several = len(compared.sides.matched) > 1 or _names_settings(compared)
     names = (compared.sides.name_a, compared.sides.name_b)
-    columns = (
-        Column("Figure", numeric=False),
-        *((Column("Setting", numeric=False),) if several else ()),
-        *(Column(name) for name in (*names, "n")),
-        Column("Verdict", numeric=False),
-        *(Column(head) for head in ("Change (95 %)", "Detectable")),
-    )
+    heads = ("<Figure", *(("<Setting",) if several else ()), *names, "n", "<Verdict", "Change (95 %)", "Detectable")
     rows: list[Row] = []
     for metric in _in_order(compared):
         rows += _rows(compared, metric) if several else [_row(figure, ()) for figure in compared.of(metric)]
-    return Table("figures", "Figure by figure", columns, tuple(rows), _caption(compared))
+    return Table.of("figures", "Figure by figure", heads, rows, _caption(compared), brief=True)
 
 
 def _in_order(compared: SidesCompared) -> list[str]:
@@ -104,7 +98,7 @@ def _rows(compared: SidesCompared, metric: str) -> list[Row]:
         n, same = {cells[2] for cells in map(_cells, figures)}, _OUTCOME_WORDS["same"]
         cells = (_head(metric), f"all {len(figures)}", ends, same, ", ".join(sorted(n)), same)
         return [Row((*cells, words.NOTHING, words.NOTHING))]
-    return [_row(figure, (figure.match.label,), named=not place) for place, figure in enumerate(figures)]
+    return [_row(figure, (figure.setting.label,), named=not place) for place, figure in enumerate(figures)]
 
 
 def _of_many(found: Sequence[Compared], metric: str) -> str:
@@ -209,9 +203,7 @@ def _several(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
     steps = []
     for figure in different:
         assert figure.found is not None
-        verdict = figure.found.verdict
-        change = f"{words.change(verdict, words.unit_of_change(declared(figure.metric)))} {_FOUND[verdict.direction]}"
-        steps.append(f"{change} at {figure.match.label}")
+        steps.append(f"{claimed(figure.found.verdict, figure.metric)} at {figure.setting.label}")
     where = f"at all {count} settings" if len(different) == count else f"at {len(different)} of {count} settings"
     said = f"{title[0].upper()}{title[1:]} differ {where}: with {sides.name_b} they are {words.listing(steps)}"
     return f"{said}{f'; {rest}' if rest else ''} ({basis})."
@@ -294,9 +286,7 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
     n = str(found.n_a) if found.n_a == found.n_b else f"{found.n_a}, {found.n_b}"
     change = could = words.NOTHING
     if figure.outcome == "different":
-        change = (
-            f"{words.change(found.verdict, words.unit_of_change(declared(metric)))} {_FOUND[found.verdict.direction]}"
-        )
+        change = claimed(found.verdict, metric)
     elif figure.outcome == "not_distinguishable":
         change = words.signed_change(found.verdict, words.unit_of_change(declared(metric)))
     if found.verdict.detectable is not None:
@@ -313,11 +303,12 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
 
 def _could(verdict: Verdict, metric: str) -> str:
     """Return "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
-    return (
-        words.could_find(verdict, words.unit_of_change(declared(metric)))
-        .removeprefix("; ")
-        .removesuffix(" would have been found")
-    )
+    return words.detectable(verdict, words.unit_of_change(declared(metric)))
+
+
+def claimed(verdict: Verdict, metric: str) -> str:
+    """Return the size of a change that is claimed, and its direction: "6.1–7.9 % higher"."""
+    return f"{words.change(verdict, words.unit_of_change(declared(metric)))} {_FOUND[verdict.direction]}"
 
 
 def title_of(metric: str) -> str:

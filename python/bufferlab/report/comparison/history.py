@@ -1,7 +1,7 @@
 """Judges a history: where the levels of its figures change, by how much, and whether a rule of --fail-if is broken.
 
 All figures at all settings are one family: in FALSE_ALARMS of histories in which nothing changed, any change is told.
-This file makes data. history_words makes sentences of it, history_page a report, a table and an object.
+This file makes data, history_words.py sentences of it, and history_page.py the answer that every format draws.
 """
 
 from __future__ import annotations
@@ -9,52 +9,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from bufferlab.registry import declared
-from bufferlab.report.compare_rules import Rule, RuleAtPoint, RuleJudged, at_place, refuse
-from bufferlab.report.history_sweeps import Sweeps, SweepTold, changed_beside
-from bufferlab.stats.changes import FEWEST, Array, Change, Found, changes
+from bufferlab.report.comparison.rules import Rule, RuleAtPoint, RuleJudged, at_setting, refuse
+from bufferlab.report.comparison.sides import FigureAt, Setting
+from bufferlab.report.comparison.sweeps import Sweeps, SweepTold, changed_beside
+from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, Array, Change, Found, changes
 from bufferlab.stats.comparison import Compared, single_level
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Scale
 from bufferlab.stats.levels import change_of, scatter
 from bufferlab.stats.verdict import Verdict, direction_of
-from bufferlab.units import readable
 
 LEVEL = 0.95
 """The intervals of all changes of a history hold together at this level."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A point of the sweeps of a history, by the swept settings that tell it from others."""
-
-    place: int
-    settings: dict[str, str]
-
-    @property
-    def label(self) -> str:
-        """Return "pool size 10 %"; "" where nothing was swept."""
-        return ", ".join(f"{name.replace('_', ' ')} {readable(value)}" for name, value in self.settings.items())
-
-
-@dataclass(frozen=True)
-class Step:
+class Step(FigureAt):
     """A change of a series, with its size: the level from this change to the next, against the one before."""
 
     change: Change
     found: Compared
 
+    PRINTED: ClassVar = ("metric", "unit", "settings", "change", "found")
+
 
 @dataclass(frozen=True)
-class Series:
+class Series(FigureAt):
     """One figure at one setting over the sweeps of a history."""
 
-    metric: str
-    setting: Setting
+    PRINTED: ClassVar = (
+        "metric", "unit", "settings", "scale", "values", "runs", "scatter", "detectable", "unclaimed",
+    )  # fmt: skip
+
     values: tuple[float | None, ...]
     """The mean of each sweep's runs; None for a sweep without the figure."""
     runs: tuple[int, ...]
@@ -86,7 +77,7 @@ class Event:
     """The first sweep that shows it, by the figure that shows it most clearly."""
     earliest: int
     latest: int
-    figures: tuple[tuple[Series, Step], ...]
+    figures: tuple[Step, ...]
     """The headline first, then in the order of the series."""
     beside: dict[str, tuple[str, str]]
     """What else differs between this sweep and the one before: name -> the value before, the value since."""
@@ -96,12 +87,23 @@ class Event:
 class History:
     """The result of `history`, as data."""
 
+    PRINTED: ClassVar = (
+        "headline",
+        "false_alarms",
+        "is_too_short",
+        "sweeps",
+        "events",
+        "series",
+        "rules",
+        "since_place",
+    )
+
     sweeps: Sweeps
     headline: str
     series: tuple[Series, ...]
     """Figure by figure, the headline first, each at every setting."""
     events: tuple[Event, ...]
-    since: int
+    since_place: int
     """The place from which on changes count for the rules."""
     rules: tuple[RuleJudged, ...] = ()
 
@@ -109,6 +111,11 @@ class History:
     def kept(self) -> tuple[SweepTold, ...]:
         """Return the sweeps that are judged, in order."""
         return self.sweeps.kept
+
+    @property
+    def false_alarms(self) -> float:
+        """Return the share of histories without a change in which one is told."""
+        return FALSE_ALARMS
 
     @property
     def is_too_short(self) -> bool:
@@ -199,7 +206,8 @@ def _judged(series: Series, found: Found, cuts: Sequence[Change], level: float) 
         estimate = change_of(stretches, place, series.scale, level)
         before, after = stretches[place - 1], stretches[place]
         centres = _centre(before, series.scale), _centre(after, series.scale)
-        steps.append(Step(cut, Compared(place, _verdict(estimate, series.scale), *centres, len(before), len(after))))
+        compared = Compared(place, _verdict(estimate, series.scale), *centres, len(before), len(after))
+        steps.append(Step(series.metric, series.setting, cut, compared))
     detectable = None if deviation is None else found.detectable(series.n, deviation)
     return replace(series, scatter=deviation, detectable=detectable, steps=tuple(steps))
 
@@ -219,13 +227,13 @@ def could_find(series: Series) -> Verdict:
 
 def _events(series: Sequence[Series], sweeps: Sweeps) -> Iterator[Event]:
     """Yield the changes that one sweep can have brought together, in the order of the sweeps."""
-    left = [(one, step) for one in series for step in one.steps]
+    left = [step for one in series for step in one.steps]
     beside, found = changed_beside(sweeps.kept), []
     while left:
         # The clearest figure says which sweep it was.
-        sure = min(left, key=lambda pair: (pair[1].change.latest - pair[1].change.earliest, pair[1].change.p))[1].change
-        mine = [pair for pair in left if _may_be_one(pair[1].change, sure)]
-        left = [pair for pair in left if pair not in mine]
+        sure = min(left, key=lambda step: (step.change.latest - step.change.earliest, step.change.p)).change
+        mine = [step for step in left if _may_be_one(step.change, sure)]
+        left = [step for step in left if step not in mine]
         found.append(Event(sure.place, sure.earliest, sure.latest, tuple(mine), beside[sure.place]))
     yield from sorted(found, key=lambda event: event.place)
 
@@ -245,8 +253,8 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
         raise refuse(rule, series[0].unclaimed, hint)
     points = []
     for one in series:
-        since = [step for step in one.steps if step.change.place >= told.since]
-        found = [at_place(rule, one.setting, step.found) for step in since]
+        since = [step for step in one.steps if step.change.place >= told.since_place]
+        found = [at_setting(rule, one.setting, step.found) for step in since]
         rest = _unchanged(rule, one)
         # Beside a change to the better, one to the worse may have gone unseen.
         is_needed = rest.outcome == "undecided" and all(point.outcome != "broken" for point in found)

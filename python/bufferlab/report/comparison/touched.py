@@ -8,32 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Table
 from bufferlab.engines import registry as engines
-from bufferlab.report.compare_sides import MatchedPoint
+from bufferlab.report.comparison.sides import MatchedPoint
 from bufferlab.results.page_traces import ObjectTouches, Touches
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from bufferlab.traces import page_trace
 from bufferlab.traces.touches import touches
 
-Pair = tuple[float | None, float | None]
-"""A number measured from the trace, and the generated one; None where that side has none."""
+
+@dataclass(frozen=True)
+class Pair:
+    """A number measured from the trace, and the generated one; None where that side has none."""
+
+    ALSO_PRINTED: ClassVar = ("difference",)
+
+    measured: float | None
+    generated: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """Return how far the generated number is from the measured one, as a share of that; None where it lacks one."""
+        return self.generated / self.measured - 1 if self.measured and self.generated is not None else None
+
+    def cells(self, how: str) -> tuple[str, ...]:
+        """Return both numbers, written as `how` says, and their difference."""
+        shown = (words.NOTHING if one is None else format(one, how) for one in (self.measured, self.generated))
+        return (*shown, words.signed_share(self.difference))
 
 
 @dataclass(frozen=True)
-class TouchedObject:
-    """A table or index on both sides."""
+class TouchedPages:
+    """The touches of some pages on both sides."""
 
-    name: str
     gets: Pair
     """Gets and creations for each transaction."""
     pages: dict[int, Pair]
     """Distinct pages in a stretch of so many transactions."""
-    interior: tuple[Pair, dict[int, Pair]] | None = None
-    """Both of the pages above the leaves of a B-tree; None where a side does not tell levels."""
+
+
+@dataclass(frozen=True)
+class TouchedObject(TouchedPages):
+    """A table or index on both sides."""
+
+    name: str
+    interior: TouchedPages | None = None
+    """Those of the pages above the leaves of a B-tree; None where a side does not tell levels."""
 
 
 @dataclass(frozen=True)
@@ -88,68 +111,32 @@ def _joined(measured: Sequence[ObjectTouches], generated: Sequence[ObjectTouches
     found = []
     for name in names:
         a, b = (side.get(name) for side in sides)
-        interior = _pairs(a.interior, b.interior, stretches) if a and b and a.interior and b.interior else None
-        found.append(TouchedObject(name, *_pairs(a, b, stretches), interior))
-    yield from sorted(found, key=lambda one: -max(value or 0 for value in one.gets))
+        interior = _both(a.interior, b.interior, stretches) if a and b and a.interior and b.interior else None
+        whole = _both(a, b, stretches)
+        found.append(TouchedObject(whole.gets, whole.pages, name, interior))
+    yield from sorted(found, key=lambda one: -max(one.gets.measured or 0, one.gets.generated or 0))
 
 
-def _pairs(a: Touches | None, b: Touches | None, stretches: Iterable[int]) -> tuple[Pair, dict[int, Pair]]:
-    pages = {each: (a.pages.get(each) if a else None, b.pages.get(each) if b else None) for each in stretches}
-    return (a.gets if a else None, b.gets if b else None), pages
+def _both(a: Touches | None, b: Touches | None, stretches: Iterable[int]) -> TouchedPages:
+    pages = {each: Pair(a.pages.get(each) if a else None, b.pages.get(each) if b else None) for each in stretches}
+    return TouchedPages(Pair(a.gets if a else None, b.gets if b else None), pages)
 
 
 def table(one: Touched) -> Table:
     """Return the table by table and index; objects that nobody touched are left out."""
-    told = [item for item in one.objects if any(item.gets)]
-    stretch = max((each for item in told for each, pair in item.pages.items() if None not in pair), default=None)
-    heads = ["Table or index", "Gets, traced", "Gets, generated", "Gets' difference"]
+    told = [item for item in one.objects if item.gets.measured or item.gets.generated]
+    counted = {
+        each for item in told for each, pair in item.pages.items() if None not in (pair.measured, pair.generated)
+    }
+    stretch = max(counted, default=None)
+    heads = ["<Table or index", "Gets, traced", "Gets, generated", "Gets' difference"]
     if stretch:
         heads += ["Pages, traced", "Pages, generated", "Pages' difference"]
     rows = [
-        Row((item.name, *_cells(item.gets, ".2f"), *(_cells(item.pages[stretch], ".1f") if stretch else ())))
-        for item in told
+        (item.name, *item.gets.cells(".2f"), *(item.pages[stretch].cells(".1f") if stretch else ())) for item in told
     ]
     seed = "the same seed" if one.same_seed else "another seed"
     caption = f"Gets a transaction in the window of run {one.run_id} ({one.label}), beside a generated run of {seed}."
     if stretch:
         caption += f" Pages are distinct ones in {stretch:,} transactions; equally many accesses stand for them."
-    columns = tuple(Column(head, numeric=head != heads[0]) for head in heads)
-    return Table(f"touched-{one.run_id}", f"By table and index: {one.label}", columns, tuple(rows), caption,
-                 brief=tuple(heads))  # fmt: skip
-
-
-def as_json(one: Touched) -> dict[str, Any]:
-    """Return both sides for programs; docs/prediction.md explains the keys."""
-    return {
-        "label": one.label,
-        "run_id": one.run_id,
-        "same_seed": one.same_seed,
-        "objects": [
-            {
-                "name": item.name,
-                **_both(item.gets, item.pages),
-                "interior": _both(*item.interior) if item.interior else None,
-            }
-            for item in one.objects
-        ],
-    }
-
-
-def _both(gets: Pair, pages: dict[int, Pair]) -> dict[str, Any]:
-    compared = [{"transactions": each, **_compared(pair)} for each, pair in pages.items()]
-    return {"gets": _compared(gets), "pages": compared}
-
-
-def _compared(pair: Pair) -> dict[str, float | None]:
-    return {"measured": pair[0], "generated": pair[1], "difference": _difference(pair)}
-
-
-def _difference(pair: Pair) -> float | None:
-    """Return how far the generated number is from the traced one, as a share of that; None where there is none."""
-    measured, generated = pair
-    return generated / measured - 1 if measured and generated is not None else None
-
-
-def _cells(pair: Pair, how: str) -> tuple[str, str, str]:
-    measured, generated = (words.NOTHING if value is None else format(value, how) for value in pair)
-    return measured, generated, words.signed_share(_difference(pair))
+    return Table.of(f"touched-{one.run_id}", f"By table and index: {one.label}", heads, rows, caption, brief=True)

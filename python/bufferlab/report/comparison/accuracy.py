@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from bufferlab import versions
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.errors import Problem, SpecError
-from bufferlab.report.compare_guard import differing_settings, objections
-from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of, of_two_folders
-from bufferlab.report.touched import Touched, touched
+from bufferlab.errors import SpecError
+from bufferlab.registry import declared
+from bufferlab.report.comparison.guard import require_prediction
+from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of, of_two_folders
+from bufferlab.report.comparison.touched import Touched, touched
 from bufferlab.results.metrics import Work
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Run
@@ -27,12 +28,13 @@ _LONGER = 1.25
 _USUAL = {"lru_scan_depth": ["100"], "old_blocks_time": ["0"]}
 """The settings of a cell of development_cells.toml that does not name them."""
 _DECIDED_ELSEWHERE = {"server", "warehouses"}
-_SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 
 
 @dataclass(frozen=True)
 class PointAccuracy:
     """A point that was measured and predicted; reads are per unit of work."""
+
+    ALSO_PRINTED: ClassVar = ("error", "lru_error", "inside")
 
     match: MatchedPoint
     label: str
@@ -69,6 +71,8 @@ class PointAccuracy:
 class Summary:
     """The errors of several points."""
 
+    ALSO_PRINTED: ClassVar = ("times_better",)
+
     name: Literal["all", "held out", "development"]
     n: int
     mean: float
@@ -87,6 +91,8 @@ class Summary:
 @dataclass(frozen=True)
 class StepAccuracy:
     """The step between two neighbouring points."""
+
+    ALSO_PRINTED: ClassVar = ("right",)
 
     a: str
     b: str
@@ -117,6 +123,8 @@ class Stretches:
 class Accuracy:
     """The result of `accuracy`, as data."""
 
+    ALSO_PRINTED: ClassVar = ("unit", "chosen_label", "best_label", "regret")
+
     sides: Sides
     metric: str
     points: tuple[PointAccuracy, ...]
@@ -125,6 +133,11 @@ class Accuracy:
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
     """By table and index, where the predicted side is generated and a measured run carries a page trace."""
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of reads."""
+        return declared(self.metric).unit
 
     @property
     def chosen(self) -> PointAccuracy | None:
@@ -136,6 +149,16 @@ class Accuracy:
     def best(self) -> PointAccuracy:
         """Return the point with the fewest measured reads."""
         return min(self.points, key=lambda point: point.measured.value)
+
+    @property
+    def chosen_label(self) -> str | None:
+        """Return the label of the chosen point."""
+        return self.chosen.label if self.chosen else None
+
+    @property
+    def best_label(self) -> str:
+        """Return the label of the best point."""
+        return self.best.label
 
     @property
     def regret(self) -> float | None:
@@ -152,8 +175,7 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
     if PREDICTED_FROM in measured.plan and PREDICTED_FROM not in predicted.plan:
         measured, predicted = predicted, measured
     sides = of_two_folders(measured, predicted)
-    _require_sources(sides)
-    _require_same(sides)
+    require_prediction(sides)
     unit = sides.b.unit_of_work
     if unit not in _predictions(sides.matched[0].b)[0].work:
         unit = "transaction"
@@ -183,28 +205,6 @@ def _stretches(points: Sequence[PointAccuracy]) -> Iterable[Stretches]:
                 differ |= min(sides[1]) * _LONGER < min(sides[0]) or max(sides[1]) > max(sides[0]) * _LONGER
         if predicted:
             yield Stretches(name, (min(predicted), max(predicted)), (min(measured), max(measured)), differ)
-
-
-def _require_sources(sides: Sides) -> None:
-    for analysis, source in ((sides.a, "measured"), (sides.b, "predicted")):
-        other = next(
-            (run for run in analysis.runs if (run.run.prediction is not None) != (source == "predicted")), None
-        )
-        if other:
-            what = f"this sweep was {'predicted' if source == 'measured' else 'measured'}"
-            hint = "bufferlab accuracy MEASURED PREDICTED; `compare` sets two measured sweeps beside each other"
-            raise SpecError(what, str(analysis.sweep.path), hint)
-
-
-def _require_same(sides: Sides) -> None:
-    """Refuse sweeps of other engines, workloads, data or settings: the difference would be taken for an error."""
-    differing = [
-        Problem(f"{name} was {a} when measured and {b} when predicted", None, _SAME_HINT)
-        for name, (a, b) in differing_settings(sides).items()
-    ]
-    against = [Problem(one.what, one.where, _SAME_HINT) for one in objections(sides)]
-    if found := [*against, *differing]:
-        raise SpecError.of(found)
 
 
 def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:

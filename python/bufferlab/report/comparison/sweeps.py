@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
-from bufferlab.report.compare_guard import flat, host_facts, versions_of, workload_text
-from bufferlab.report.compare_metrics import told_metrics
-from bufferlab.report.compare_sides import asked_of
+from bufferlab.report.comparison.guard import flat, host_facts, versions_of, workload_text
+from bufferlab.report.comparison.metrics import told_metrics
+from bufferlab.report.comparison.sides import asked_of
 from bufferlab.units import format_bytes, readable
 
 #: What is measured along a history may differ from sweep to sweep.
@@ -48,6 +48,8 @@ class PointTold:
 @dataclass(frozen=True)
 class SweepTold:
     """What a history needs of a sweep."""
+
+    PRINTED: ClassVar = ("name", "line", "path", "began_at", "runs", "failed_runs", "failed_checks")
 
     name: str
     path: Path
@@ -78,6 +80,8 @@ class SweepTold:
 @dataclass(frozen=True)
 class Apart:
     """A sweep that is not judged with the others, and why."""
+
+    PRINTED: ClassVar = ("sweep", "differs", "reason")
 
     sweep: SweepTold
     differs: Mapping[str, tuple[str, str]]

@@ -8,15 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.blocks import Row, Table
 from bufferlab.registry import declared
-from bufferlab.report.compare_rules import RuleAtPoint, RuleJudged, span
-from bufferlab.report.compare_words import title_of, title_within
-from bufferlab.report.history import Event, History, Series, Step, could_find
-from bufferlab.report.history_sweeps import Apart, SweepTold
+from bufferlab.report.comparison.history import Event, History, Series, Step, could_find
+from bufferlab.report.comparison.rules import RuleJudged, sentences
+from bufferlab.report.comparison.sweeps import Apart, SweepTold
+from bufferlab.report.comparison.words import claimed, title_of, title_within
 from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, MIN_STRETCH
 
-_FOUND = {"rises": "higher", "falls": "lower"}
 _TOO_MUCH = "none"
 _MOST_SETTINGS = 3
 
@@ -45,13 +44,12 @@ def _would_have(history: History) -> str:
 
 def _sentence(history: History, event: Event) -> str:
     """Return a change: from which sweep on, which figure, where, by how much, and what else changes there."""
-    metrics = list(dict.fromkeys(series.metric for series, _ in event.figures))
-    lead, rest = metrics[0], metrics[1:]
-    steps = [(series, step) for series, step in event.figures if series.metric == lead]
+    lead, *rest = dict.fromkeys(step.metric for step in event.figures)
+    steps = [step for step in event.figures if step.metric == lead]
     several = len(history.of(lead)) > 1
     parts = [
-        f"{change(step, lead)}{f' at {series.setting.label}' if several and series.setting.label else ''}"
-        for series, step in steps[:_MOST_SETTINGS]
+        f"{change(step)}{f' at {step.setting.label}' if several and step.setting.label else ''}"
+        for step in steps[:_MOST_SETTINGS]
     ]
     more = len(steps) - _MOST_SETTINGS
     parts += [f"changed at {words.plural(more, 'more setting')}"] if more > 0 else []
@@ -64,18 +62,17 @@ def place(history: History, event: Event) -> str:
     return f"sweep {event.place + 1} ({history.kept[event.place].name})"
 
 
-def change(step: Step, metric: str) -> str:
+def change(step: Step) -> str:
     """Return the size of a change: "6.1–7.9 % higher"; with its bounds about no change, where it is not sure."""
-    verdict, unit = step.found.verdict, words.unit_of_change(declared(metric))
+    verdict = step.found.verdict
     if verdict.resolved:
-        return f"{words.change(verdict, unit)} {_FOUND[verdict.direction]}"
-    return f"other ({words.signed_change(verdict, unit)})"
+        return claimed(verdict, step.metric)
+    return f"other ({words.signed_change(verdict, words.unit_of_change(declared(step.metric)))})"
 
 
 def detectable(series: Series) -> str:
     """Return "a step of 3.1 %": what would have been found in the middle of the history; "" where nothing would."""
-    said = words.could_find(could_find(series), words.unit_of_change(declared(series.metric)))
-    shown = said.removeprefix("; ").removesuffix(" would have been found")
+    shown = words.detectable(could_find(series), words.unit_of_change(declared(series.metric)))
     return f"a step of {shown}" if shown else ""
 
 
@@ -116,79 +113,62 @@ def _left_out(history: History) -> list[str]:
 
 def changes_table(history: History) -> Table:
     """Return every change of every figure, in the order of the sweeps."""
-    columns = (
-        Column("From sweep", numeric=False),
-        Column("Figure", numeric=False),
-        Column("Setting", numeric=False),
-        *(Column(head) for head in ("Before", "Since", "n")),
-        Column("Change (95 %)", numeric=False),
-        Column("Between sweeps", numeric=False),
-    )
+    heads = (
+        "<From sweep", "<Figure", "<Setting", "Before", "Since", "n", "<Change (95 %)", "<Between sweeps",
+    )  # fmt: skip
     rows = []
     for event in history.events:
-        for nth, (series, step) in enumerate(event.figures):
-            metric, own, found = declared(series.metric), step.change, step.found
-            rows.append(
-                Row(
-                    (
-                        f"{event.place + 1}: {history.kept[event.place].name}" if not nth else "",
-                        words.with_unit(title_of(series.metric), metric),
-                        series.setting.label,
-                        words.cell(metric, found.value_a),
-                        words.cell(metric, found.value_b),
-                        f"{found.n_a}, {found.n_b}",
-                        change(step, series.metric),
-                        f"{own.earliest + 1} to {own.latest + 1}" if own.latest > own.earliest else f"{own.place + 1}",
-                    ),
-                    "differs",
-                )
+        for nth, step in enumerate(event.figures):
+            metric, own, found = declared(step.metric), step.change, step.found
+            cells = (
+                f"{event.place + 1}: {history.kept[event.place].name}" if not nth else "",
+                words.with_unit(title_of(step.metric), metric),
+                step.setting.label,
+                words.cell(metric, found.value_a),
+                words.cell(metric, found.value_b),
+                f"{found.n_a}, {found.n_b}",
+                change(step),
+                f"{own.earliest + 1} to {own.latest + 1}" if own.latest > own.earliest else f"{own.place + 1}",
             )
+            rows.append(Row(cells, "differs"))
     caption = "n: sweeps of both levels. Between sweeps: those of which one is the first that is other, at 95 %."
-    return Table("changes", "What changes", columns, tuple(rows), caption if rows else "Nothing.")
+    return Table.of("changes", "What changes", heads, rows, caption if rows else "Nothing.", brief=True)
 
 
 def beside_table(history: History) -> Table | None:
     """Return what else is other in the first sweep of a change than in the one before; None where nothing is."""
-    rows = tuple(
-        Row((place(history, event), name, before, since))
+    rows = [
+        (place(history, event), name, before, since)
         for event in history.events
         for name, (before, since) in event.beside.items()
-    )
-    columns = tuple(Column(head, numeric=False) for head in ("From sweep", "What", "Before", "Since"))
-    return Table("beside", "What else changes there", columns, rows) if rows else None
+    ]
+    heads = ("<From sweep", "<What", "<Before", "<Since")
+    return Table.of("beside", "What else changes there", heads, rows) if rows else None
 
 
 def series_table(history: History) -> Table:
     """Return every figure at every setting: its mean, its scatter, and the step that would have been found."""
-    columns = (
-        Column("Figure", numeric=False),
-        Column("Setting", numeric=False),
-        *(Column(head) for head in ("Sweeps", "Newest level", "Scatter", "Detectable", "Changes")),
-    )
+    heads = ("<Figure", "<Setting", "Sweeps", "Newest level", "Scatter", "Detectable", "Changes")
     rows, last = [], ""
     for one in history.series:
         metric = declared(one.metric)
         level = one.levels()[-1][2]
-        rows.append(
-            Row(
-                (
-                    "" if one.metric == last else words.with_unit(title_of(one.metric), metric),
-                    one.setting.label,
-                    str(one.n),
-                    words.cell(metric, level),
-                    _scatter(one),
-                    words.NOTHING if one.unclaimed else detectable(one).removeprefix("a step of ") or _TOO_MUCH,
-                    "not claimed" if one.unclaimed else str(len(one.steps)),
-                ),
-                "differs" if one.steps else "",
-            )
+        cells = (
+            "" if one.metric == last else words.with_unit(title_of(one.metric), metric),
+            one.setting.label,
+            str(one.n),
+            words.cell(metric, level),
+            _scatter(one),
+            words.NOTHING if one.unclaimed else detectable(one).removeprefix("a step of ") or _TOO_MUCH,
+            "not claimed" if one.unclaimed else str(len(one.steps)),
         )
+        rows.append(Row(cells, "differs" if one.steps else ""))
         last = one.metric
     caption = (
         "Scatter: standard deviation of a sweep about its level. Detectable: the step in the middle of the history "
         "that four of five such histories would find."
     )
-    return Table("series", "Every figure", columns, tuple(rows), caption, folded=True)
+    return Table.of("series", "Every figure", heads, rows, caption, folded=True)
 
 
 def _scatter(series: Series) -> str:
@@ -202,10 +182,9 @@ def _scatter(series: Series) -> str:
 
 def sweeps_table(history: History) -> Table:
     """Return the sweeps in their order, with their folders and what is in doubt of each."""
-    heads = ("Sweep", "Name", "Began (UTC)", "Runs", "Engine", "In doubt", "Folder")
-    columns = tuple(Column(head, numeric=head in ("Sweep", "Runs")) for head in heads)
-    rows = tuple(_sweep_row(str(place), sweep) for place, sweep in enumerate(history.kept, start=1))
-    return Table("sweeps", "The sweeps", columns, rows, folded=True)
+    heads = ("Sweep", "<Name", "<Began (UTC)", "Runs", "<Engine", "<In doubt", "<Folder")
+    rows = (_sweep_row(str(place), sweep) for place, sweep in enumerate(history.kept, start=1))
+    return Table.of("sweeps", "The sweeps", heads, rows, folded=True)
 
 
 def _sweep_row(number: str, sweep: SweepTold) -> Row:
@@ -220,9 +199,8 @@ def _sweep_row(number: str, sweep: SweepTold) -> Row:
 
 def apart_table(history: History) -> Table | None:
     """Return the sweeps that are set apart, each with what differs; None where none is."""
-    rows = tuple(Row((one.sweep.name, one.reason, str(one.sweep.path))) for one in history.sweeps.apart)
-    columns = tuple(Column(head, numeric=False) for head in ("Name", "What differs", "Folder"))
-    return Table("apart", "Set apart", columns, rows) if rows else None
+    rows = [(one.sweep.name, one.reason, str(one.sweep.path)) for one in history.sweeps.apart]
+    return Table.of("apart", "Set apart", ("<Name", "<What differs", "<Folder"), rows) if rows else None
 
 
 def apart_text(apart: Apart) -> str:
@@ -231,14 +209,5 @@ def apart_text(apart: Apart) -> str:
 
 
 def rule_lines(history: History, judged: RuleJudged) -> list[str]:
-    """Return what is said of a rule: a line for each setting that decides its outcome, one if it holds everywhere."""
-    told = [point for point in judged.points if point.outcome == judged.outcome]
-    since = f" since {history.kept[history.since].name}" if history.since else ""
-    said = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}[judged.outcome]
-    if judged.outcome == "holds" and len(told) > 1:
-        return [f"{judged.rule.text}: holds{since} at all {words.plural(len(told), 'setting')}"]
-    return [f"{judged.rule.text}: {said}{since}{_at(point)} ({span(judged, point)})" for point in told]
-
-
-def _at(point: RuleAtPoint) -> str:
-    return f" at {point.match.label}" if point.match.label else ""
+    """Return what is said of a rule: see `sentences`."""
+    return sentences(judged, history.kept[history.since_place].name if history.since_place else "", "")

@@ -14,12 +14,13 @@ from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import Value
-from bufferlab.report.compare_sides import MatchedPoint, Sides, asked_of
+from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of
 from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.units import readable
 from bufferlab.workloads import registry as workloads
 
+_SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
 #: Keys of host.json that do not describe the host, or that repeat other fields. What a data directory lies on is there.
 _NOT_THE_HOST = ("format", "format_version", "host_id", "boot_key", "noise", "data_directory")
@@ -36,6 +37,25 @@ def require_same_source(sides: Sides) -> None:
         a, b = (", ".join(sorted(found)) for found in sources)
         hint = "bufferlab accuracy MEASURED PREDICTED tells how right a prediction was"
         raise SpecError("one side was measured and the other predicted", f"A: {a}; B: {b}", hint)
+
+
+def require_prediction(sides: Sides) -> None:
+    """Refuse sides that are not a measured sweep and a prediction of the same. Raises SpecError.
+
+    A difference of engines, workloads, data or settings would be taken for an error of the model.
+    """
+    for analysis, source in ((sides.a, "measured"), (sides.b, "predicted")):
+        if any((run.run.prediction is not None) != (source == "predicted") for run in analysis.runs):
+            what = f"this sweep was {'predicted' if source == 'measured' else 'measured'}"
+            hint = "bufferlab accuracy MEASURED PREDICTED; `compare` sets two measured sweeps beside each other"
+            raise SpecError(what, str(analysis.sweep.path), hint)
+    against = [Problem(one.what, one.where, _SAME_HINT) for one in objections(sides)]
+    against += [
+        Problem(f"{name} was {a} when measured and {b} when predicted", None, _SAME_HINT)
+        for name, (a, b) in differing_settings(sides).items()
+    ]
+    if against:
+        raise SpecError.of(against)
 
 
 def objections(sides: Sides) -> list[Problem]:

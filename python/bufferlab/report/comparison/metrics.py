@@ -1,26 +1,28 @@
 """Compares two sides metric by metric: what is the same, what differs and by how much, what cannot be told apart.
 
 The headline metric is one family of claims, CPU and latencies that the workload does not name another, all other
-metrics the third: the intervals of a family hold together at 95 %. This file makes data. compare_words makes sentences
-of it, compare_page a report and an object.
+metrics the third: the intervals of a family hold together at 95 %. This file makes data, words.py sentences of it,
+and page.py the answer that every format draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from bufferlab.chapter import known
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
-from bufferlab.report.compare_guard import objections, require_same_source, warnings
-from bufferlab.report.compare_rules import Rule, RuleJudged, judge, refuse
-from bufferlab.report.compare_sides import MatchedPoint, Sides
+from bufferlab.report.comparison.guard import differing_settings, objections, require_same_source, warnings
+from bufferlab.report.comparison.rules import Rule, RuleJudged, judge, refuse
+from bufferlab.report.comparison.sides import FigureAt, MatchedPoint, Sides
 from bufferlab.results.metrics import OF_LATENCIES, phase_of, qualified
 from bufferlab.stats.comparison import Compared, Match, Method, compare, method_for, single_level
 from bufferlab.stats.fit import Cell
 
 LEVEL = 0.95
+Outcome = Literal["same", "different", "not_distinguishable", "not_claimed"]
 #: Figures of a phase, per row or per transaction.
 _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
 #: Compared where both sides have them, also where the workload does not name them.
@@ -28,11 +30,11 @@ _OF_THE_HOST = ("server_cpu_us_per_transaction", *OF_LATENCIES)
 
 
 @dataclass(frozen=True)
-class MetricCompared:
+class MetricCompared(FigureAt):
     """One metric at one matched point."""
 
-    match: MatchedPoint
-    metric: str
+    PRINTED: ClassVar = ("settings", "metric", "unit", "outcome", "reason", "found", "level")
+
     found: Compared | None
     """None when a side has no such value."""
     level: float
@@ -41,8 +43,8 @@ class MetricCompared:
     """Why nothing may be claimed of this figure, at any interval."""
 
     @property
-    def outcome(self) -> str:
-        """ "same", "different", "not_distinguishable", or "not_claimed"."""
+    def outcome(self) -> Outcome:
+        """Return what may be said of it."""
         if self.found is None or self.found.verdict.direction == "no_interval":
             return "not_claimed"
         if self.found.verdict.direction == "identical":
@@ -65,6 +67,8 @@ class MetricCompared:
 class SidesCompared:
     """The result of `compare`, as data."""
 
+    PRINTED: ClassVar = ("headline", "method", "sides", "differing_settings", "forced", "rules", "figures")
+
     sides: Sides
     method: Method
     headline: str
@@ -79,6 +83,11 @@ class SidesCompared:
     def of(self, metric: str) -> list[MetricCompared]:
         """Return one figure at every matched point."""
         return [figure for figure in self.figures if figure.metric == metric]
+
+    @property
+    def differing_settings(self) -> dict[str, tuple[str, str]]:
+        """Return what was asked differently: setting -> A's value, B's value."""
+        return differing_settings(self.sides)
 
     @property
     def metrics(self) -> list[str]:
@@ -107,7 +116,7 @@ def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = 
         claims = max(len(present[metric]), sum(len(present[one]) for one in together))
         level = single_level(LEVEL, claims)
         found = _compared(sides, metric, method, level)
-        figures += [MetricCompared(match, metric, one, level, blocked[metric]) for match, one in found]
+        figures += [MetricCompared(metric, match, one, level, blocked[metric]) for match, one in found]
     judged = tuple(_judged(sides, rules, method))
     return SidesCompared(sides, method, metrics[0], tuple(figures), tuple(warnings(sides)), tuple(against), judged)
 

@@ -1,0 +1,1 @@
+"""Compares sides, measured or predicted: `compare` two, `history` many, `accuracy` a prediction with its runs."""

@@ -1,0 +1,60 @@
+"""Makes the one object that a command prints with --json: by the fields of its dataclasses, and no command by hand.
+
+A class that is no dataclass, or has fields that nobody reads, names in `PRINTED` what the object has of it. In
+`ALSO_PRINTED` it names properties that the object has behind the fields. What is stored too has its own `as_dict`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+FORMAT_VERSION = 3
+"""Of every object; later versions add keys and rename none."""
+
+
+def printed(value: object) -> Any:
+    """Return a value as JSON holds it. Numbers are unrounded; one that JSON lacks, such as an infinite one, is None.
+
+    >>> printed({"size": math.inf, "at": Path("runs"), 50: (1, None)})
+    {'size': None, 'at': 'runs', '50': [1, None]}
+    """
+    match value:
+        case None | bool() | int():
+            return value
+        case Enum():
+            return printed(value.value)
+        case str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Path():
+            return str(value)
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return {str(name): printed(one) for name, one in value.items()}
+        case Sequence() | frozenset():
+            return [printed(one) for one in value]
+    if as_dict := getattr(value, "as_dict", None):
+        return printed(as_dict())
+    names = names_of(type(value))
+    if names is None:
+        raise TypeError(f"nothing says what JSON has of a {type(value).__name__}")
+    found = ((name, getattr(value, name)) for name in names)
+    return {name: printed(one() if callable(one) else one) for name, one in found}
+
+
+def names_of(kind: type) -> tuple[str, ...] | None:
+    """Return what JSON has of a class, in its order; None for a class of which nothing says it."""
+    # `model_fields` are those of a table of the results' schema.
+    found = getattr(kind, "PRINTED", None) or getattr(kind, "model_fields", None)
+    if found is None and not is_dataclass(kind):
+        return None
+    names = tuple(found) if found is not None else tuple(field.name for field in fields(kind))
+    return (*names, *getattr(kind, "ALSO_PRINTED", ()))
