@@ -1,8 +1,8 @@
 """Advice for servers that run is set beside what other pools were measured to read. Called by advice-cells.
 
 Of each load: for each tier a server begins to run at 20 % of its database, and `bufferlab advise` looks at it; then
-half and double of that pool are measured. The advice is asked and kept before the truth is. What is looked at and what
-is measured are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so
+half of that pool and larger ones are measured. The advice is asked and kept before the truth is. What is looked at and
+what is measured are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so
 that a load reads less of its hot rows as time goes on. A load's unit is its transaction, and reads a second are divided
 by the transactions a second that the advice counted. Where purge goes back to each changed row, it also reads less or
 more at another speed: there the truth is measured at the rate of the look, elsewhere as fast as it goes.
@@ -31,7 +31,7 @@ from prediction_cells import minutes_since, run, sweep_folder
 from bufferlab.registry import open_sweep
 
 TIERS = ("misses", "full")
-SIZES = {"half": 0.5, "double": 2.0}
+SIZES = {"half": 0.5, "1.25": 1.25, "1.5": 1.5, "double": 2.0, "4": 4.0}
 """By name, the sizes asked about, of the present one."""
 PRESENT = "pool_size=20%"
 WITHIN_S = 90
@@ -98,7 +98,7 @@ def advised(folder: Path, cell: Cell) -> bool:
         if answer.exists():
             continue
         with running(folder, cell) as (url, password):
-            asked = ["advise", url, "--sizes", "50%,200%", "--within", f"{cell.within_s}s", "--tier", tier]
+            asked = ["advise", url, "--sizes", ",".join(f"{100 * ratio:g}%" for ratio in SIZES.values()), "--within", f"{cell.within_s}s", "--tier", tier]
             environment = {**os.environ, "BUFFERLAB_PASSWORD": password}
             told = subprocess.run(
                 ["./bufferlab", *asked, "--yes", "--json"], capture_output=True, text=True, env=environment, check=False
@@ -223,7 +223,7 @@ def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     for tier in ("full", "misses"):
         # A size that `full` handed on is a cell of `misses` alone, which is asked about larger sizes only.
         mine = [row for row in found if (row["by"] or row["tier"]) == tier]
-        cells = [row for row in mine if tier == "full" or row["size"] == "double"]
+        cells = [row for row in mine if tier == "full" or row["size"] != "half"]
         told = [row for row in cells if row["told"] is not None]
         if not told:
             yield f"{tier}: answers none of {len(cells)}"

@@ -65,7 +65,7 @@ def test_the_truth_of_servers_whose_purge_revisits_rows_is_of_the_looks_rate(too
         (tmp_path / f"{cell.name}-misses.json").write_text(json.dumps(told))
         asked = tool.points(tmp_path, cell)
         assert (f"rate={cell.rate}" in asked) == is_at_rate
-        assert f"pool_size={16 << 20}B,{64 << 20}B" in asked
+        assert f"pool_size={16 << 20}B,{40 << 20}B,{48 << 20}B,{64 << 20}B,{128 << 20}B" in asked
 
 
 def row(**more: Any) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench)
     assert [one.recorded.ended for one in advice.attached] == ["rate", "rate"]
     assert at.tracing.traces[0].seconds == pytest.approx(2, abs=0.2)
     assert any("more than 125,000 events a second" in said for said in at.shown.said)
-    assert at.tracing.limits == [125_000, 83_333]
+    assert at.tracing.limits == [125_000, 625_000]
 
 
 @pytest.mark.parametrize(
@@ -198,24 +198,28 @@ def test_gets_a_second_above_max_cpu_refuse_full_but_not_misses(at: Bench, monke
     assert "--tier misses" in refused.value.hint
     ready = at.prepare(asked())
     assert [one.tier for one in ready.foretold] == ["misses"]
-    assert ready.foretold[0].cores == pytest.approx(2 * 60 * 3e-6)
+    assert ready.foretold[0].cores == pytest.approx(ready.foretold[0].events_per_s * 0.4e-6)
     assert at.tracing.traces == []
 
 
 def test_pages_that_the_server_makes_are_foretold_as_stops_and_where_they_are_not_told_that_is_said(
     at: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (alone,) = at.prepare(asked()).foretold
-    assert tiers.sentence(alone).endswith(", without the pages that it makes, which the server does not tell")
+    alone, _ = at.prepare(asked(120, "full")).foretold
+    assert tiers.sentence(alone).endswith(", without the pages that it makes, which the server does not count")
     monkeypatch.setitem(fake_mysql.GROWTH, "Innodb_pages_created", 40)
     at.server.status["Innodb_pages_created"] = 7
     full, misses = at.prepare(asked(120, "full")).foretold
-    assert misses.events_per_s == pytest.approx(2 * (60 + 40))
+    # Reads and writes are calls.
+    assert misses.events_per_s == pytest.approx(60 + 5)
+    assert misses.recorder_cores > misses.cores > 0
     assert full.events_per_s == pytest.approx(1000 + 2 * (60 + 40))
-    assert "does not tell" not in tiers.sentence(misses)
+    assert "does not count" not in tiers.sentence(misses) + tiers.sentence(full)
     # PostgreSQL up to 15 counts them as read.
-    (postgres,) = tiers.foretell((Stage("misses", 1.0),), rows(3), "postgres")
-    assert (postgres.events_per_s, postgres.reads_alone) == (20, False)
+    (postgres,) = tiers.foretell((Stage("full", 1.0),), rows(3), "postgres")
+    assert (postgres.events_per_s, postgres.left_out) == (1020, "")
+    (unwritten,) = tiers.foretell((Stage("misses", 1.0),), rows(3), "mysql")
+    assert (unwritten.events_per_s, unwritten.left_out) == (10, "its writes")
 
 
 def test_who_fills_the_pool_is_consented_to_by_each_tier_that_asks_it(
@@ -362,8 +366,8 @@ def second(tier: tiers.Tier | None, processor_s: float, gets: float = 10_000) ->
 
 def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     seconds = [second(None, 0.5 + wobble) for wobble in (0.01, -0.01) * 5]
-    seconds += [second("misses", 0.53 + wobble) for wobble in (0.01, -0.01) * 10]
-    found = tiers.cost(seconds, "mysql", "misses", 20.0, 200_000, 0.031)
+    seconds += [second("full", 0.53 + wobble) for wobble in (0.01, -0.01) * 10]
+    found = tiers.cost(seconds, "mysql", "full", 20.0, 300_000, 0.031)
     assert found.server_cores == pytest.approx(0.03)
     assert found.low is not None
     assert found.high is not None
@@ -371,21 +375,21 @@ def test_the_cost_is_the_difference_a_get_in_processors() -> None:
     assert found.by_events_cores == pytest.approx(0.03)
     assert found.ours_cores == pytest.approx(0.02)
     assert found.is_told
-    assert "misses cost the server 3 % of a processor (2.15 % to 3.85 %; foretold 3.1 %, by its" in advise_page.cost(
+    assert "full cost the server 3 % of a processor (2.15 % to 3.85 %; foretold 3.1 %, by its" in advise_page.cost(
         found
     )
     assert "more than its stops explain" not in advise_page.cost(found)
-    few = tiers.cost(seconds[8:], "mysql", "misses", 20.0, 200_000, 0.031)
+    few = tiers.cost(seconds[8:], "mysql", "full", 20.0, 300_000, 0.031)
     assert (few.server_cores, few.is_told) == (None, False)
-    assert "misses cost the server 3 % of a processor by its stops (foretold 3.1 %; not measured)" in advise_page.cost(
+    assert "full cost the server 3 % of a processor by its stops (foretold 3.1 %; not measured)" in advise_page.cost(
         few
     )
 
 
 def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told() -> None:
     seconds = [second(None, 0.5 + 0.1 * (place % 2)) for place in range(10)]
-    seconds += [second("misses", 0.53 + 0.1 * (place % 2)) for place in range(20)]
-    hidden = tiers.cost(seconds, "mysql", "misses", 20.0, 200_000, 0.031)
+    seconds += [second("full", 0.53 + 0.1 * (place % 2)) for place in range(20)]
+    hidden = tiers.cost(seconds, "mysql", "full", 20.0, 300_000, 0.031)
     assert hidden.server_cores == pytest.approx(0.03)
     assert not hidden.is_told
     most = format_percent(hidden.high or 0.0)
@@ -395,7 +399,7 @@ def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told(
     assert "3 % of a processor by its stops (foretold 3.1 %; " in advise_page.cost(hidden)
     assert "explain" not in advise_page.cost(hidden)
     steady = [second(one.tier, 0.5 if one.tier is None else 0.53) for one in seconds]
-    dear = tiers.cost(steady, "mysql", "misses", 20.0, 20_000, 0.0031)
+    dear = tiers.cost(steady, "mysql", "full", 20.0, 30_000, 0.0031)
     assert "more than its stops explain" in advise_page.cost(dear)
 
 

@@ -7,7 +7,6 @@ import os
 import platform
 import shutil
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,20 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.engines.families import all_families
 from bufferlab.engines.servers import page_sites
+from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.look import Facts
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.live import live_trace
-from bufferlab.live.live_trace import LivePlan, LiveTrace, recorded
+from bufferlab.live.live_trace import LiveTrace, SitePlan, recorded
 from bufferlab.results.page_traces import page_trace_words
 from support.fake import wait_until
 
 KINDS = page_trace_words().kinds
-ENTRIES = [
-    entry
-    for table in dict.fromkeys(family.page_sites_table for family in all_families())
-    for entry in tomllib.loads(table.read_text("utf-8"))["build"]
-]
 SITES = page_sites.PageSites(
     "MySQL 5.7.99",
     {
@@ -45,6 +40,10 @@ SITES = page_sites.PageSites(
         ],
     },
 )  # fmt: skip
+
+
+def facts(flavour: Flavour) -> Facts:
+    return Facts(flavour, "5.7.99", (5, 7, 99), "here", 16384, 1 << 27, "transaction", "", 1.0)
 
 
 @contextmanager
@@ -66,35 +65,26 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subproce
         yield process
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
-def test_misses_of_every_build_are_reads_creations_and_evictions_without_gets(entry: dict[str, Any]) -> None:
-    sites = page_sites.PageSites(entry["server"], entry)
-    assert live_trace._of_tier(sites, "full") is sites
-    misses = live_trace._of_tier(sites, "misses").settings["site"]
-    told = [kind for site in misses for kind in (*site["kinds"], *site.get("kinds_if_flag", ()))]
-    assert {"read", "create", "evict"} <= set(told) <= {"read", "create", "evict", "prefetch"}
-    assert len(misses) < len(entry["site"])
-
-
 def test_a_plan_names_the_server_the_place_and_the_probes(server: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    full = live_trace.plan(server.pid, "mysql", "full")
+    full = live_trace.plan(server.pid, facts("mysql"), "full")
     assert f"MySQL 5.7.99, process {server.pid}" in full.sentence
     assert f"2 probes in {tmp_path / 'mysqld'} (got, got_or_read)" in full.sentence
     assert "container" not in full.sentence
-    misses = live_trace.plan(server.pid, "mysql", "misses")
-    assert "1 probes in" in misses.sentence
-    assert json.loads(misses.job(tmp_path / "spool", 24, 1000.0)) == {
+    assert json.loads(full.job(tmp_path / "spool", 24, 1000.0)) == {
         "pid": server.pid,
         "events_per_s_max": 1000.0,
         "trace": {
-            "binary": f"/proc/{server.pid}/exe",
-            "spool": {"path": str(tmp_path / "spool"), "limit_bytes": 24},
-            "fields": ["space:u32"],
-            "modes_if_in_pool": [11],
-            "sites": [
-                {"at": "got_or_read", "kinds": ["read"], "kinds_if_flag": ["create"], "offset": 3, "byte": 2,
-                 "fetch": ["%di"]},
-            ],
+            "sites": {
+                "binary": f"/proc/{server.pid}/exe",
+                "spool": {"path": str(tmp_path / "spool"), "limit_bytes": 24},
+                "fields": ["space:u32"],
+                "modes_if_in_pool": [11],
+                "sites": [
+                    {"at": "got", "kinds": ["get"], "offset": 1, "byte": 2, "fetch": ["%di"]},
+                    {"at": "got_or_read", "kinds": ["get", "read"], "kinds_if_flag": ["create"], "offset": 3,
+                     "byte": 2, "fetch": ["%di"]},
+                ],
+            },
         },
     }  # fmt: skip
 
@@ -105,18 +95,18 @@ def test_a_binary_that_was_replaced_on_the_disk_is_still_the_processes_own(
     (tmp_path / "mysqld").unlink()
     shutil.copy("/bin/sleep", tmp_path / "mysqld")
     with running(tmp_path / "mysqld"):
-        assert live_trace.plan(server.pid, "mysql", "full").program == str(tmp_path / "mysqld")
+        assert live_trace.plan(server.pid, facts("mysql"), "full").program == str(tmp_path / "mysqld")
 
 
 def test_another_server_of_the_binary_is_refused_and_a_child_is_not(
     server: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     with running(tmp_path / "mysqld") as other, pytest.raises(EnvironmentLackingError) as refused:
-        live_trace.plan(server.pid, "mysql", "full")
+        live_trace.plan(server.pid, facts("mysql"), "full")
     assert f"process {other.pid}" in refused.value.what
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_sites, "running", lambda binary: [os.getpid(), server.pid])
-        assert live_trace.plan(os.getpid(), "mysql", "full").pid == os.getpid(), "we started the other"
+        assert live_trace.plan(os.getpid(), facts("mysql"), "full").pid == os.getpid(), "we started the other"
 
 
 def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
@@ -140,10 +130,10 @@ def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
                 process.kill()
 
     with started() as first:
-        found = live_trace.plan(first.pid, "mysql", "full")
+        found = live_trace.plan(first.pid, facts("mysql"), "full")
         assert (found.binary, found.program) == (Path(f"/proc/{first.pid}/root{tmp_path}/mysqld"), f"{tmp_path}/mysqld")
         with started() as second, pytest.raises(EnvironmentLackingError, match=f"process {second.pid}"):
-            live_trace.plan(first.pid, "mysql", "full")
+            live_trace.plan(first.pid, facts("mysql"), "full")
 
 
 def test_a_build_that_is_not_known_is_refused_by_name(
@@ -151,20 +141,20 @@ def test_a_build_that_is_not_known_is_refused_by_name(
 ) -> None:
     monkeypatch.setattr(page_sites, "known", lambda table, binary: None)
     with pytest.raises(SpecError, match="not known where this build's functions") as refused:
-        live_trace.plan(server.pid, "mysql", "misses")
+        live_trace.plan(server.pid, facts("mysql"), "full")
     assert refused.value.where == f"{tmp_path / 'mysqld'}, process {server.pid}"
 
 
 def test_a_process_that_is_not_what_the_server_said_is_refused(server: subprocess.Popen[bytes]) -> None:
     with pytest.raises(SpecError, match=r"this process is MySQL 5\.7\.99, and the server said that it is MariaDB"):
-        live_trace.plan(server.pid, "mariadb", "misses")
+        live_trace.plan(server.pid, facts("mariadb"), "full")
 
 
 def test_a_process_that_has_ended_is_refused(server: subprocess.Popen[bytes]) -> None:
     server.kill()
     server.wait()
     with pytest.raises(EnvironmentLackingError, match="its process has ended"):
-        live_trace.plan(server.pid, "mysql", "full")
+        live_trace.plan(server.pid, facts("mysql"), "full")
 
 
 def test_a_user_who_may_not_look_at_the_process_is_told_to_be_root(
@@ -175,7 +165,7 @@ def test_a_user_who_may_not_look_at_the_process_is_told_to_be_root(
 
     monkeypatch.setattr(os, "readlink", denied)
     with pytest.raises(EnvironmentLackingError, match="may not look at its process") as refused:
-        live_trace.plan(server.pid, "mysql", "full")
+        live_trace.plan(server.pid, facts("mysql"), "full")
     assert "root" in str(refused.value.hint)
 
 
@@ -187,13 +177,13 @@ def test_a_host_without_tracefs_is_refused_with_the_cores_reason(
 
     monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lacking))
     with pytest.raises(EnvironmentLackingError, match="tracefs"):
-        live_trace.plan(server.pid, "mysql", "full")
+        live_trace.plan(server.pid, facts("mysql"), "full")
 
 
 def test_another_processor_is_refused(server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(EnvironmentLackingError, match="this processor"):
-        live_trace.plan(server.pid, "mysql", "full")
+        live_trace.plan(server.pid, facts("mysql"), "full")
 
 
 def ended(spool: Path, rows: list[tuple[int, int, int, int]], **told: Any) -> LiveTrace:
@@ -204,15 +194,15 @@ def ended(spool: Path, rows: list[tuple[int, int, int, int]], **told: Any) -> Li
     records["kind"] = KINDS.index("read")
     records.tofile(spool)
     usual = {"state": "attached", "start_ns": 1000, "end_ns": 9_001_000, "problem": None, "over_limit_bytes": None,
-             "lost": 0, "relations": []}  # fmt: skip
+             "lost": 0, "relations": [], "frames": None}  # fmt: skip
     core: Any = SimpleNamespace(told=lambda: "{}", finish=lambda: json.dumps({**usual, **told}))
-    return LiveTrace(LivePlan(1, "misses", "MySQL 5.7.99", Path("exe"), "mysqld", False, SITES, 2.0), core, spool)
+    return LiveTrace(SitePlan(1, "full", "MySQL 5.7.99", Path("exe"), "mysqld", False, SITES, 2.0), core, spool)
 
 
 def test_only_accesses_that_all_processors_recorded_are_told_and_pages_are_numbered(tmp_path: Path) -> None:
     rows = [(999, 1, 1, 1), (1000, 7, 5, 1), (3_001_000, 3, 9, 70_000), (9_001_000, 7, 5, 2), (9_001_001, 1, 2, 3)]
     told = recorded(ended(tmp_path / "spool", rows, relations=[[1, 2, 3, 0]]))
-    assert (told.seconds, told.ended, told.tier, told.relations) == (0.009, "whole", "misses", ((1, 2, 3, 0),))
+    assert (told.seconds, told.ended, told.tier, told.relations) == (0.009, "whole", "full", ((1, 2, 3, 0),))
     assert {name: column.tolist() for name, column in told.columns.items()} == {
         "page": [1, 0, 1],
         "kind": [KINDS.index("read")] * 3,

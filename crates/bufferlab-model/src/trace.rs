@@ -86,9 +86,12 @@ pub mod latch {
     pub const BULK_READ: u8 = 8;
     /// The ring of VACUUM or of a bulk write.
     pub const OTHER_RING: u8 = 12;
+    /// Of an eviction, in a trace of frames: the ring of a scan reused the frame.
+    pub const LEFT_BY_RING: u8 = 16;
 
     const _: () = {
         assert!(PIN & RING == 0, "a bit is of the pin and of the ring");
+        assert!(LEFT_BY_RING & (PIN | RING) == 0, "the mark of an eviction is of the pin or of the ring");
         assert!((FIRST | HELD) & !PIN == 0, "a pin has bits that are not the pin's");
         assert!((NO_RING | BULK_READ | OTHER_RING) & !RING == 0, "a ring has bits that are not the ring's");
     };

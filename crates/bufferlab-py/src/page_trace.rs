@@ -6,7 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use bufferlab_drive::failure::Failure;
 use bufferlab_probe::page_trace::inside::{self, Inside};
-use bufferlab_probe::page_trace::{LiveSettings, LiveTrace, Settings, check_live, executable_segments, remove_stale};
+use bufferlab_probe::page_trace::{
+    LiveSettings, LiveTrace, Settings, check_calls, check_live, executable_segments, remove_stale,
+};
 use bufferlab_probe::{block_trace, tracefs::Tracing};
 use pyo3::prelude::*;
 
@@ -93,6 +95,12 @@ pub fn page_trace_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
 #[pyfunction]
 pub fn live_trace_check(py: Python<'_>) -> PyResult<()> {
     py.detach(|| guarded(|| check_live().map(drop).map_err(Failure::from)))
+}
+
+/// Raises the exception that says why, if the kernel follows no server's calls for this user.
+#[pyfunction]
+pub fn call_trace_check(py: Python<'_>) -> PyResult<()> {
+    py.detach(|| guarded(|| check_calls().map_err(Failure::from)))
 }
 
 /// Returns the direct branches of a server's binary into bytes that code in the server would cover, as JSON: from, to.

@@ -6,7 +6,7 @@
 //! managers it is an estimate. Where a page leaves before the read that it makes room for, depths are one more. It
 //! needs reads, creations and evictions alone: no access that a pool satisfies.
 
-use bufferlab_model::trace::latch::{NO_RING, RING};
+use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};
 
 use crate::slots::Slots;
@@ -111,7 +111,8 @@ struct LastRead {
 /// Plays the reads, creations and evictions of a trace to a ghost list, which needs no gets.
 ///
 /// A scan of PostgreSQL reuses the buffers of its ring: with more frames its pages would leave as they do. They are known
-/// by a thread that evicts a page which it read itself at most `ring_reads` reads before; 0 where no pool has rings.
+/// by a thread that evicts a page which it read itself at most `ring_reads` reads before; 0 where no pool has rings. A
+/// trace of frames marks such evictions itself.
 ///
 /// # Errors
 /// `TooManyPages` above 2^29.
@@ -141,7 +142,9 @@ pub fn ghost_depths(columns: &Columns, ring_reads: u32) -> Result<Depths, TooMan
             Some(Kind::Evict) => {
                 let reads_since = reads_of[usize::from(thread)].wrapping_sub(state.number);
                 let is_own = state.thread == thread && state.number > 0;
-                state.left_by_ring = state.may_have_ring && is_own && reads_since < ring_reads;
+                // A trace of frames knows rings by the frame.
+                let is_told = columns.latch[row] & LEFT_BY_RING != 0;
+                state.left_by_ring = is_told || (state.may_have_ring && is_own && reads_since < ring_reads);
                 if !state.left_by_ring {
                     list.evict(page);
                 }

@@ -36,7 +36,7 @@ fn naive_depths(columns: &Columns, ring_reads: u32) -> Depths {
                     by == thread && latch & latch::RING != latch::NO_RING && since < ring_reads as usize
                 });
                 by_ring.retain(|&other| other != page);
-                if left_by_ring {
+                if left_by_ring || latch & latch::LEFT_BY_RING != 0 {
                     by_ring.push(page);
                 } else {
                     list.retain(|&other| other != page);
@@ -74,7 +74,7 @@ proptest! {
 
     #[test]
     fn depths_are_those_of_a_list(
-        rows in prop::collection::vec((0u32..20, 0u8..8, 0u16..3, prop::sample::select(vec![0u8, 5, 9, 13])), 0..200),
+        rows in prop::collection::vec((0u32..20, 0u8..8, 0u16..3, prop::sample::select(vec![0u8, 5, 9, 13, 20])), 0..200),
         ring_reads in 0u32..5,
     ) {
         let events = events(&rows);

@@ -24,7 +24,7 @@ from bufferlab.cli.options import common, data_dir, refuse_password
 from bufferlab.cli.output import columns, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import Behaviour, HostCheck, NativeKnobs
-from bufferlab.engines.native import native
+from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers import memory_limit
 from bufferlab.errors import BufferlabError, runnable
 from bufferlab.execute.host import storage, tracefs_clean
@@ -226,6 +226,7 @@ def _probes(directory: Path) -> Iterable[Finding]:
     ):
         yield _try("probe", name, partial(_readable, path), needed=False)
     yield _try("probe", "block-trace", partial(_traceable, directory), needed=False)
+    yield _try("probe", "server calls", _followed, needed=False)
 
 
 def _try(subject: str, name: str, look: Callable[[], str], *, needed: bool = True) -> Finding:
@@ -260,6 +261,11 @@ def _traceable(directory: Path) -> str:
     left = tracefs_clean.clean()
     found = f"requests of {block_trace_probe.check(directory)} can be traced"
     return found + (f"; removed what a killed run left: {', '.join(left)}" if left else "")
+
+
+def _followed() -> str:
+    ask_host("the calls of servers cannot be followed", native().call_trace_check)
+    return "reads and writes of any running server can be followed, for advise"
 
 
 def _version_of(behaviour: Behaviour) -> str:

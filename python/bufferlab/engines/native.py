@@ -221,6 +221,9 @@ class Native(Protocol):
     def live_trace_check(self) -> None:
         """Check that the kernel records servers for this user; raise NativeError with the reason when it does not."""
 
+    def call_trace_check(self) -> None:
+        """Check that this user and kernel can follow a server's calls; raise NativeError with the reason."""
+
     def live_trace(self, settings_json: str) -> ServerTrace:
         """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""
 

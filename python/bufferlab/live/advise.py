@@ -150,7 +150,7 @@ def prepare(
     tiers.refuse_above(asked.max_cores, foretold)
     if asked.tier == "full" and not idle:
         _require_model(facts, manager, settings)
-    plans = {one.tier: tracing.plan(pid, facts.flavour, one.tier) for one in foretold}
+    plans = {one.tier: tracing.plan(pid, facts, one.tier) for one in foretold}
     inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
     return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, inside)
 
@@ -261,7 +261,8 @@ def _advice(
 ) -> Advice:
     attached = tuple(attachments.attached)
     rows = [row for one in attached for row in _without_creations(one, seen.facts)] or seen.window.rows
-    pool, counted = pool_facts.pool_facts(seen.facts, ready.manager, ready.settings, rows), count(rows)
+    pool = pool_facts.pool_facts(seen.facts, ready.manager, ready.settings, rows)
+    counted = replace(count(rows), recorded_reads=_recorded_reads(attached, seen.window.begun_s))
     found = doubts.doubts(seen, is_away=attachments.is_away)
     if ready.idle and ready.idle not in found:
         found = (ready.idle, *found)
@@ -307,6 +308,17 @@ def _unrecorded(attachments: Attachments) -> NotTold:
     if any(one.recorded.ended == "lost" for one in attachments.attached):
         return NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy")
     return NotTold("nothing was recorded for a whole second", "a longer --within")
+
+
+def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | None:
+    """Return the reads that were recorded in the seconds of the attachments' rows; None where not all are of calls."""
+    found = 0
+    for one in attached:
+        if one.recorded.read_s is None:
+            return None
+        ends_s = np.array([[row.t_s - row.seconds, row.t_s] for row in one.rows]) + begun_s
+        found += int(np.diff(np.searchsorted(one.recorded.read_s, ends_s)).sum())
+    return found if attached else None
 
 
 def count(rows: Sequence[Row]) -> Counted:

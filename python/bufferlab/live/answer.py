@@ -14,7 +14,7 @@ without a read. Reads by rings of PostgreSQL remain whatever the size. Smaller p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
 
@@ -59,6 +59,8 @@ class Distances:
     cut: Cut
     second: Floats
     """When it was, in seconds since its window began."""
+    moved: NDArray[np.bool_]
+    """Whether its page's leaving was not seen: it is taken as having left just before."""
 
     @property
     def cold(self) -> NDArray[np.bool_]:
@@ -75,7 +77,7 @@ class Distances:
 def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
     """Return the distances of all reads; each window begins with an empty list."""
     found, first = cut(windows), 0
-    depth, length, number, second = [], [], [], []
+    depth, length, number, second, moved = [], [], [], [], []
     for window, ends in zip(windows, found.ends, strict=True):
         told, lengths_told = native().ghost_depths(ring_reads, **window.columns)
         rows = np.flatnonzero(window.columns["kind"] == number_of("read"))
@@ -83,9 +85,10 @@ def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
         length.append(np.frombuffer(lengths_told, np.uint32)[rows])
         number.append(first + np.searchsorted(ends, rows, "right"))
         second.append(np.cumsum(window.columns["delta_us"], dtype=np.float64)[rows] / 1e6)
+        moved.append(np.zeros(len(rows), bool) if window.moved is None else window.moved[rows])
         first += len(ends)
     depths, lengths, numbers = (np.concatenate(one).astype(np.int64) for one in (depth, length, number))
-    return Distances(depths, lengths, numbers, found, np.concatenate(second))
+    return Distances(depths, lengths, numbers, found, np.concatenate(second), np.concatenate(moved))
 
 
 def remaining(found: Distances, more: int, weights: Floats) -> Floats:
@@ -122,7 +125,7 @@ def estimates(
 ) -> tuple[Estimate, ...]:
     """Return the reads a second of pools of each size, from windows in which reads and evictions were recorded."""
     found = distances(windows, ring_reads(pool))
-    refused = _refused(found, counted)
+    refused = next((one.cannot_say for one in windows if one.cannot_say), None) or _refused(found, counted, pool)
     return tuple(
         Estimate(size, None, None, None, "misses", refused)
         if refused
@@ -136,13 +139,18 @@ def ring_reads(pool: PoolFacts) -> int:
     return min(rules.RING_READS, pool.pool_pages // 8) if pool.engine == "postgres" else 0
 
 
-def _refused(found: Distances, counted: Counted) -> NotTold | None:
+def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | None:
     """Return why nothing can be told of any size; None where something can."""
     reads = found.cut.reads.sum()
     if reads < rules.LEAST_READS:
         return NotTold(f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed", _IDLE)
     counted_per_s, recorded_per_s = counted.reads / counted.seconds, found.cut.reads_per_s
-    if abs(recorded_per_s - counted_per_s) > rules.COUNTS_DIFFER * counted_per_s:
+    most = rules.COUNTS_DIFFER * counted_per_s
+    if counted.recorded_reads is not None:
+        recorded_per_s = counted.recorded_reads / counted.seconds
+        late_s = rules.LATE_S if pool.engine == "postgres" else 0.0
+        most = counted_per_s * (rules.CALLS_DIFFER[pool.engine] + late_s / counted.seconds)
+    if abs(recorded_per_s - counted_per_s) > most:
         why = f"{recorded_per_s:,.1f} reads a second were recorded, and the server counted {counted_per_s:,.1f}"
         return NotTold(why, "record again; if it stays, other reads than those of the pool are counted")
     return changing_load(found.cut) or _changing_mix(found)
@@ -204,13 +212,25 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
         rest = remaining(found, known, weights) if known else 1.0
         return scale * reads / np.maximum(seconds, 1e-9) * rest
 
+    def without_moved() -> float:
+        if not found.moved.any():
+            return value
+        kept = ~found.moved
+        reads = np.bincount(found.slice[kept], minlength=slices).astype(np.float64)
+        rest = Distances(
+            found.depth[kept], found.length[kept], found.slice[kept], replace(found.cut, reads=reads),
+            found.second[kept], found.moved[kept],
+        )  # fmt: skip
+        known = min(round(used), found.longest)
+        return present * float(remaining(rest, known, every)[0]) if known else present
+
     slices = len(found.cut.seconds)
     every = np.ones((1, slices))
     value, fewer, most = (
         float(per_s(every, used * times)[0]) for times in (1.0, 1 - rules.FRAMES_ERROR, 1 + rules.FRAMES_ERROR)
     )
     method = max(fewer - value, value - most) + rules.LIST_ERROR * value + rules.OF_PRESENT * present if more else 0.0
-    return value, *around(value, scatter(slices, per_s), method)
+    return value, *around(value, scatter(slices, per_s), method + abs(without_moved() - value))
 
 
 def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> NotTold | None:

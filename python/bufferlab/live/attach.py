@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from bufferlab import meminfo
-from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.memory_limit import groups_of
 from bufferlab.errors import BufferlabError
 from bufferlab.live.doubts import BROKEN
@@ -77,7 +77,7 @@ _UNEVEN_S = 0.3
 class Tracing(Protocol):
     """The way to attach to a server that runs (live_trace.py)."""
 
-    def plan(self, pid: int, flavour: Flavour, tier: Tier) -> LivePlan:
+    def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
         """Return what would be attached. Raises SpecError for an unknown build, EnvironmentLackingError."""
 
     def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:

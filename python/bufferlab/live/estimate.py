@@ -63,6 +63,8 @@ class Counted:
     units: float
     """Transactions or statements."""
     unit: str
+    recorded_reads: float | None = None
+    """The reads that were recorded in the same seconds; None where they are not compared so closely."""
 
 
 @dataclass(frozen=True)

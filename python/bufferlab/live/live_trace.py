@@ -1,7 +1,8 @@
-"""Records the page accesses of a server that runs already, by the kernel's probes; nothing of ours goes into it.
+"""Records what a server that runs already does with pages, by the kernel alone; nothing of ours goes into it.
 
-`plan` says beforehand where probes would go, or refuses; `attach` sets them; `recorded` reads what they told. A probe
-sits in the server's file, so a second server of the same file would be stopped too, and is a reason to refuse.
+The tier `misses` follows its calls (frames.py), `full` has probes at the sites of its build. `plan` says beforehand
+what would be attached, or refuses; `attach` does it; `recorded` reads what was recorded. A probe sits in the server's
+file, so a second server of the same file would be stopped too, and is a reason to refuse.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from bufferlab.engines import registry
 from bufferlab.engines.native import ServerTrace, ask_host, native
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.page_sites import PageSites
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.live import frames
 from bufferlab.proc_stat import stat_fields
 from bufferlab.results.page_traces import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
@@ -34,28 +38,25 @@ Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
 """Why a trace ended: as asked; too many stops; records lost; the server gone; our user's wish; the file full."""
 
 _OFTEN_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 3.0}
-_SELDOM_US = 3.0
 
 
 def stop_us(flavour: Flavour, tier: Tier) -> float:
-    """Return about how long a probe stops a thread of a server that works, its sample included.
+    """Return about how long an event of a tier holds a thread of the server, its record included.
 
-    On an AMD EPYC under KVM, kernel 6.18. A loop that does nothing else is stopped for 1.0 us where a site tells 4
-    values, as InnoDB's do, and for 1.2 us where it tells 10, as PostgreSQL's do. When the loop reads 64 KiB between two
-    stops, a stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers lie between, and the rarer
-    stops of `misses` above the others (docs/advice.md).
+    Of `full` it is a probe's stop. On an AMD EPYC under KVM, kernel 6.18, a loop that does nothing else is stopped for
+    1.0 us where a site gives 4 values, as InnoDB's do, and for 1.2 us where it gives 10, as PostgreSQL's do. When the
+    loop reads 64 KiB between two stops, a stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers
+    lie between (docs/advice.md).
     """
-    return _OFTEN_US[flavour] if tier == "full" else _SELDOM_US
+    return _OFTEN_US[flavour] if tier == "full" else frames.CALL_US
 
 
-_GETS = ("get", "get_if_in_pool")
-_KINDS = ("kinds", "kinds_if_flag")
 _PROGRAMS = ("mysqld", "mariadbd", "postgres")
 _THREADS = 1 << 16
 
 
 @dataclass(frozen=True)
-class LivePlan:
+class SitePlan:
     """Where probes go, in a server that runs."""
 
     pid: int
@@ -76,30 +77,36 @@ class LivePlan:
 
     @property
     def sentence(self) -> str:
-        """What is attached where, for the one who is asked."""
-        is_full = self.tier == "full"
-        events = "each access to a page of the pool" if is_full else "each page that the pool reads, makes or evicts"
+        """What is attached where, for the user who is asked."""
         functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         return (
-            f"{self.tier}: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at"
-            f" {events}: {len(self.sites.settings['site'])} probes in {where} ({', '.join(functions)});"
-            " no code of ours goes into the server, and all probes are taken away at the end"
+            f"full: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at"
+            f" each access to a page of the pool: {len(self.sites.settings['site'])} probes in {where}"
+            f" ({', '.join(functions)}); no code of ours goes into the server, and all probes are taken away at the end"
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
         """Return what the core needs, as JSON."""
         trace = self.sites.by_kernel(self.binary, {"path": str(spool), "limit_bytes": limit_bytes})
-        return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
+        return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": {"sites": trace}})
 
 
-def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> LivePlan:
-    """Return where the probes of a tier would go in a server that runs; attach nothing.
+LivePlan = SitePlan | frames.CallPlan
+"""What is recorded of a server that runs: accesses at places in its binary, or its calls."""
 
-    `pid` is its first process, and `flavour` what it said it is. Raise SpecError for a build whose sites are not known,
-    or another server than was said; EnvironmentLackingError where this user or host cannot trace it, where it has
-    ended, and where another server runs the same binary.
+
+def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> LivePlan:
+    """Return what a tier would record of a server that runs; attach nothing.
+
+    `pid` is its first process. Raises what `frames.plan` raises. Of the tier `full` raises SpecError for a build whose
+    sites are not known, or another server than was said; EnvironmentLackingError where this user or host cannot trace
+    it, where it has ended, and where another server runs the same binary.
     """
+    return _of_sites(pid, facts.flavour, proc) if tier == "full" else frames.plan(pid, facts, proc)
+
+
+def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     page_sites.require_processor()
     try:
         binary, program = _binary(proc / str(pid))
@@ -129,7 +136,7 @@ def plan(pid: int, flavour: Flavour, tier: Tier, proc: Path = Path("/proc")) -> 
             "attach while only one of them runs, or give one a copy of the binary",
         )
     ask_host("page accesses of servers cannot be recorded", native().live_trace_check)
-    return LivePlan(pid, tier, sites.server, binary, program, elsewhere, _of_tier(sites, tier), stop_us(flavour, tier))
+    return SitePlan(pid, "full", sites.server, binary, program, elsewhere, sites, stop_us(flavour, "full"))
 
 
 class LiveTrace:
@@ -193,6 +200,14 @@ class Recorded:
     ended: Ended
     relations: tuple[tuple[int, ...], ...] = ()
     """Tablespace, database, relation and fork of each of PostgreSQL's objects."""
+    read_s: NDArray[np.float64] | None = None
+    """When each read was, on the monotonic clock, also before `seconds` began; None where they are not compared."""
+    moved: NDArray[np.bool_] | None = None
+    """Of each row, whether it is a read of a page whose leaving was not seen; None where every leaving is."""
+    cannot_say: NotTold | None = None
+    """Why nothing can be told by it."""
+    lead_s: float = 0.0
+    """How long it was attached before `seconds` began: until it was known what the frames hold."""
 
 
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
@@ -202,7 +217,6 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
     early. Raise EnvironmentLackingError when the file could not be written.
     """
     told = trace.finish()
-    seconds = (told["end_ns"] - told["start_ns"]) / 1e9
     if told["problem"]:
         hint = hint_for(told["problem"], "free some space there, or use another disk (TMPDIR)")
         raise EnvironmentLackingError(told["problem"], str(trace.spool), hint)
@@ -210,15 +224,27 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
     # The processors begin and end one after another: only between those moments all of them record.
     first = int(np.searchsorted(records["t_ns"], told["start_ns"]))
     end = int(np.searchsorted(records["t_ns"], told["end_ns"], "right"))
-    columns, pages = _columns(records[first:end], told["start_ns"])
+    records, start_ns, found, read_s = records[first:end], told["start_ns"], None, None
+    if isinstance(trace.plan, frames.CallPlan):
+        read = page_trace_words().kinds.index("read")
+        found = frames.judge(records["kind"], records["site"], told["frames"], read, trace.plan.pool_pages)
+        read_s = records["t_ns"][records["kind"] == read] / 1e9
+        if found.first < len(records):
+            start_ns = int(records["t_ns"][found.first])
+        records = records[found.first :]
+    columns, pages = _columns(records, start_ns)
     return Recorded(
         trace.plan.tier,
         columns,
         (pages >> np.uint64(32)).astype(np.uint32),
         pages.astype(np.uint32),
-        seconds,
+        (told["end_ns"] - start_ns) / 1e9,
         _ended(told, stopped),
         tuple(tuple(relation) for relation in told["relations"]),
+        read_s,
+        found.moved if found else None,
+        found.cannot_say if found else None,
+        (start_ns - told["start_ns"]) / 1e9,
     )
 
 
@@ -231,18 +257,6 @@ def _ended(told: Mapping[str, Any], stopped: bool) -> Ended:
         ended: Ended = told["state"]
         return ended
     return "stopped" if stopped else "whole"
-
-
-def _of_tier(sites: PageSites, tier: Tier) -> PageSites:
-    """Return the sites of a tier: misses leave out gets, and sites that tell nothing else."""
-    if tier == "full":
-        return sites
-    kept = []
-    for site in sites.settings["site"]:
-        told = {name: [kind for kind in site[name] if kind not in _GETS] for name in _KINDS if name in site}
-        if any(told.values()):
-            kept.append({**site, **told})
-    return PageSites(sites.server, {**sites.settings, "site": kept})
 
 
 def _binary(process: Path) -> tuple[Path, str]:

@@ -56,6 +56,24 @@ so many of the reads."""
 OF_PRESENT = 0.005
 """Of the present reads: what any estimate may be off besides, since few reads that are left are single events."""
 
+# Tier misses, which knows frames by calls (frames.py).
+UNNAMED_SHARE = 0.1
+"""Of the reads behind the moment from which on they count: so many may tell nothing of what their frame held. Most are
+of frames that a page left unseen (MOVED_SHARE): that page is in the list, and the frame was empty."""
+FIRST_TURNOVER = 0.6
+"""Of the reads: so many at most may lie before that moment."""
+MOVED_SHARE = 0.05
+"""Of the reads behind it: so many at most may be of pages whose leaving was not seen. The bounds hold the difference
+between "left just now" and leaving these reads out."""
+FRAMES_SEEN = 0.2
+"""Of the pool's frames: so many must have been read into."""
+ODD_READS = 0.05
+"""Of the reads into the pool: so many at most may be no whole pages at whole frames."""
+CALLS_DIFFER = {"mysql": 0.01, "mariadb": 0.01, "postgres": 0.03}
+"""Reads that were recorded and that the server counted in the same seconds, by more than which they are off."""
+LATE_S = 2.0
+"""PostgreSQL's sessions tell their counts late: reads of so many seconds more may differ."""
+
 # Tier full.
 TURNOVERS_LARGER = 3.0
 """Pools' worth of pages that a larger pool must have brought in: one fills it, and two tell how it replaces pages."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.errors import SpecError
+from bufferlab.live.frames import READER_US
 from bufferlab.live.host_side import children
 from bufferlab.live.live_trace import Tier, stop_us
 from bufferlab.live.window import Row
@@ -166,13 +167,18 @@ class Foretold:
     seconds: float
     """In all its windows together."""
     flavour: Flavour
-    reads_alone: bool = False
-    """Whether the server does not tell how many pages it makes, so that these are left out."""
+    left_out: str = ""
+    """The pages that are left out because the server does not count them; "": none."""
 
     @property
     def cores(self) -> float:
-        """Processors that its events take."""
+        """Processors that its events take of the server."""
         return foretold_cores(self.events_per_s, self.flavour, self.tier)
+
+    @property
+    def recorder_cores(self) -> float:
+        """Processors that the recorder itself takes."""
+        return self.events_per_s * READER_US / 1e6
 
 
 def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool = True) -> tuple[Stage, ...]:
@@ -212,16 +218,22 @@ def full_s(rows: Sequence[Row], pool_pages: float, limit_cores: float, flavour: 
 def foretell(planned: Sequence[Stage], rows: Sequence[Row], flavour: Flavour) -> tuple[Foretold, ...]:
     """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
-    gets, read, made = (
+    gets, read, made, written = (
         sum(row.counts.get(name, 0.0) for row in rows) / seconds
-        for name in ("page_gets", "pages_read", "pages_created")
+        for name in ("page_gets", "pages_read", "pages_created", "pages_written")
     )
-    misses = _FRAME_EVENTS * (read + made)
-    events: dict[Tier, float] = {"full": gets + misses, "misses": misses}
+    events: dict[Tier, float] = {"full": gets + _FRAME_EVENTS * (read + made), "misses": read + written}
     lengths = {tier: sum(one.seconds for one in planned if one.tier == tier) for tier in events}
+
+    def lacks(name: str) -> bool:
+        return not any(name in row.counts for row in rows)
+
     # PostgreSQL up to 15 counts pages that it makes as read.
-    alone = flavour != "postgres" and not any("pages_created" in row.counts for row in rows)
-    return tuple(Foretold(tier, events[tier], length, flavour, alone) for tier, length in lengths.items() if length)
+    makes = "the pages that it makes" if flavour != "postgres" and lacks("pages_created") else ""
+    left_out: dict[Tier, str] = {"full": makes, "misses": "its writes" if lacks("pages_written") else ""}
+    return tuple(
+        Foretold(tier, events[tier], length, flavour, left_out[tier]) for tier, length in lengths.items() if length
+    )
 
 
 def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
@@ -231,7 +243,7 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
             each = f"{stop_us(one.flavour, one.tier):g} µs each"
             what = (
                 f"the tier {one.tier} would take {format_percent(one.cores)} of a processor: {one.events_per_s:,.0f} "
-                f"{'gets' if one.tier == 'full' else 'reads, creations and evictions'} a second of {each}"
+                f"{'gets' if one.tier == 'full' else 'reads and writes'} a second of {each}"
             )
             instead = "--tier misses, or " if one.tier == "full" else ""
             raise SpecError(what, f"--max-cpu {format_percent(limit_cores)}", f"{instead}a larger --max-cpu")
@@ -239,8 +251,9 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
 
 def sentence(one: Foretold) -> str:
     """Return what a tier will cost in words."""
-    alone = ", without the pages that it makes, which the server does not tell" if one.reads_alone else ""
+    alone = f", without {one.left_out}, which the server does not count" if one.left_out else ""
     return (
-        f"{one.tier}: about {one.events_per_s:,.0f} events a second, {format_percent(one.cores)} of a processor, for "
+        f"{one.tier}: about {one.events_per_s:,.0f} events a second, which take {format_percent(one.cores)} of a "
+        f"processor from the server and {format_percent(one.recorder_cores)} for the recorder, for "
         f"{format_duration(one.seconds)}{alone}"
     )

@@ -198,11 +198,11 @@ impl Fields {
     }
 }
 
-type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
+pub(super) type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
 
 /// A hash of a few small numbers, looked up once an access: no attacker chooses them to collide.
 #[derive(Default)]
-struct Mixed(u64);
+pub(super) struct Mixed(u64);
 
 impl Hasher for Mixed {
     /// An array of numbers comes as its bytes.
@@ -231,7 +231,7 @@ impl Hasher for Mixed {
 }
 
 /// Returns the number of a thing: its place among the known things. Adds a new thing to them.
-fn numbered<T: Copy + Eq + Hash>(numbers: &mut Numbers<T>, known: &mut Vec<T>, thing: T) -> u32 {
+pub(super) fn numbered<T: Copy + Eq + Hash>(numbers: &mut Numbers<T>, known: &mut Vec<T>, thing: T) -> u32 {
     if let Some(number) = numbers.get(&thing) {
         return *number;
     }

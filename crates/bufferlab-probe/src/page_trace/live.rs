@@ -14,9 +14,10 @@ use std::thread::JoinHandle;
 
 use serde::{Deserialize, Serialize};
 
+use super::calls::{CallReader, CallSettings};
 use super::definition::Definition;
 use super::family::Family;
-use super::recorder::{Settings, Told};
+use super::recorder::{Recorder, Seen, Settings, Told};
 use super::tracer::{Reader, spawned};
 use crate::clock::monotonic_ns;
 use crate::tracefs::{TraceError, is_dead, started_at};
@@ -37,7 +38,17 @@ pub struct LiveSettings {
     /// The most events a second, those of other processes of the binary included.
     pub events_per_s_max: f64,
     /// The binary, the sites and the file.
-    pub trace: Settings,
+    pub trace: What,
+}
+
+/// What is recorded of a server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// The accesses at places in its binary.
+    Sites(Settings),
+    /// The calls that read and write pages.
+    Calls(CallSettings),
 }
 
 /// Whether a trace is on, or why it ended by itself.
@@ -114,9 +125,28 @@ impl LiveTrace {
         if started.is_none() {
             return Err(gone(pid));
         }
-        require_untouched(pid, &trace)?;
-        let definition = Definition::make(&trace)?;
-        let mut reader = Reader::open(&definition, &trace, Family::of(pid))?;
+        let limits = (pid, started, events_per_s_max);
+        match trace {
+            What::Calls(settings) => {
+                let spool = settings.spool.path.clone();
+                Self::begin(limits, CallReader::open(pid, settings)?, (), &spool)
+            }
+            What::Sites(settings) => {
+                require_untouched(pid, &settings)?;
+                let definition = Definition::make(&settings)?;
+                let reader = Reader::open(&definition, &settings, Family::of(pid))?;
+                Self::begin(limits, reader, definition, &settings.spool.path)
+            }
+        }
+    }
+
+    /// Begins to read; `definition` is what must go when the recorder is off.
+    fn begin<R: Recorder>(
+        (pid, started, events_per_s_max): (u32, Option<u64>, f64),
+        mut reader: R,
+        definition: impl Send + 'static,
+        spool: &Path,
+    ) -> Result<Self, TraceError> {
         let start_ns = monotonic_ns();
         let stop = Arc::<AtomicBool>::default();
         let now = Arc::new(Mutex::new(now_of(&reader, State::Attached, start_ns, start_ns, 0.0)));
@@ -129,8 +159,7 @@ impl LiveTrace {
             stop: Arc::clone(&stop),
             now: Arc::clone(&now),
         };
-        let spool = trace.spool.path.clone();
-        let reader = spawned(&trace.spool.path, move || {
+        let reader = spawned(spool, move || {
             reader.read_while(|reader| look.goes_on(reader));
             let end_ns = monotonic_ns();
             reader.close();
@@ -139,7 +168,7 @@ impl LiveTrace {
             look.tell_end(&reader, end_ns);
             (reader.finish(), detach_ns)
         })?;
-        Ok(Self { reader: Some(reader), stop, now, spool })
+        Ok(Self { reader: Some(reader), stop, now, spool: spool.to_owned() })
     }
 
     /// Returns the present state as a JSON value.
@@ -168,18 +197,19 @@ fn lock(now: &Mutex<Now>) -> std::sync::MutexGuard<'_, Now> {
     now.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn now_of(reader: &Reader, state: State, start_ns: u64, end_ns: u64, stops_per_s: f64) -> Now {
+fn now_of(reader: &impl Recorder, state: State, start_ns: u64, end_ns: u64, stops_per_s: f64) -> Now {
+    let Seen { own, others, strangers, .. } = reader.seen();
     let moment = Moment {
         state,
         detached: false,
         start_ns,
         end_ns,
         stops_per_s,
-        stops: reader.records,
-        other_stops: reader.strangers,
-        other_processes: reader.family.strangers(),
+        stops: own,
+        other_stops: others,
+        other_processes: strangers,
     };
-    Now { moment, events: reader.spool.events() }
+    Now { moment, events: reader.spool().events() }
 }
 
 /// The looks at a trace, by the thread that reads.
@@ -196,7 +226,7 @@ struct Look {
 
 impl Look {
     /// Looks, if it is time for it, and returns whether the trace goes on.
-    fn goes_on(&mut self, reader: &Reader) -> bool {
+    fn goes_on(&mut self, reader: &impl Recorder) -> bool {
         let (now_ns, last_ns) = (monotonic_ns(), self.counts.last().map_or(0, |last| last.0));
         if self.stop.load(Ordering::Acquire) {
             return false;
@@ -204,7 +234,8 @@ impl Look {
         if now_ns < last_ns + LOOK_NS {
             return true;
         }
-        self.counts.push((now_ns, reader.records + reader.strangers + reader.lost));
+        let seen = reader.seen();
+        self.counts.push((now_ns, seen.own + seen.others + seen.lost));
         let stops_per_s = per_s(&self.counts);
         if self.counts.len() > (RATE_SPAN_NS / LOOK_NS) as usize + 1 {
             self.counts.remove(0);
@@ -213,7 +244,7 @@ impl Look {
             State::Rate
         } else if is_dead(self.pid, self.started) {
             State::Gone
-        } else if reader.spool.used_ratio() > MOST_USED {
+        } else if reader.spool().used_ratio() > MOST_USED {
             State::Limit
         } else {
             State::Attached
@@ -223,7 +254,7 @@ impl Look {
     }
 
     /// Stores the trace's last state, with its probes detached.
-    fn tell_end(&self, reader: &Reader, end_ns: u64) {
+    fn tell_end(&self, reader: &impl Recorder, end_ns: u64) {
         let mut now = lock(&self.now);
         *now = now_of(reader, now.moment.state, self.start_ns, end_ns, now.moment.stops_per_s);
         now.moment.detached = true;
@@ -404,9 +435,53 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().expect("a child");
         let pid = child.id();
         child.wait().expect("it ends");
-        let settings = LiveSettings { pid, events_per_s_max: 1.0, trace: settings(pid, 0) };
+        let settings = LiveSettings { pid, events_per_s_max: 1.0, trace: What::Sites(settings(pid, 0)) };
         let refused = LiveTrace::attach(settings).err().expect("it has ended");
         assert!(refused.to_string().contains(&format!("process {pid}")), "{refused}");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_frames_of_a_pool_are_told_by_the_calls_that_fill_them_and_nothing_is_left() {
+        use super::super::calls;
+        use super::super::frames::Pool;
+        if let Err(why) = calls::check() {
+            return println!("NOT TESTED: {why}");
+        }
+        const PAGE: usize = 4096;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pages");
+        std::fs::write(&path, vec![7; 8 * PAGE]).expect("a file");
+        let file = File::open(&path).expect("it is there");
+        let mut pool = vec![0_u8; 9 * PAGE];
+        let first = pool.as_ptr().align_offset(PAGE);
+        let begin = pool.as_ptr() as u64 + first as u64;
+        let pool_of =
+            Pool { page_size_bytes: PAGE as u64, regions: vec![(begin, begin + 8 * PAGE as u64)], ring_reads: 0 };
+        let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };
+        let trace = What::Calls(CallSettings { pool: pool_of, spool });
+        let mut trace =
+            LiveTrace::attach(LiveSettings { pid: std::process::id(), events_per_s_max: 1e9, trace }).expect("on");
+        let mut read = |page: usize, frame: usize| {
+            let place = first + frame * PAGE;
+            file.read_exact_at(&mut pool[place..place + PAGE], (page * PAGE) as u64).expect("it is read");
+        };
+        for (page, frame) in [(0, 0), (1, 1), (2, 0), (0, 1)] {
+            read(page, frame);
+        }
+        let told: serde_json::Value =
+            serde_json::from_str(&serde_json::to_string(&trace.finish()).expect("JSON")).expect("JSON");
+        let frames = &told["frames"];
+        assert_eq!((frames["read_pages"].as_u64(), frames["unnamed_pages"].as_u64()), (Some(4), Some(2)), "{told}");
+        assert_eq!((told["events"]["evict"].as_u64(), told["lost"].as_u64()), (Some(2), Some(0)));
+        assert_eq!(told["files"].as_array().map(Vec::len), Some(1));
+        let records = std::fs::read(folder.path().join("spool")).expect("a spool");
+        let kinds_and_pages: Vec<_> =
+            records.chunks(24).map(|one| (one[20], u32::from_le_bytes(one[12..16].try_into().unwrap()))).collect();
+        assert_eq!(kinds_and_pages, [(3, 0), (3, 1), (5, 0), (3, 2), (5, 1), (3, 0)]);
+        // Behind its end nothing is recorded.
+        read(3, 2);
+        assert!(trace.finish().is_none());
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -416,7 +491,8 @@ mod tests {
         let Some(probed) = Probed::new() else { return };
         let attach = |file: &str, events_per_s_max| {
             let (pid, trace) = (std::process::id(), probed.settings(file));
-            LiveTrace::attach(LiveSettings { pid, events_per_s_max, trace }).expect("it can be traced")
+            LiveTrace::attach(LiveSettings { pid, events_per_s_max, trace: What::Sites(trace) })
+                .expect("it can be traced")
         };
         let ended = |trace: &mut LiveTrace| serde_json::to_string(&trace.finish()).expect("JSON");
         let mut trace = attach("asked", 1e9);

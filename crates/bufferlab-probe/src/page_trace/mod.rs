@@ -6,9 +6,11 @@
 //! ([`inside`]). One that runs already is recorded there by the kernel alone ([`LiveTrace`]).
 
 mod binary;
+mod calls;
 mod decode;
 mod definition;
 mod family;
+mod frames;
 pub mod inside;
 mod live;
 mod merge;
@@ -20,7 +22,8 @@ mod recording;
 mod tracer;
 
 pub use binary::{Segment, executable_segments, segments};
+pub use calls::check as check_calls;
 pub use definition::{check as check_live, remove_stale};
-pub use live::{LiveSettings, LiveTrace};
+pub use live::{LiveSettings, LiveTrace, What};
 pub use recorder::{Settings, Site, Told};
 pub use recording::{NAME, PageTraceAsked, Spool, SpoolAsked, Spooled, WindowProbe, window_without};

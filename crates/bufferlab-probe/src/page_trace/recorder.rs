@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use bufferlab_model::trace::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::recording::{SpoolAsked, Spooled};
+use super::frames::FrameCounts;
+use super::recording::{Spool, SpoolAsked, Spooled};
 
 /// A place in a binary that marks an event of a page.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +45,33 @@ pub struct Settings {
     pub sites: Vec<Site>,
 }
 
+/// How many records there were.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    /// Of the server.
+    pub own: u64,
+    /// Of other processes of the same binary, whose threads were stopped too.
+    pub others: u64,
+    /// For which there was no room.
+    pub lost: u64,
+    /// Those processes.
+    pub strangers: Vec<u32>,
+}
+
+/// A recorder that is switched on, and the file it fills.
+pub(super) trait Recorder: Send + 'static {
+    /// Moves records until `goes_on` returns false; it is asked many times a second.
+    fn read_while(&mut self, goes_on: impl FnMut(&Self) -> bool);
+    /// Switches the recorder off and moves the rest.
+    fn close(&mut self);
+    /// Returns the counts so far.
+    fn seen(&self) -> Seen;
+    /// Returns the file, as far as it is filled.
+    fn spool(&self) -> &Spool;
+    /// Writes the file; it is called in the thread that has read.
+    fn finish(self) -> Told;
+}
+
 /// The result of a trace.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Told {
@@ -66,6 +94,14 @@ pub struct Told {
     pub waits: u64,
     /// How long, over all threads.
     pub wait_ns: u64,
+    /// Of a trace of calls: device and inode of each object.
+    pub files: Vec<(u32, u64)>,
+    /// Of a trace of calls: what was seen of frames.
+    pub frames: Option<FrameCounts>,
+    /// Of a trace of calls: buffers beyond those that are read of one call.
+    pub left_out_calls: u64,
+    /// Of a trace of calls: calls on descriptors of no file.
+    pub calls_without_file: u64,
 }
 
 impl Told {

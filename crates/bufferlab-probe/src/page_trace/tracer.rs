@@ -17,7 +17,7 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use super::decode::Decoder;
 use super::definition::Definition;
 use super::family::Family;
-use super::recorder::{Settings, Told};
+use super::recorder::{Recorder, Seen, Settings, Told};
 use super::recording::Spool;
 use crate::process::DriverThread;
 use crate::tracefs::{Field, TraceError};
@@ -142,58 +142,10 @@ impl Reader {
         Ok(Self { rings, family, decoder, spool, records: 0, strangers: 0, lost: 0, unread: 0 })
     }
 
-    /// Moves records until `goes_on` says no. It is asked before [`RECORDS_AT_ONCE`] of each ring.
-    pub fn read_while(&mut self, mut goes_on: impl FnMut(&mut Self) -> bool) {
-        loop {
-            let mut is_behind = false;
-            for cpu in 0..self.rings.len() {
-                if !goes_on(self) {
-                    return;
-                }
-                is_behind |= !self.drain(cpu);
-            }
-            if !is_behind {
-                std::thread::sleep(PAUSE);
-            }
-        }
-    }
-
-    /// Switches the event off and moves the rest. The kernel takes its probes away when the last ring is closed.
-    pub fn close(&mut self) {
-        for ring in &mut self.rings {
-            // Later records are not read; a failure would only let more of them in.
-            let _ = ring.as_counter_mut().disable();
-        }
-        self.drain_all();
-        // The kernel reports lost records with the next one that it has room for. Where none came, only its count has
-        // them.
-        let hits: u64 = self.rings.iter_mut().filter_map(|ring| ring.as_counter_mut().read().ok()).sum();
-        let told = |reader: &Self| reader.records + reader.strangers + reader.lost;
-        if told(self) < hits {
-            // A thread may be about to write the record that its processor has counted.
-            std::thread::sleep(PAUSE);
-            self.drain_all();
-            self.lost += hits.saturating_sub(told(self));
-        }
-        self.rings.clear();
-    }
-
     fn drain_all(&mut self) {
         for cpu in 0..self.rings.len() {
             while !self.drain(cpu) {}
         }
-    }
-
-    /// Writes the file; call it in the thread that has read.
-    pub fn finish(self) -> Told {
-        let mut spooled = self.spool.finish();
-        if self.unread > 0 {
-            let unread = self.unread;
-            spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));
-        }
-        let reader_cpu_ns = DriverThread::current().cpu_ns().unwrap_or(0);
-        let Decoder { relations, threads, .. } = self.decoder;
-        Told { spooled, lost: self.lost, relations, threads, reader_cpu_ns, ..Told::default() }
     }
 
     /// Moves records of a ring, [`RECORDS_AT_ONCE`] at most; returns whether it has no more.
@@ -221,6 +173,65 @@ impl Reader {
             self.unread += u64::from(decoded.is_none());
         }
         false
+    }
+}
+
+impl Recorder for Reader {
+    /// Moves records until `goes_on` says no. It is asked before [`RECORDS_AT_ONCE`] of each ring.
+    fn read_while(&mut self, mut goes_on: impl FnMut(&Self) -> bool) {
+        loop {
+            let mut is_behind = false;
+            for cpu in 0..self.rings.len() {
+                if !goes_on(self) {
+                    return;
+                }
+                is_behind |= !self.drain(cpu);
+            }
+            if !is_behind {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// Switches the event off and moves the rest. The kernel takes its probes away when the last ring is closed.
+    fn close(&mut self) {
+        for ring in &mut self.rings {
+            // Later records are not read; a failure would only let more of them in.
+            let _ = ring.as_counter_mut().disable();
+        }
+        self.drain_all();
+        // The kernel reports lost records with the next one that it has room for. Where none came, only its count has
+        // them.
+        let hits: u64 = self.rings.iter_mut().filter_map(|ring| ring.as_counter_mut().read().ok()).sum();
+        let told = |reader: &Self| reader.records + reader.strangers + reader.lost;
+        if told(self) < hits {
+            // A thread may be about to write the record that its processor has counted.
+            std::thread::sleep(PAUSE);
+            self.drain_all();
+            self.lost += hits.saturating_sub(told(self));
+        }
+        self.rings.clear();
+    }
+
+    fn seen(&self) -> Seen {
+        let strangers = self.family.strangers();
+        Seen { own: self.records, others: self.strangers, lost: self.lost, strangers }
+    }
+
+    fn spool(&self) -> &Spool {
+        &self.spool
+    }
+
+    /// Writes the file; call it in the thread that has read.
+    fn finish(self) -> Told {
+        let mut spooled = self.spool.finish();
+        if self.unread > 0 {
+            let unread = self.unread;
+            spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));
+        }
+        let reader_cpu_ns = DriverThread::current().cpu_ns().unwrap_or(0);
+        let Decoder { relations, threads, .. } = self.decoder;
+        Told { spooled, lost: self.lost, relations, threads, reader_cpu_ns, ..Told::default() }
     }
 }
 

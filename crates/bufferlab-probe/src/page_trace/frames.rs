@@ -1,0 +1,375 @@
+//! Which page a frame of a pool holds, by the calls that read into it and write from it alone.
+//!
+//! PostgreSQL and InnoDB read a page straight into its frame. So the buffer's address in a read names the frame: the page
+//! comes, and the page that the frame held has left. A page that was made without a read is named by its first write,
+//! whose buffer is the frame too. Reads and writes of other memory (a backup's, the doublewrite buffer's, local buffers of
+//! temporary tables) change nothing.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING};
+use bufferlab_model::trace::{Kind, Record};
+use serde::{Deserialize, Serialize};
+
+use super::decode::{Mixed, Numbers, numbered};
+
+/// A read's page seemed to be in another frame, which had been freed without a call.
+pub const MOVED: u8 = 1;
+/// Nothing was known yet of the page that a read's frame held.
+pub const UNNAMED: u8 = 2;
+
+/// Where a server's pool is, and how its pages look.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Bytes of a page.
+    pub page_size_bytes: u64,
+    /// Begin and end of the pool's memory in the server's address space.
+    pub regions: Vec<(u64, u64)>,
+    /// A frame that is filled again after fewer reads belongs to the ring of a scan; 0 where no pool has rings.
+    pub ring_reads: u64,
+}
+
+/// One call that reads or writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// CLOCK_MONOTONIC.
+    pub t_ns: u64,
+    /// The buffer.
+    pub address: u64,
+    /// The first byte in the file.
+    pub offset: u64,
+    /// The file's inode.
+    pub inode: u64,
+    /// The file system's device.
+    pub device: u32,
+    /// The process that calls.
+    pub process: u32,
+    /// Bytes of the buffer.
+    pub bytes: u32,
+    /// Whether it writes.
+    pub writes: bool,
+}
+
+/// The counts of pages and calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FrameCounts {
+    /// Pages that were read into frames.
+    pub read_pages: u64,
+    /// Of these, into frames whose page was not known.
+    pub unnamed_pages: u64,
+    /// Of these, pages that seemed to be in another frame.
+    pub moved_pages: u64,
+    /// Pages that were written from frames.
+    pub written_pages: u64,
+    /// Pages that a write told to be new in their frames.
+    pub created_pages: u64,
+    /// Frames that were seen.
+    pub frames: u64,
+    /// Reads into the pool that were no whole pages.
+    pub odd_reads: u64,
+    /// Bytes that were read into other memory.
+    pub elsewhere_read_bytes: u64,
+}
+
+/// A page: its file's number, and its number in the file.
+type Page = (u32, u32);
+
+/// What is known of a frame.
+#[derive(Clone, Copy)]
+struct Held {
+    /// Its page; none once that has left unseen.
+    page: Option<Page>,
+    /// The process that filled it, and which of all reads, and of the process's own, that was.
+    filled_by: u32,
+    filled_at: u64,
+    filled_at_own: u64,
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
+
+/// The frames of one pool.
+pub struct Frames {
+    pool: Pool,
+    /// What addresses of frames have as remainder by the page's size; none before the first read.
+    remainder: Option<u64>,
+    held: Map<u64, Held>,
+    frame_of: Map<Page, u64>,
+    reads_of: Map<u32, u64>,
+    files: Map<(u32, u64), u32>,
+    process_numbers: Numbers<u32>,
+    /// The processes, in the order of our numbers for them.
+    pub processes: Vec<u32>,
+    /// The counts so far.
+    pub counts: FrameCounts,
+}
+
+impl Frames {
+    /// Makes frames of which nothing is known.
+    pub fn new(pool: Pool) -> Self {
+        Self {
+            pool,
+            remainder: None,
+            held: Map::default(),
+            frame_of: Map::default(),
+            reads_of: Map::default(),
+            files: Map::default(),
+            process_numbers: Numbers::default(),
+            processes: Vec::new(),
+            counts: FrameCounts::default(),
+        }
+    }
+
+    /// Returns the device and inode of each file, in the order of the numbers that records have as objects.
+    pub fn files(&self) -> Vec<(u32, u64)> {
+        let mut files: Vec<_> = self.files.iter().map(|(file, number)| (*number, *file)).collect();
+        files.sort_unstable();
+        files.into_iter().map(|(_, file)| file).collect()
+    }
+
+    /// Takes a call; passes what it tells of the pool to `take`.
+    pub fn call(&mut self, call: &Call, take: &mut impl FnMut(Record)) {
+        let size = self.pool.page_size_bytes;
+        let (first, end) = (call.address, call.address.saturating_add(u64::from(call.bytes)));
+        if !self.pool.regions.iter().any(|&(begin, last)| begin <= first && end <= last) {
+            self.counts.elsewhere_read_bytes += if call.writes { 0 } else { u64::from(call.bytes) };
+            return;
+        }
+        let is_whole = call.bytes > 0 && u64::from(call.bytes).is_multiple_of(size) && call.offset.is_multiple_of(size);
+        if !is_whole || *self.remainder.get_or_insert(first % size) != first % size {
+            self.counts.odd_reads += u64::from(!call.writes);
+            return;
+        }
+        let numbers = self.files.len() as u32;
+        let object = *self.files.entry((call.device, call.inode)).or_insert(numbers);
+        let thread = numbered(&mut self.process_numbers, &mut self.processes, call.process);
+        for place in 0..u64::from(call.bytes) / size {
+            let (frame, page) = (first + place * size, (object, (call.offset / size + place) as u32));
+            let record = |kind, (object, page): Page, latch, site| Record {
+                t_ns: call.t_ns,
+                object,
+                page,
+                thread,
+                kind,
+                latch,
+                site,
+            };
+            let mut tell = |kind, page, latch, site| take(record(kind, page, latch, site));
+            if call.writes {
+                self.written(frame, page, &mut tell)
+            } else {
+                self.read(frame, page, call.process, &mut tell)
+            }
+        }
+        debug_assert!(self.frame_of.len() <= self.held.len(), "each page is in a frame of its own");
+    }
+
+    /// A page comes into a frame: what the frame held has left.
+    fn read(&mut self, frame: u64, page: Page, process: u32, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
+        self.counts.read_pages += 1;
+        let own = self.reads_of.entry(process).or_default();
+        *own += 1;
+        let now = Held { page: Some(page), filled_by: process, filled_at: self.counts.read_pages, filled_at_own: *own };
+        let before = self.held.insert(frame, now);
+        self.counts.frames += u64::from(before.is_none());
+        let mut site = 0;
+        match before.and_then(|held| held.page.map(|page| (held, page))) {
+            Some((held, left)) => {
+                let is_soon = now.filled_at - held.filled_at < self.pool.ring_reads;
+                let is_soon_own =
+                    held.filled_by == process && now.filled_at_own - held.filled_at_own < self.pool.ring_reads;
+                let is_ring = held.filled_at > 0 && (is_soon || is_soon_own);
+                self.frame_of.remove(&left);
+                tell(Kind::Evict, left, if is_ring { LEFT_BY_RING } else { NO_RING }, 0);
+            }
+            None => {
+                site |= UNNAMED;
+                self.counts.unnamed_pages += 1;
+            }
+        }
+        if let Some(old) = self.frame_of.insert(page, frame)
+            && old != frame
+        {
+            site |= MOVED;
+            self.counts.moved_pages += 1;
+            self.forget(old);
+            // When it left is not known: just now, at the latest.
+            tell(Kind::Evict, page, NO_RING, MOVED);
+        }
+        tell(Kind::Read, page, NO_RING, site);
+    }
+
+    /// A page is written from a frame: the frame holds it.
+    fn written(&mut self, frame: u64, page: Page, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
+        self.counts.written_pages += 1;
+        let unseen = Held { page: None, filled_by: 0, filled_at: 0, filled_at_own: 0 };
+        let is_new_frame = !self.held.contains_key(&frame);
+        let held = self.held.entry(frame).or_insert(unseen);
+        self.counts.frames += u64::from(is_new_frame);
+        let before = held.page.replace(page);
+        if before == Some(page) {
+            return;
+        }
+        // What was made since is of no ring.
+        (held.filled_at, held.filled_at_own) = (0, 0);
+        if let Some(left) = before {
+            self.counts.created_pages += 1;
+            self.frame_of.remove(&left);
+            tell(Kind::Evict, left, NO_RING, 0);
+            tell(Kind::Create, page, NO_RING, 0);
+        }
+        if let Some(old) = self.frame_of.insert(page, frame)
+            && old != frame
+        {
+            self.forget(old);
+        }
+    }
+
+    fn forget(&mut self, frame: u64) {
+        if let Some(held) = self.held.get_mut(&frame) {
+            held.page = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SIZE: u64 = 8192;
+    const BEGIN: u64 = 0x7f00_0000_1000;
+
+    fn pool(frames: u64, ring_reads: u64) -> Frames {
+        Frames::new(Pool { page_size_bytes: SIZE, regions: vec![(BEGIN, BEGIN + frames * SIZE)], ring_reads })
+    }
+
+    fn call(frame: u64, page: u64, writes: bool) -> Call {
+        let (address, offset) = (BEGIN + frame * SIZE, page * SIZE);
+        Call { t_ns: 1, address, offset, inode: 7, device: 8, process: 9, bytes: SIZE as u32, writes }
+    }
+
+    fn told(frames: &mut Frames, calls: impl IntoIterator<Item = Call>) -> Vec<(Kind, u32, u8, u8)> {
+        let mut found = Vec::new();
+        for call in calls {
+            frames.call(&call, &mut |record| found.push((record.kind, record.page, record.latch, record.site)));
+        }
+        found
+    }
+
+    #[test]
+    fn a_read_tells_that_its_page_came_and_what_its_frame_held_left() {
+        let mut frames = pool(4, 0);
+        let found = told(&mut frames, [call(0, 10, false), call(1, 11, false), call(0, 12, false)]);
+        let read = |page, site| (Kind::Read, page, NO_RING, site);
+        assert_eq!(found, [read(10, UNNAMED), read(11, UNNAMED), (Kind::Evict, 10, NO_RING, 0), read(12, 0)]);
+        assert_eq!((frames.counts.read_pages, frames.counts.frames, frames.files()), (3, 2, vec![(8, 7)]));
+    }
+
+    #[test]
+    fn neighbours_that_one_call_reads_fill_neighbouring_frames() {
+        let mut frames = pool(8, 0);
+        let wide = Call { bytes: 3 * SIZE as u32, ..call(2, 20, false) };
+        let found = told(&mut frames, [wide, call(3, 30, false)]);
+        let pages: Vec<_> = found.iter().map(|&(kind, page, ..)| (kind, page)).collect();
+        let read = |page| (Kind::Read, page);
+        assert_eq!(pages, [read(20), read(21), read(22), (Kind::Evict, 21), read(30)]);
+    }
+
+    #[test]
+    fn a_write_names_a_page_that_was_made_and_one_that_was_there_before() {
+        let mut frames = pool(4, 0);
+        let found = told(&mut frames, [call(0, 1, true), call(0, 2, false), call(0, 3, true), call(0, 3, true)]);
+        let pages: Vec<_> = found.iter().map(|&(kind, page, ..)| (kind, page)).collect();
+        // Page 1 was there when the trace began; page 3 took the frame of page 2 without a read.
+        assert_eq!(pages, [(Kind::Evict, 1), (Kind::Read, 2), (Kind::Evict, 2), (Kind::Create, 3)]);
+        assert_eq!((frames.counts.unnamed_pages, frames.counts.created_pages), (0, 1));
+    }
+
+    #[test]
+    fn a_page_that_moved_has_left_just_before_it_is_read() {
+        let mut frames = pool(4, 0);
+        let found = told(&mut frames, [call(0, 1, false), call(1, 2, false), call(1, 1, false)]);
+        let moved = [(Kind::Evict, 2, NO_RING, 0), (Kind::Evict, 1, NO_RING, MOVED), (Kind::Read, 1, NO_RING, MOVED)];
+        assert_eq!(found[2..], moved);
+        // What is in frame 0 now is not known.
+        assert_eq!(told(&mut frames, [call(0, 5, false)]), [(Kind::Read, 5, NO_RING, UNNAMED)]);
+    }
+
+    #[test]
+    fn other_memory_tells_nothing_and_parts_of_pages_are_counted() {
+        let mut frames = pool(4, 0);
+        let backup = Call { address: 0x5000_0000, ..call(0, 1, false) };
+        let part = Call { bytes: 512, ..call(0, 1, false) };
+        let askew = Call { address: BEGIN + SIZE + 512, ..call(0, 1, false) };
+        assert_eq!(told(&mut frames, [call(0, 1, false), backup, part, askew]).len(), 1);
+        assert_eq!((frames.counts.elsewhere_read_bytes, frames.counts.odd_reads), (SIZE, 2));
+    }
+
+    #[test]
+    fn a_frame_that_is_filled_again_soon_is_of_a_ring() {
+        let mut frames = pool(64, 40);
+        // A scan of 32 frames, beside a session that reads other pages.
+        let scan = (0..128)
+            .flat_map(|page| [call(page % 32, page, false), Call { process: 1, ..call(33, 200 + page, false) }]);
+        let found = told(&mut frames, scan);
+        let of = |wanted: &dyn Fn(u32) -> bool| {
+            let evicted: Vec<_> = found.iter().filter(|row| row.0 == Kind::Evict && wanted(row.1)).collect();
+            (evicted.len(), evicted.iter().filter(|row| row.2 == LEFT_BY_RING).count())
+        };
+        assert_eq!(of(&|page| page < 128), (96, 96));
+    }
+
+    proptest! {
+        /// A pool that replaces by LRU, and frees nothing: what its calls tell is what it did.
+        #[test]
+        fn the_calls_of_a_pool_tell_its_reads_and_evictions(
+            gets in prop::collection::vec((0_u64..40, any::<bool>()), 1..400), size in 2_u64..12,
+        ) {
+            let (mut frames, mut lru) = (pool(size, 0), VecDeque::<(u64, u64, bool)>::new());
+            let (mut truth, mut found) = (Vec::new(), Vec::new());
+            for (page, dirties) in gets {
+                let mut calls = Vec::new();
+                if let Some(place) = lru.iter().position(|held| held.0 == page) {
+                    let mut held = lru.remove(place).expect("it is there");
+                    held.2 |= dirties;
+                    lru.push_back(held);
+                } else {
+                    let mut frame = lru.len() as u64;
+                    if lru.len() as u64 == size {
+                        let (left, its, dirty) = lru.pop_front().expect("it is full");
+                        if dirty { calls.push(call(its, left, true)); }
+                        truth.push((Kind::Evict, left as u32));
+                        frame = its;
+                    }
+                    calls.push(call(frame, page, false));
+                    truth.push((Kind::Read, page as u32));
+                    lru.push_back((page, frame, dirties));
+                }
+                found.extend(told(&mut frames, calls).into_iter().map(|(kind, page, ..)| (kind, page)));
+            }
+            prop_assert_eq!(truth, found);
+            prop_assert_eq!(frames.counts.moved_pages, 0);
+        }
+
+        #[test]
+        fn any_calls_are_survived(
+            calls in prop::collection::vec((0_u64..8, 0_u64..20, any::<bool>(), 0_u32..5), 0..300),
+        ) {
+            let mut frames = pool(6, 3);
+            let calls = calls.into_iter().map(|(frame, page, writes, pages)| {
+                Call { bytes: pages * SIZE as u32, ..call(frame, page, writes) }
+            });
+            let found = told(&mut frames, calls);
+            let reads = found.iter().filter(|row| row.0 == Kind::Read).count() as u64;
+            prop_assert_eq!(reads, frames.counts.read_pages);
+            for (page, frame) in &frames.frame_of {
+                prop_assert_eq!(frames.held[frame].page, Some(*page));
+            }
+        }
+    }
+}

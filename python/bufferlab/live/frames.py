@@ -1,0 +1,173 @@
+"""Follows the calls by which a server reads and writes pages, on any build: the buffer of a read is the page's frame.
+
+`plan` finds the pool in the server's address space, or refuses. `judge` says whether what was seen of the frames may be
+believed, and from which moment on. The recorder is crates/bufferlab-probe/src/page_trace/calls.rs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines.native import ask_host, native
+from bufferlab.engines.servers.look import Facts
+from bufferlab.engines.servers.questions import NotTold
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.live import rules
+from bufferlab.units import format_bytes, format_duration, format_percent
+
+CALL_US = 0.4
+"""What a traced call takes longer, on an AMD EPYC under KVM, kernel 6.18 (docs/advice.md)."""
+OTHER_CALL_US = 0.1
+"""What any other system call of the host takes longer meanwhile, at most."""
+READER_US = 1.5
+"""Processor time of our own for each call."""
+MOVED, UNNAMED = 1, 2
+"""The marks of a read (frames.rs): its page seemed to be in another frame; its frame's old page was not known."""
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
+_CHUNK_BYTES = 128 << 20
+"""The usual size of InnoDB's chunks."""
+
+
+@dataclass(frozen=True)
+class CallPlan:
+    """What is followed of a server that runs."""
+
+    pid: int
+    """The server's first process, as this host numbers it."""
+    server: str
+    page_size_bytes: int
+    regions: tuple[tuple[int, int], ...]
+    """Begin and end of the pool's memory, or of more, in the server's address space."""
+    ring_reads: int
+    """A frame that is filled again after fewer reads is of a scan's ring; 0: the server has no rings."""
+    pool_pages: float
+    tier: Literal["misses"] = "misses"
+    stop_us: float = CALL_US
+
+    @property
+    def sentence(self) -> str:
+        """What is done, for the user who is asked."""
+        size = format_bytes(sum(end - begin for begin, end in self.regions))
+        return (
+            f"misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs of"
+            " ours (BPF) that end with this command; no thread is stopped, and nothing goes into the server. A noted"
+            f" call takes about {CALL_US:g} µs more, any other system call of this host at most {OTHER_CALL_US:g} µs."
+            f" Its pool is looked for in {size} of its memory"
+        )
+
+    def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
+        """Return what the core needs, as JSON."""
+        pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads}
+        trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}
+        return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
+
+
+def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
+    """Return what would be followed of a server; attach nothing.
+
+    Raises EnvironmentLackingError where this user or kernel cannot follow calls, where the server has ended, and where
+    its pool is not found.
+    """
+    where = f"process {pid}"
+    try:
+        maps = (proc / f"{pid}/maps").read_text()
+    except PermissionError as error:
+        what = "the calls of this server cannot be followed: this user may not look at its process"
+        raise EnvironmentLackingError(what, where, "run as root on the server's host") from error
+    except OSError as error:
+        what = "the calls of this server cannot be followed: its process has ended"
+        raise EnvironmentLackingError(what, where, "look at the server again") from error
+    regions = pool_regions(maps, facts)
+    if not regions:
+        what = f"no memory of {facts.engine}'s is as large as its pool ({format_bytes(facts.pool_size_bytes)})"
+        raise EnvironmentLackingError(what, f"/proc/{pid}/maps", "does the URL lead to this process?")
+    ask_host("the calls of servers cannot be followed", native().call_trace_check)
+    server = f"{facts.engine} {'.'.join(map(str, facts.numbers))}"
+    pool_pages = facts.pool_size_bytes / facts.page_size_bytes
+    return CallPlan(pid, server, facts.page_size_bytes, regions, ring_reads(facts), pool_pages)
+
+
+def ring_reads(facts: Facts) -> int:
+    """Return the reads within which a scan's ring reuses a frame; 0 for servers without rings."""
+    if facts.flavour != "postgres":
+        return 0
+    return min(rules.RING_READS, facts.pool_size_bytes // facts.page_size_bytes // 8)
+
+
+def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
+    """Return begin and end of each mapping that may hold the pool, from the text of /proc/PID/maps.
+
+    PostgreSQL's is the shared memory that is as large as its pool. InnoDB's are private, each as large as a chunk.
+    """
+    is_shared = facts.flavour == "postgres"
+    chunk = int(facts.settings.get("innodb_buffer_pool_chunk_size") or 0) or _CHUNK_BYTES
+    least = facts.pool_size_bytes if is_shared else min(chunk, facts.pool_size_bytes)
+    found = []
+    for line in maps.splitlines():
+        if not (told := _MAPPING.fullmatch(line.rstrip())):
+            continue
+        begin, end, rights, name = int(told[1], 16), int(told[2], 16), told[3], told[4]
+        if "w" in rights and (rights[3] == "s") == is_shared and end - begin >= least and not name.startswith("["):
+            found.append((begin, end))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was seen of the frames."""
+
+    first: int
+    """The row from which on nearly every read tells what its frame held."""
+    cannot_say: NotTold | None
+    moved: NDArray[np.bool_]
+    """Of each row from there on, whether it is a read of a page whose leaving was not seen."""
+
+
+def judge(
+    kinds: NDArray[np.uint8], sites: NDArray[np.uint8], counts: Mapping[str, Any], read: int, pool_pages: float
+) -> Judged:
+    """Judge the rows of a trace of calls; `read` is the number of the kind, `counts` what the recorder counted."""
+    rows = np.flatnonzero(kinds == read)
+    unnamed = (sites[rows] & UNNAMED) != 0
+    # Behind each read: how many reads follow, and of how many of these the frame's old page was not known.
+    behind = np.arange(len(rows), 0, -1)
+    unnamed_behind = np.cumsum(unnamed[::-1])[::-1]
+    good = np.flatnonzero(unnamed_behind <= rules.UNNAMED_SHARE * behind)
+    place = int(good[0]) if len(good) else len(rows)
+    first = int(rows[place]) if place < len(rows) else len(kinds)
+    moved = ((sites[first:] & MOVED) != 0) & (kinds[first:] == read)
+    return Judged(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), counts, pool_pages), moved)
+
+
+def _doubt(reads: int, left: int, moved: int, counts: Mapping[str, Any], pool_pages: float) -> NotTold | None:
+    odd, seen = int(counts["odd_reads"]), int(counts["frames"])
+    if reads and odd > rules.ODD_READS * (reads + odd):
+        share = format_percent(odd / (reads + odd))
+        why = f"{share} of the reads into the pool are no whole pages, as of compressed tables: frames cannot be told"
+        return NotTold(why, "measure: bufferlab run with the same load")
+    if reads < rules.LEAST_READS:
+        return None  # The answer says that there are too few.
+    if seen < rules.FRAMES_SEEN * pool_pages:
+        why = f"reads went into {seen:,} frames of a pool of {pool_pages:,.0f}: too few to tell what leaves it"
+        return NotTold(why, "record for longer, or while more of the pool is replaced")
+    if left < (1 - rules.FIRST_TURNOVER) * reads:
+        share = format_percent(left / reads)
+        why = f"only the last {share} of the reads tell which page made room for theirs: the pool turns over slowly"
+        return NotTold(why, "record for longer")
+    if moved > rules.MOVED_SHARE * left:
+        share = format_percent(moved / left)
+        return NotTold(f"{share} of the reads are of pages whose leaving was not seen", "record for longer")
+    return None
+
+
+def named_after(seconds: float) -> str:
+    """Return how long it took until frames were known, in words."""
+    return f"the first {format_duration(seconds)} of the record went by until it was known what the frames hold"
