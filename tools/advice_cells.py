@@ -1,8 +1,8 @@
 """Advice for servers that run is set beside what other pools were measured to read. Called by advice-cells.
 
 Of each load: for each tier a server begins to run at 20 % of its database, and `bufferlab advise` looks at it; then
-half of that pool and larger ones are measured. The advice is asked and kept before the truth is. What is looked at and
-what is measured are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so
+half of that pool and larger ones are measured. The advice is asked and kept before the truth is. Looks and
+measurements are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so
 that a load reads less of its hot rows as time goes on. A load's unit is its transaction, and reads a second are divided
 by the transactions a second that the advice counted. Where purge goes back to each changed row, it also reads less or
 more at another speed: there the truth is measured at the rate of the look, elsewhere as fast as it goes.
@@ -98,7 +98,8 @@ def advised(folder: Path, cell: Cell) -> bool:
         if answer.exists():
             continue
         with running(folder, cell) as (url, password):
-            asked = ["advise", url, "--sizes", ",".join(f"{100 * ratio:g}%" for ratio in SIZES.values()), "--within", f"{cell.within_s}s", "--tier", tier]
+            sizes = ",".join(f"{100 * ratio:g}%" for ratio in SIZES.values())
+            asked = ["advise", url, "--sizes", sizes, "--within", f"{cell.within_s}s", "--tier", tier]
             environment = {**os.environ, "BUFFERLAB_PASSWORD": password}
             told = subprocess.run(
                 ["./bufferlab", *asked, "--yes", "--json"], capture_output=True, text=True, env=environment, check=False

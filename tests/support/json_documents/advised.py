@@ -25,6 +25,8 @@ class AdvisedCounts(Document):
     gets: float
     units: float
     unit: Literal["transaction", "statement"]
+    recorded_reads: float | None
+    """The reads that were recorded in the same seconds; null where they are not compared."""
 
 
 class AdvisedMemory(Document):
