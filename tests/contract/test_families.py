@@ -11,7 +11,7 @@ from bufferlab.engines import families
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.fetch import Servers
 from bufferlab.engines.servers.look import Look
-from bufferlab.engines.servers.run import Run
+from bufferlab.engines.servers.run import FamilyRun
 
 
 def _must_give(interface: type) -> set[str]:
@@ -37,7 +37,7 @@ def test_a_new_family_gives_at_most_twenty_things_and_may_be_looked_at() -> None
 
 
 def test_a_dozen_more_let_runs_go_to_its_servers_that_run_already() -> None:
-    assert len(_must_give(Run)) <= 12
+    assert len(_must_give(FamilyRun)) <= 12
 
 
 def test_every_family_can_be_run_on_and_looked_at_and_is_called_after_its_engine() -> None:

@@ -21,7 +21,7 @@ from bufferlab.engines.innodb import control, programs
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.family import InnodbFamily
 from bufferlab.engines.servers.existing.address import parse, private
-from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.engines.servers.existing.mark import SchemaMark
 from bufferlab.engines.servers.hosts.running import RunningHost
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
@@ -387,7 +387,7 @@ def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: 
     address = MYSQL.parse(tenant.url)
     with closing(tenant.server.connect()) as connection:
         RUN.claim(connection, address)
-        RUN.mark(connection, "lab", Mark("d", "clean", ()))
+        RUN.mark(connection, "lab", SchemaMark("d", "clean", ()))
     with closing(connect(private(str(tenant.server.socket), "tenant", "rented"), "lab")) as evil:
         # A view in the marker's place, whose function would run with the rights of whoever reads or writes it.
         evil.rows("CREATE TABLE seen (who TEXT)")
@@ -399,7 +399,7 @@ def test_a_view_that_a_tenant_planted_in_the_markers_place_runs_nothing(tenant: 
         with closing(tenant.server.connect()) as connection:
             assert RUN.marked(connection, "lab") is None
             for write in (
-                lambda: RUN.mark(connection, "lab", Mark("d", "clean", ())),
+                lambda: RUN.mark(connection, "lab", SchemaMark("d", "clean", ())),
                 lambda: RUN.claim(connection, address),
             ):
                 with pytest.raises(EngineFailure):
@@ -472,13 +472,13 @@ def test_lock_marker_and_rights_are_the_same_on_every_server(name: str, monkeypa
                 with host.locked(lab), host.locked(other):
                     assert not RUN.lock(connection, "lab", 0.1)
                     RUN.claim(connection, lab)
-                    RUN.mark(connection, "lab", Mark("d", "clean", ("t",)))
+                    RUN.mark(connection, "lab", SchemaMark("d", "clean", ("t",)))
                 assert RUN.lock(connection, "lab", 5)
         with (
             place.server((identity.user, identity.password), connections=20) as server,
             closing(server.connect()) as connection,
         ):
-            assert RUN.marked(connection, "lab") == Mark("d", "clean", ("t",))
+            assert RUN.marked(connection, "lab") == SchemaMark("d", "clean", ("t",))
 
 
 def _sessions(existing: Server) -> list[tuple[Any, ...]]:

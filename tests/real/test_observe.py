@@ -23,7 +23,7 @@ from bufferlab.live.host_side import HostWork
 from bufferlab.live.look import Observation, Seen
 from bufferlab.live.pool_contents import PoolContents
 from bufferlab.live.session import Session, address_of, family_of
-from bufferlab.live.window import Row, Window
+from bufferlab.live.window import LookWindow, SampledRow
 from support import innodb, postgres
 
 pytestmark = pytest.mark.real
@@ -39,7 +39,7 @@ class Load:
     def __init__(self, work: Callable[[], object] | None = None, stop_after: int = 3) -> None:
         self.work, self.stop_after, self.rows = work, stop_after, 0
 
-    def row(self, row: Row, window: Window) -> None:
+    def row(self, row: SampledRow, window: LookWindow) -> None:
         self.rows += 1
         if self.rows == 1 and self.work:
             self.work()

@@ -13,7 +13,7 @@ import numpy as np
 
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import advise
-from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded, Tier, stop_us
 from bufferlab.live.session import Session, address_of, family_of
 from support.fake_mysql import FakeMysql
@@ -119,7 +119,7 @@ class Answer:
         counted: Counted,
         sizes_bytes: Sequence[int],
         resident: Sequence[int] | None,
-    ) -> tuple[Estimate, ...]:
+    ) -> tuple[SizeEstimate, ...]:
         self.asked.append((recorded, pool, counted, sizes_bytes))
         tier: Tier = "full" if any(one.tier == "full" for one in recorded) else "misses"
         present = pool.pool_pages * pool.page_size_bytes
@@ -127,9 +127,9 @@ class Answer:
         for size in sizes_bytes:
             reads = counted.reads / counted.seconds * present / size
             if size < present and tier == "misses":
-                found.append(Estimate(size, None, None, None, tier, NotTold("only full tells it", "--tier full")))
+                found.append(SizeEstimate(size, None, None, None, tier, NotTold("only full tells it", "--tier full")))
             else:
-                found.append(Estimate(size, reads, 0.9 * reads, 1.1 * reads, tier, None))
+                found.append(SizeEstimate(size, reads, 0.9 * reads, 1.1 * reads, tier, None))
         return tuple(found)
 
 

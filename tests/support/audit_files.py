@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bufferlab.audit.audit import Audit, audit_evidence
-from bufferlab.audit.case import Finding
+from bufferlab.audit.case import AuditFinding
 from bufferlab.audit.parsers.read import FileEvidence, read_file, read_lines
 from bufferlab.audit.parsers.text import Line
 
@@ -38,6 +38,6 @@ def audit_of(text: str) -> Audit:
     return audit_evidence([evidence_of(text)])
 
 
-def found(text: str, rule: str) -> list[Finding]:
+def found(text: str, rule: str) -> list[AuditFinding]:
     """What one rule finds in a text."""
     return [finding for finding in audit_of(text).findings if finding.rule == rule]

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.engines.servers.existing.mark import SchemaMark
 from bufferlab.execute.run.supervise import Outcome, supervise
 from bufferlab.execute.stop import StopRequest
 from bufferlab.knob import Native
@@ -57,7 +57,7 @@ class Existing:
         asked = {"server": self.url, "page_size": self.knobs["page_size"], **knobs}
         return self.do("load", knobs=asked, workload=workload, threads=2)
 
-    def load_hot_rows_once(self, kept: Path, mark: Mark | None, drop: Callable[[], object]) -> None:
+    def load_hot_rows_once(self, kept: Path, mark: SchemaMark | None, drop: Callable[[], object]) -> None:
         """Load them, unless the server has what an earlier test loaded, whose note is in the folder `kept`."""
         note = kept / "existing.json"
         if (

@@ -18,7 +18,7 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.errors import Problem
-from bufferlab.execute.progress import Status
+from bufferlab.execute.progress import SweepStatus
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome, describe
 from bufferlab.registry import open_sweep
@@ -264,11 +264,11 @@ class Heard:
     """Keeps what a sweep told its watcher."""
 
     def __init__(self) -> None:
-        self.states: list[Status] = []
+        self.states: list[SweepStatus] = []
         self.said: list[str] = []
         self.warned: list[Problem] = []
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         """Keep the state."""
         self.states.append(status)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.execute.progress import Silent, Status
+from bufferlab.execute.progress import Silent, SweepStatus
 from bufferlab.models import ahead
 
 
@@ -23,7 +23,7 @@ def on(cores: int, monkeypatch: pytest.MonkeyPatch, free_bytes: int = 1 << 34) -
 class StopInTheSecond(Silent):
     """A display that sends SIGINT when it hears of the second run."""
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         """Send the signal to this process."""
         if status.run == 2:
             os.kill(os.getpid(), signal.SIGINT)

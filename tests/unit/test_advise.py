@@ -17,9 +17,9 @@ from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import advise, advise_page, attach, doubts, sentence, tiers
 from bufferlab.live.advise import Advice
 from bufferlab.live.confounds import Confound
-from bufferlab.live.estimate import Estimate
+from bufferlab.live.estimate import SizeEstimate
 from bufferlab.live.tiers import Second, Stage
-from bufferlab.live.window import Event, Row
+from bufferlab.live.window import SampledRow, ServerEvent
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.figures.svg import draw
@@ -69,7 +69,7 @@ def test_stages_fill_the_time_and_none_follows_another_at_once(
 
 def test_windows_of_full_grow_with_the_turnover_and_cost_no_more_than_short_ones_at_the_limit() -> None:
     def full_s(gets: float, reads: float, pool_pages: int = 3000) -> float:
-        rows = [Row(float(place), 1.0, {"page_gets": gets, "pages_read": reads}, {}) for place in range(5)]
+        rows = [SampledRow(float(place), 1.0, {"page_gets": gets, "pages_read": reads}, {}) for place in range(5)]
         return tiers.full_s(rows, pool_pages, 0.25, "mysql")
 
     assert full_s(20_000, 1000) == tiers.FULL_S  # It turns over in 3 s.
@@ -277,12 +277,14 @@ def advice(without_read_ahead: None) -> Advice:
     return found
 
 
-def rows(count: int, **counts: float) -> list[Row]:
+def rows(count: int, **counts: float) -> list[SampledRow]:
     each = {"page_gets": 1000.0, "pages_read": 10.0, "transactions": 10.0, **counts}
-    return [Row(float(place), 1.0, each, {"pool_pages": 100.0, "dirty_pages": 10.0}) for place in range(count)]
+    return [SampledRow(float(place), 1.0, each, {"pool_pages": 100.0, "dirty_pages": 10.0}) for place in range(count)]
 
 
-def seen_with(advice: Advice, made: list[Row], *found: Confound, events: tuple[Event, ...] = ()) -> list[NotTold]:
+def seen_with(
+    advice: Advice, made: list[SampledRow], *found: Confound, events: tuple[ServerEvent, ...] = ()
+) -> list[NotTold]:
     window = replace(advice.seen.window, rows=made, events=list(events))
     inside = replace(advice.seen.inside, confounds=found)
     return list(doubts.doubts(replace(advice.seen, window=window, inside=inside)))
@@ -307,7 +309,7 @@ def test_each_rule_refuses_what_it_is_for_and_nothing_else(advice: Advice) -> No
         ("read ahead", seen_with(advice, rows(20, read_ahead_pages=1.0))),
         ("80 % of the pool is dirty", seen_with(advice, high)),
         ("the mix of statements changed", seen_with(advice, rows(10) + rows(10, page_gets=1300.0))),
-        ("failover", seen_with(advice, steady, events=(Event(5.0, "failover", "another server"),))),
+        ("failover", seen_with(advice, steady, events=(ServerEvent(5.0, "failover", "another server"),))),
         ("idle", seen_with(advice, rows(20, page_gets=9.0, transactions=0.0))),
     ):
         assert [words in one.why for one in told] == [True], (words, told)
@@ -475,18 +477,18 @@ def test_the_folder_of_a_look_is_marked_and_gone_at_its_end(
 # The words.
 
 
-def told(size_mib: int, reads: float, tier: tiers.Tier = "misses", half: float = 0.1) -> Estimate:
-    return Estimate(size_mib * MIB, reads, (1 - half) * reads, (1 + half) * reads, tier, None)
+def told(size_mib: int, reads: float, tier: tiers.Tier = "misses", half: float = 0.1) -> SizeEstimate:
+    return SizeEstimate(size_mib * MIB, reads, (1 - half) * reads, (1 + half) * reads, tier, None)
 
 
-def advised(advice: Advice, *others: Estimate, reads: float = 400.0, room_mib: int | None = 4096) -> Advice:
-    present = Estimate(PRESENT, reads, None, None, "counted", None)
+def advised(advice: Advice, *others: SizeEstimate, reads: float = 400.0, room_mib: int | None = 4096) -> Advice:
+    present = SizeEstimate(PRESENT, reads, None, None, "counted", None)
     estimates = tuple(sorted((*others, present), key=lambda one: one.pool_size_bytes))
     left = None if room_mib is None else attach.MemoryLeft(room_mib * MIB, "host")
     return replace(advice, estimates=estimates, memory=left)
 
 
-REFUSED = Estimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes need every access", "--tier full"))
+REFUSED = SizeEstimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes need every access", "--tier full"))
 
 
 @pytest.mark.parametrize(
@@ -506,12 +508,12 @@ REFUSED = Estimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes 
         ((told(48, 500, "full", 0.02),), "64 MiB reads 400 pages a second; 48 MiB would read 490 to 510."),
     ],
 )  # fmt: skip
-def test_the_sentence(advice: Advice, others: tuple[Estimate, ...], words: str) -> None:
+def test_the_sentence(advice: Advice, others: tuple[SizeEstimate, ...], words: str) -> None:
     assert sentence.advised(advised(advice, *others)) == words
 
 
 def test_a_pool_that_holds_what_the_load_reads_is_said_to_do_so(advice: Advice) -> None:
-    held = Estimate(128 * MIB, None, 0.0, 0.1, "counted")
+    held = SizeEstimate(128 * MIB, None, 0.0, 0.1, "counted")
     assert "; a larger one can spare no more than that" in sentence.advised(advised(advice, REFUSED, held))
 
 
@@ -565,7 +567,7 @@ def test_postgres_needs_a_restart_and_asks_the_system(advice: Advice) -> None:
 
 
 def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advice) -> None:
-    bound = Estimate(256 * MIB, None, 0.0, 3.0, "misses", None, longest_pages=4096)
+    bound = SizeEstimate(256 * MIB, None, 0.0, 3.0, "misses", None, longest_pages=4096)
     made = advised(advice, told(128, 80), bound)
     shown = terminal.text(advise_page.as_report(made))
     assert "≤ 3.00" in shown

@@ -16,7 +16,7 @@ from bufferlab.live import advise, doubts, pool_facts
 from bufferlab.live.attach import Attached
 from bufferlab.live.live_trace import Recorded
 from bufferlab.live.look import Observation, Seen
-from bufferlab.live.window import Row, Window
+from bufferlab.live.window import LookWindow, SampledRow
 from support import fake_mysql
 from support.advised import CREATE, READ, columns_of, recorded
 from support.advised_server import Bench, asked, bench
@@ -34,14 +34,14 @@ def test_after_an_event_that_leaves_no_answer_nothing_stays_attached(
     at: Bench, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old server of a failover may live on, as the first process of PostgreSQL does when a session crashes."""
-    ready, add = at.prepare(asked()), Window.add
+    ready, add = at.prepare(asked()), LookWindow.add
 
-    def add_and_say(window: Window, sample: Sample) -> Row | None:
+    def add_and_say(window: LookWindow, sample: Sample) -> SampledRow | None:
         if at.clock.now_s - 1000.0 > 30 and not window.events:
             window.say(at.clock.now_s, kind, "something happened")
         return add(window, sample)
 
-    monkeypatch.setattr(Window, "add", add_and_say)
+    monkeypatch.setattr(LookWindow, "add", add_and_say)
     advice = advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     (trace,) = at.tracing.traces
     assert trace.ended_s - 1000.0 == pytest.approx(31, abs=1.2)
@@ -135,7 +135,7 @@ def test_the_pages_made_are_taken_from_all_rows_together() -> None:
     """Sessions of PostgreSQL tell their counts late: one row has those of two."""
     window = replace(recorded(columns_of([(1, CREATE)] * 40)), seconds=2.0)
     facts = Facts("postgres", "15.1", (15, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
-    rows = tuple(Row(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))
+    rows = tuple(SampledRow(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))
     found = advise._without_creations(Attached(window, rows, {}), facts)
     assert advise.count(found).reads == 4 * (80 - 20)
     assert advise.count(found[:1]).reads == 0

@@ -15,7 +15,7 @@ from bufferlab.engines.native import native
 from bufferlab.live import rules
 from bufferlab.live.answer import answer
 from bufferlab.live.by_model import ByModel, by_model, played
-from bufferlab.live.estimate import Estimate, PoolFacts
+from bufferlab.live.estimate import PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded
 from bufferlab.live.pool_facts import with_one_numbering
 from bufferlab.models.predict import OWN_LIMIT
@@ -69,7 +69,7 @@ def _truth(model: str, frames: int, first: int = WARM) -> float:
     return (after - before) / (float(columns["delta_us"][first:].sum()) / 1e6)
 
 
-def _estimates(model: str, sizes: list[int], window: Recorded | None = None, **further: Any) -> list[Estimate]:
+def _estimates(model: str, sizes: list[int], window: Recorded | None = None, **further: Any) -> list[SizeEstimate]:
     window = window or _window(model)
     return list(answer([window], _pool(model, **further), counted(window), [size * PAGE_BYTES for size in sizes], None))
 

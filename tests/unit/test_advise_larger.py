@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bufferlab.live import answer as larger
 from bufferlab.live import rules
 from bufferlab.live.answer import answer
-from bufferlab.live.estimate import Estimate
+from bufferlab.live.estimate import SizeEstimate
 from bufferlab.live.live_trace import Recorded
 from support.advised import (
     CREATE,
@@ -32,7 +32,7 @@ from support.advised import (
 FRAMES = 300
 
 
-def _estimates(window: Recorded, frames: int, sizes: list[int], **further: object) -> list[Estimate]:
+def _estimates(window: Recorded, frames: int, sizes: list[int], **further: object) -> list[SizeEstimate]:
     pool = facts(frames, **{"model": "lru", **further})
     told = answer([window], pool, counted(window), [size * PAGE_BYTES for size in sizes], None)
     return list(told)

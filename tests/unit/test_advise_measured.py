@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bufferlab.live.answer import answer
-from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded
 from bufferlab.models import source
 from bufferlab.models.source import Source
@@ -65,7 +65,7 @@ def _advised(traced: Source, tier: str, frames: list[int]) -> list[tuple[float, 
     return [_of(one, times) for one in told]
 
 
-def _of(one: Estimate, times: float) -> tuple[float, float, float] | None:
+def _of(one: SizeEstimate, times: float) -> tuple[float, float, float] | None:
     if one.reads_per_s is None:
         return None
     assert one.low is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.audit.audit import audit_evidence
-from bufferlab.audit.case import Finding
+from bufferlab.audit.case import AuditFinding
 from support.audit_files import FIXTURES, evidence_of, found, text_of
 
 STATUS, DISCARDS = "real/mysql-5.7-32m/run.status.txt", "iostat/sysstat-12.6-discards.txt"
@@ -259,7 +259,7 @@ def test_a_line_that_lacks_between_others_is_missed(ends: tuple[float, ...], mis
     assert [one for finding in found(progress(*ends), "missing-lines") for one in _at(finding)] == missing
 
 
-def _at(finding: Finding) -> list[float]:
+def _at(finding: AuditFinding) -> list[float]:
     at = finding.numbers["at_s"]
     assert isinstance(at, list)
     return at

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bufferlab.audit.case import Finding
+from bufferlab.audit.case import AuditFinding
 from support.audit_files import evidence_of, found, text_of
 from support.iostat_files import BANNER, Rates, made_loads, text_of_rates
 
 
-def boot(rates: Rates) -> Finding | None:
+def boot(rates: Rates) -> AuditFinding | None:
     findings = found(text_of_rates(rates), "boot-average")
     assert len(findings) < 2
     return findings[0] if findings else None

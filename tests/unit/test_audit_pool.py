@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.audit.audit import audit_evidence, audit_files
-from bufferlab.audit.case import Finding
+from bufferlab.audit.case import AuditFinding
 from bufferlab.audit.parsers.read import read_file
 from support.audit_files import FIXTURES, evidence_of, text_of
 
@@ -24,7 +24,7 @@ MYSQL = MARIADB.replace("Percent of dirty pages(LRU & free pages): 0.000\n", "")
 MIB = 1 << 20
 
 
-def findings(status: str, settings: str) -> tuple[Finding, ...]:
+def findings(status: str, settings: str) -> tuple[AuditFinding, ...]:
     return audit_evidence([evidence_of(status, "run.status.txt"), evidence_of(settings, "run.cnf")]).findings
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bufferlab.report.curve_page import answer
 from bufferlab.traces import curve, files
-from bufferlab.traces.curve import MissCurve, Step
+from bufferlab.traces.curve import CurveStep, MissCurve
 from bufferlab.traces.page_trace import Accesses
 from support.core import ROOT
 from support.fake import Bench
@@ -109,7 +109,7 @@ def test_knee_and_step_of_random_curves_are_those_of_the_slow_hull() -> None:
 def test_a_loop_has_a_step_and_no_knee(pages: int, rounds: int) -> None:
     found = curve_of(np.arange(pages * rounds) % pages)
     assert found.knee_pages is None
-    assert found.step == Step(pages, pages * rounds, pages)
+    assert found.step == CurveStep(pages, pages * rounds, pages)
     said = answer(found, None)
     assert f"Misses fall in a step at {pages:,} pages" in said
     assert f"misses {pages * rounds:,} times, and one of that size {pages:,} times" in said

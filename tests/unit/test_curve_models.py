@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bufferlab.errors import SpecError
-from bufferlab.models.foreign_trace import Played, play
+from bufferlab.models.foreign_trace import PlayedTrace, play
 from bufferlab.traces import curve
 from bufferlab.traces.page_trace import Accesses
 from support.core import ROOT
@@ -23,7 +23,9 @@ def accesses(pages: list[int], step_s: float = 0.001) -> Accesses:
     return Accesses(dense, np.zeros(len(dense), np.uint8), np.arange(len(dense), dtype=np.float64) * step_s)
 
 
-def played(found: Accesses, name: str, sizes: tuple[int, ...], window: tuple[float, float] | None = None) -> Played:
+def played(
+    found: Accesses, name: str, sizes: tuple[int, ...], window: tuple[float, float] | None = None
+) -> PlayedTrace:
     asked = {} if name == "postgres" else {"lru_scan_depth": "8"}
     return play(found, name, asked, sizes, window, lambda _: None)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bufferlab.engines.innodb import dump_text
 from bufferlab.engines.innodb.dump_rules import Rules
-from bufferlab.engines.innodb.dump_text import DumpTextError, Splitter, Statement
+from bufferlab.engines.innodb.dump_text import DumpStatement, DumpTextError, Splitter
 
 VERSION = 50722
 
@@ -28,7 +28,7 @@ class Pieces(io.BytesIO):
         return super().read(self.most)
 
 
-def split(text: bytes, *, most: int = 1 << 20, flavour: str = "mysql", version: int = VERSION) -> list[Statement]:
+def split(text: bytes, *, most: int = 1 << 20, flavour: str = "mysql", version: int = VERSION) -> list[DumpStatement]:
     return list(Splitter(Pieces(text, most), flavour, version))  # type: ignore[arg-type]
 
 

@@ -21,7 +21,7 @@ from bufferlab.execute.run.jobs import load_workload
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.plan import estimated_facts, needed_data, points_of, stored_workload
 from bufferlab.spec import Experiment, Overrides, to_toml
-from bufferlab.spec.experiment import Dump as SpecDump
+from bufferlab.spec.experiment import DumpFile as SpecDump
 from support.fake import Bench, Heard
 
 HEAD = b"-- MySQL dump 10.13  Distrib 5.7.22, for Linux (x86_64)\n--\n-- Host: localhost    Database: shop\n--\n"

@@ -19,7 +19,7 @@ from bufferlab._native import NativeError
 
 from bufferlab import spec
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.declaration import Rates
+from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.engines.servers import user
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
 from bufferlab.execute.data.datasets import Dataset
@@ -36,7 +36,7 @@ from support.engines.fake.behaviour import FakeBehaviour
 from support.fake import Bench, wait, wait_until
 from support.marks import leave_marked
 
-RATES = Rates(
+RATES = DeclaredRates(
     load_bytes_per_s=1e6,
     restore_bytes_per_s=1e6,
     transactions_per_s=100,

@@ -19,17 +19,17 @@ from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.existing.whereabouts import scheme
-from bufferlab.engines.servers.look import Facts, Pool, Sample, Unpublished
+from bufferlab.engines.servers.look import Facts, PoolLevels, Sample, Unpublished
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import host_side, observe_page, prometheus, sentence
 from bufferlab.live.confounds import Confound
-from bufferlab.live.digests import Digests, Statement
+from bufferlab.live.digests import Digests, DigestStatement
 from bufferlab.live.host_side import HostWork
-from bufferlab.live.look import Cost, Inside, Observation, Seen
+from bufferlab.live.look import InsideFindings, LookCost, Observation, Seen
 from bufferlab.live.pool_contents import PoolContents, PoolObject
 from bufferlab.live.session import Session, address_of, family_of
-from bufferlab.live.window import Row, Window, grown
+from bufferlab.live.window import LookWindow, SampledRow, grown
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.html import render_html
@@ -49,7 +49,7 @@ FACTS = Facts(
 
 POSTGRES = replace(FACTS, flavour="postgres", version="17.2", numbers=(17, 2))
 
-STATEMENT = Statement("shop", "SELECT * FROM t WHERE a = ?", 7, 1.5, 70, 7, None, None, None)
+STATEMENT = DigestStatement("shop", "SELECT * FROM t WHERE a = ?", 7, 1.5, 70, 7, None, None, None)
 
 
 def sample(
@@ -58,8 +58,8 @@ def sample(
     return Sample(t_s, counters, {"dirty_pages": 5.0, "pool_pages": 100.0}, {"statements": own}, started_s, reset_s)
 
 
-def window() -> Window:
-    made = Window(lambda growth: dict(growth), 0.0)
+def window() -> LookWindow:
+    made = LookWindow(lambda growth: dict(growth), 0.0)
     made.connected(0.0, "a")
     return made
 
@@ -68,10 +68,12 @@ def seen(totals: Mapping[str, float], facts: Facts = FACTS, seconds: float = 10.
     made = window()
     made.totals, made.seconds = dict(totals), seconds
     made.seconds_of = dict.fromkeys(totals, seconds)
-    made.rows = [Row(seconds, seconds, dict(totals), {"dirty_pages": 5.0, "pool_pages": 100.0})]
-    pool = Pool({"pool_pages": 100.0, "dirty_pages": 25.0, "pool_size_bytes": 64 << 20}, {"old_pages": "no right"})
-    cost = Cost(20, 0.05, None, seconds)
-    inside = Inside(
+    made.rows = [SampledRow(seconds, seconds, dict(totals), {"dirty_pages": 5.0, "pool_pages": 100.0})]
+    pool = PoolLevels(
+        {"pool_pages": 100.0, "dirty_pages": 25.0, "pool_size_bytes": 64 << 20}, {"old_pages": "no right"}
+    )
+    cost = LookCost(20, 0.05, None, seconds)
+    inside = InsideFindings(
         PoolContents(100, 0.1, (PoolObject("shop.orders", "PRIMARY", 75, 0.75, 5, 20),)),
         Digests((STATEMENT,), 7, 1.5, 0, 0, 0, 0, ("a note",)),
         (Confound("backup", "session 5 of root dumps a table", 12.0),),
@@ -324,7 +326,7 @@ def test_few_misses_are_no_verdict_while_sessions_have_published_nothing() -> No
 
 
 def test_misses_of_scans_through_a_ring_name_the_pool_that_ends_them() -> None:
-    free = Pool({"pool_pages": 100.0, "free_pages": 70.0}, {})
+    free = PoolLevels({"pool_pages": 100.0, "free_pages": 70.0}, {})
     made = replace(seen({**COUNTS, "ring_pages_read": 501}, POSTGRES), begin=free, end=free)
     told = sentence.observed(made)
     assert "50.1 % of the misses are of scans through a ring" in told
@@ -412,10 +414,14 @@ def test_misses_of_a_pool_that_is_largely_free_are_not_for_want_of_memory(
     free: tuple[float, float], settings: dict[str, str], said: str
 ) -> None:
     made = seen(COUNTS, replace(FACTS, settings=settings))
-    begin, end = (Pool({"pool_pages": 100.0, "free_pages": pages}, {}) for pages in free)
+    begin, end = (PoolLevels({"pool_pages": 100.0, "free_pages": pages}, {}) for pages in free)
     assert sentence.observed(made) in sentence.observed(replace(made, begin=begin, end=end))
     assert said in sentence.observed(replace(made, begin=begin, end=end))
-    for other in (Pool({"pool_pages": 100.0, "free_pages": 19.0}, {}), Pool({"pool_pages": 100.0}, {}), None):
+    for other in (
+        PoolLevels({"pool_pages": 100.0, "free_pages": 19.0}, {}),
+        PoolLevels({"pool_pages": 100.0}, {}),
+        None,
+    ):
         assert sentence.observed(replace(made, begin=begin, end=other)) == sentence.observed(made)
 
 
@@ -461,11 +467,11 @@ class Quiet:
     """A listener that keeps what it hears, and is the request to stop after so many rows."""
 
     def __init__(self, stop_after: int = 10_000) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[SampledRow] = []
         self.events: list[str] = []
         self.stop_after = stop_after
 
-    def row(self, row: Row, window: Window) -> None:
+    def row(self, row: SampledRow, window: LookWindow) -> None:
         self.rows.append(row)
 
     def event(self, event: object) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import digests
-from bufferlab.live.digests import Digests, Entry, Snapshot, is_monitoring, shown
+from bufferlab.live.digests import DigestEntry, Digests, Snapshot, is_monitoring, shown
 
 MYSQL: Flavour = "mysql"
 POSTGRES: Flavour = "postgres"
@@ -132,7 +132,7 @@ def postgres_row(queryid: int | None, account: int, calls: int, time_ms: float, 
 
 def test_accounts_of_one_statement_are_added_and_reads_without_times_have_none() -> None:
     counts = {"calls": 1, "time": 1.0, "rows_returned": 1, "hit_pages": 0, "read_pages": 1, "read_time": 0.0}
-    before = {("lab", "-7", "10"): Entry(None, counts)}
+    before = {("lab", "-7", "10"): DigestEntry(None, counts)}
     first = Snapshot(before, {"place": "public", "version": "1.10"}, evictions=3)
 
     def query(sql: str) -> list[dict[str, object]]:
@@ -184,13 +184,13 @@ def test_columns_follow_the_extension(version: str, column: str) -> None:
 counts = st.fixed_dictionaries({"calls": st.integers(0, 2**63), "time": st.floats(0, 1e12)})
 tables = st.dictionaries(
     st.tuples(st.sampled_from([None, "a"]), st.sampled_from(["x", "y", "z", None]), st.none()),
-    st.builds(Entry, st.sampled_from(["monday", "friday"]), counts),
+    st.builds(DigestEntry, st.sampled_from(["monday", "friday"]), counts),
 )
 
 
 @given(first=tables, last=tables)
 def test_differences_are_never_negative_and_every_entry_of_the_end_has_one(
-    first: Mapping[digests.Key, Entry], last: Mapping[digests.Key, Entry]
+    first: Mapping[digests.Key, DigestEntry], last: Mapping[digests.Key, DigestEntry]
 ) -> None:
     growth = digests.grown(first, last)
     assert growth.counts.keys() == last.keys()
@@ -200,8 +200,10 @@ def test_differences_are_never_negative_and_every_entry_of_the_end_has_one(
 
 
 @given(first=tables, more=counts)
-def test_what_an_entry_did_is_its_difference(first: Mapping[digests.Key, Entry], more: Mapping[str, float]) -> None:
-    last = {key: Entry(one.since, {n: v + more[n] for n, v in one.counts.items()}) for key, one in first.items()}
+def test_what_an_entry_did_is_its_difference(
+    first: Mapping[digests.Key, DigestEntry], more: Mapping[str, float]
+) -> None:
+    last = {key: DigestEntry(one.since, {n: v + more[n] for n, v in one.counts.items()}) for key, one in first.items()}
     growth = digests.grown(first, last)
     assert (growth.restarted, growth.gone) == (0, 0)
     assert all(grew["calls"] == more["calls"] for grew in growth.counts.values())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import host_side
-from bufferlab.live.host_side import Reading
+from bufferlab.live.host_side import HostReading
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -83,8 +83,8 @@ def test_a_server_that_is_gone_has_no_counters(host: Host) -> None:
 
 def test_the_share_of_the_page_cache_follows_from_the_two_counts_of_reads() -> None:
     device = {"reads": 5, "read_bytes": 4096}
-    first = Reading(10.0, 1.0, 1000, 400, 60, device)
-    last = Reading(12.0, 4.0, 3000, 900, 60, {"reads": 9, "read_bytes": 8192})
+    first = HostReading(10.0, 1.0, 1000, 400, 60, device)
+    last = HostReading(12.0, 4.0, 3000, 900, 60, {"reads": 9, "read_bytes": 8192})
     work = host_side.between(first, last)
     assert (work.seconds, work.processor_cores, work.read_bytes, work.device_read_bytes) == (2, 1.5, 2000, 500)
     assert work.page_cache_ratio == pytest.approx(0.75)
@@ -93,20 +93,20 @@ def test_the_share_of_the_page_cache_follows_from_the_two_counts_of_reads() -> N
 
 
 def test_what_may_not_be_read_is_said() -> None:
-    work = host_side.between(Reading(1, 1, None, None, None, None), Reading(2, 2, None, None, None, None))
+    work = host_side.between(HostReading(1, 1, None, None, None, None), HostReading(2, 2, None, None, None, None))
     assert (work.processor_cores, work.read_bytes, work.page_cache_ratio, work.device) == (1, None, None, None)
     assert "/proc/PID/io" in str(work.why)
 
 
 counts = st.none() | st.integers(0, 2**64)
 readings = st.builds(
-    Reading, st.floats(0, 1e9), st.none() | st.floats(0, 1e9), counts, counts, counts,
+    HostReading, st.floats(0, 1e9), st.none() | st.floats(0, 1e9), counts, counts, counts,
     st.none() | st.dictionaries(st.sampled_from(["reads", "writes"]), st.integers(0, 2**64)),
 )  # fmt: skip
 
 
 @given(first=readings, last=readings)
-def test_nothing_between_two_readings_is_negative(first: Reading, last: Reading) -> None:
+def test_nothing_between_two_readings_is_negative(first: HostReading, last: HostReading) -> None:
     work = host_side.between(first, last)
     numbers = [work.seconds, work.processor_cores, work.read_bytes, work.device_read_bytes, work.device_write_bytes]
     assert all(number is None or number >= 0 for number in numbers)

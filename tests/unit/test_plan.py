@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bufferlab import spec
 from bufferlab.engines import registry as engines
-from bufferlab.engines.declaration import Rates
+from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.errors import SpecError
 from bufferlab.plan import DataFacts, Plan, block_order, estimate, run_seed
 from bufferlab.plan import make as make_plan
@@ -111,7 +111,7 @@ def test_the_estimate_adds_up_and_knows_what_is_loaded() -> None:
     whole_a_second = dict.fromkeys(
         ("load_bytes_per_s", "restore_bytes_per_s", "warm_up_bytes_per_s", "check_bytes_per_s"), 165_000_000
     )
-    rates = Rates(**whole_a_second, transactions_per_s=1000)
+    rates = DeclaredRates(**whole_a_second, transactions_per_s=1000)
     cold, warm = estimate(plan, rates), estimate(plan, rates, loaded=1)
     assert cold.load_seconds == pytest.approx(1)
     assert warm.load_seconds == 0
@@ -127,7 +127,7 @@ def test_every_part_of_an_estimate_is_reckoned_twice() -> None:
     size, per_s = 160_000_000, 1000
     plan = make(experiment(transactions=10_000, repetitions=3), size)
     wanted, engine = plan.experiment, engines.declaration("sqlite")
-    rates = Rates(
+    rates = DeclaredRates(
         load_bytes_per_s=size / 8, restore_bytes_per_s=size / 4, warm_up_bytes_per_s=size / 2, check_bytes_per_s=size,
         transactions_per_s=per_s,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from bufferlab.cli.progress import progress
-from bufferlab.execute.progress import Status
+from bufferlab.execute.progress import SweepStatus
 
 
 class _Terminal(io.StringIO):
@@ -22,14 +22,14 @@ def test_the_bar_is_drawn_again_only_when_its_text_changed(monkeypatch: pytest.M
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     with progress() as shown:
-        shown.show(Status("measuring", 1, 2, "pool_size 10%", 0.25, 60))
+        shown.show(SweepStatus("measuring", 1, 2, "pool_size 10%", 0.25, 60))
         first = terminal.tell()
         assert "measuring" in terminal.getvalue()
         for _ in range(5):
-            shown.show(Status("measuring", 1, 2, "pool_size 10%", 0.2501, 60.01))
+            shown.show(SweepStatus("measuring", 1, 2, "pool_size 10%", 0.2501, 60.01))
         time.sleep(0.3)  # A bar that a clock redraws would be drawn three times.
         assert terminal.tell() == first
-        shown.show(Status("measuring", 1, 2, "pool_size 10%", 0.26, 59))
+        shown.show(SweepStatus("measuring", 1, 2, "pool_size 10%", 0.26, 59))
         assert "26 %" in terminal.getvalue()[first:]
         shown.say("one run is done")
         assert terminal.getvalue().rstrip().count("one run is done") == 1

@@ -27,7 +27,7 @@ from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides
 from bufferlab.stats import factors
-from bufferlab.stats.factors import Effect, Observation, effects
+from bufferlab.stats.factors import Effect, FactorRun, effects
 from bufferlab.theory.random_read import PAGE_BYTES, amplification, pages_first_touched, pages_per_read
 from support.synthetic import derived_values
 
@@ -122,7 +122,7 @@ def test_scatter_needs_samples_and_says_so() -> None:
     assert "sample intervals" in (value.reason or "")
 
 
-def observed(blocks: int, noise: float) -> list[Observation]:
+def observed(blocks: int, noise: float) -> list[FactorRun]:
     """Buffered doubles the value, alignment does so when buffered alone, read-ahead does nothing."""
     drawn = random.Random(11)
     found = []
@@ -134,7 +134,7 @@ def observed(blocks: int, noise: float) -> list[Observation]:
                     value = of_block * (2 if mode == "buffered" else 1) * math.exp(drawn.gauss(0, noise))
                     value *= 2 if mode == "buffered" and alignment == "512" else 1
                     levels = {"io_mode": mode, "alignment": alignment, "read_ahead": read_ahead}
-                    found.append(Observation(levels, block, value))
+                    found.append(FactorRun(levels, block, value))
     return found
 
 
@@ -167,7 +167,7 @@ def test_intervals_of_effects_hold_together_when_there_are_none() -> None:
     for seed in range(200):
         drawn = random.Random(seed)
         nothing = [
-            Observation(
+            FactorRun(
                 {"io_mode": mode, "alignment": alignment, "read_ahead": ahead}, block, math.exp(drawn.gauss(0, 1))
             )
             for block in range(4)

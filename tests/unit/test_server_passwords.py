@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bufferlab.engines.innodb import connection
-from bufferlab.engines.innodb.connection import FORM, Line
+from bufferlab.engines.innodb.connection import FORM, OptionLine
 from bufferlab.engines.postgres.connection import FORM as POSTGRES
 from bufferlab.engines.postgres.connection import password_of_service
 from bufferlab.engines.servers.existing.address import Form, parse
@@ -163,7 +163,7 @@ def test_an_option_file_is_read_as_the_clients_read_it(home: Path, text: str, pa
 @settings(max_examples=300, deadline=None)
 @given(st.text())
 def test_no_text_of_an_option_file_makes_the_parser_fail(text: str) -> None:
-    assert all(isinstance(line, Line) for line in connection.lines(text))
+    assert all(isinstance(line, OptionLine) for line in connection.lines(text))
 
 
 @settings(max_examples=300, deadline=None)
@@ -171,7 +171,7 @@ def test_no_text_of_an_option_file_makes_the_parser_fail(text: str) -> None:
 @example('it\'s "both" \\ and # more')
 def test_what_is_quoted_and_escaped_comes_back(value: str) -> None:
     written = value.replace("\\", "\\\\").replace('"', '\\"')
-    assert [*connection.lines(f'[client]\npassword = "{written}"  # mine')] == [Line("client", "password", value)]
+    assert [*connection.lines(f'[client]\npassword = "{written}"  # mine')] == [OptionLine("client", "password", value)]
 
 
 def test_a_service_ends_where_the_next_begins() -> None:

@@ -24,7 +24,7 @@ from bufferlab.errors import DataFileError, SpecError
 from bufferlab.report.printed import printed
 from bufferlab.slow_log import Made, make_script
 from bufferlab.slow_log import transactions as grouping
-from bufferlab.slow_log.entries import MOST_STATEMENT_BYTES, Entry, entries
+from bufferlab.slow_log.entries import MOST_STATEMENT_BYTES, LogEntry, entries
 from bufferlab.slow_log.script import write_script
 from bufferlab.slow_log.transactions import Transactions
 from campaign import mutate
@@ -35,7 +35,7 @@ LOGS = sorted((ROOT / "tests/fixtures/slow-log").glob("*.log"))
 OF_5_7 = ROOT / "tests/fixtures/slow-log/mysql-5.7.log"
 
 
-def read(data: bytes) -> list[Entry]:
+def read(data: bytes) -> list[LogEntry]:
     return list(entries(io.BytesIO(data)))
 
 
@@ -132,7 +132,7 @@ def of_percona(sql: bytes, *, error: int = 0, limit: int = 1, routine: bytes = b
 
 def test_perconas_fields_are_read() -> None:
     (entry,) = read(of_percona(b"SELECT 1 FROM t"))
-    assert entry == Entry(session=7, schema="shop", seconds=0.00012, sql="SELECT 1 FROM t")
+    assert entry == LogEntry(session=7, schema="shop", seconds=0.00012, sql="SELECT 1 FROM t")
     assert read(of_percona(b"SELECT 1 FROM t", error=1062))[0].failed
     assert read(of_percona(b"SELECT 1 FROM t", limit=100))[0].sampled
     assert read(of_percona(b"SELECT 1 FROM t", routine=b"shop.buy"))[0].inside
@@ -322,8 +322,8 @@ def test_whatever_is_in_a_log_the_script_is_one_that_the_core_takes(seed: int) -
 def test_a_script_keeps_to_its_limits_and_says_how_many_values_it_has() -> None:
     found = Transactions()
     for number in range(3000):
-        found.take(Entry(session=1, schema="s", sql=f"SELECT a FROM t WHERE b = 'value {number}'"))
-        found.take(Entry(session=1, schema="s", sql=f"SELECT c{number % 300} FROM t"))
+        found.take(LogEntry(session=1, schema="s", sql=f"SELECT a FROM t WHERE b = 'value {number}'"))
+        found.take(LogEntry(session=1, schema="s", sql=f"SELECT c{number % 300} FROM t"))
     script = write_script(list(found.kinds.values()), most_bytes=30_000)
     assert 24_000 < len(script.text) <= 30_000
     assert len(script.sections) == 100
@@ -336,7 +336,7 @@ def test_values_that_do_not_fit_in_memory_leave_a_uniform_sample(monkeypatch: py
     monkeypatch.setattr(grouping, "_MOST_VALUE_BYTES", 100_000)
     found = Transactions()
     for number in range(20_000):
-        found.take(Entry(schema="s", sql=f"SELECT a FROM t WHERE b = {number}"))
+        found.take(LogEntry(schema="s", sql=f"SELECT a FROM t WHERE b = {number}"))
     (kind,) = found.kinds.values()
     values = [int(str(value)) for (value,) in kind.samples]
     assert kind.count == 20_000
@@ -348,8 +348,8 @@ def test_values_that_do_not_fit_in_memory_leave_a_uniform_sample(monkeypatch: py
 def test_only_samples_hold_values_that_vary_and_no_name_is_longer_than_a_servers() -> None:
     found = Transactions()
     for number in range(3):
-        found.take(Entry(schema="s", sql=f"SELECT a FROM t WHERE b = 5 AND c = '{number * 'x'}'"))
-        found.take(Entry(schema="s", sql=f"CREATE TEMPORARY TABLE a.`{'b' * (63 + number)}` (a INT)"))
+        found.take(LogEntry(schema="s", sql=f"SELECT a FROM t WHERE b = 5 AND c = '{number * 'x'}'"))
+        found.take(LogEntry(schema="s", sql=f"CREATE TEMPORARY TABLE a.`{'b' * (63 + number)}` (a INT)"))
     (kind,) = found.kinds.values()
     assert (kind.first, kind.varies) == ([5, None], [False, True])
     assert sorted(map(len, found._temporary)) == [63, 64]
@@ -359,8 +359,8 @@ def test_many_kinds_leave_the_frequent_ones(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(grouping, "_MOST_KINDS", 50)
     found = Transactions()
     for number in range(1000):
-        found.take(Entry(schema="s", sql="SELECT a FROM t"))
-        found.take(Entry(schema="s", sql=f"SELECT c{number} FROM t"))
+        found.take(LogEntry(schema="s", sql="SELECT a FROM t"))
+        found.take(LogEntry(schema="s", sql=f"SELECT c{number} FROM t"))
     assert max(kind.count for kind in found.kinds.values()) == 1000
     assert len(found.kinds) <= 50
     assert sum(kind.count for kind in found.kinds.values()) + found.left_out.total() == 2000

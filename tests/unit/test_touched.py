@@ -11,7 +11,7 @@ from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
 from bufferlab.report.comparison import touched
 from bufferlab.report.comparison.accuracy import accuracy
-from bufferlab.report.comparison.touched import Pair, Touched, TouchedObject
+from bufferlab.report.comparison.touched import Touched, TouchedObject, TouchedPair
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides
 from bufferlab.traces import page_trace
@@ -97,9 +97,9 @@ def test_terminal_and_page_show_the_table(bench: Bench) -> None:
 
 def test_an_object_of_one_side_alone_is_shown_and_one_that_nobody_touched_is_not() -> None:
     objects = (
-        TouchedObject(Pair(10.0, 11.0), {50: Pair(100.0, 99.0), 500: Pair(None, 300.0)}, "stock"),
-        TouchedObject(Pair(2.0, None), {50: Pair(7.0, None), 500: Pair(None, None)}, "(undo)"),
-        TouchedObject(Pair(0.0, 0.0), {50: Pair(0.0, 0.0), 500: Pair(None, 0.0)}, "empty"),
+        TouchedObject(TouchedPair(10.0, 11.0), {50: TouchedPair(100.0, 99.0), 500: TouchedPair(None, 300.0)}, "stock"),
+        TouchedObject(TouchedPair(2.0, None), {50: TouchedPair(7.0, None), 500: TouchedPair(None, None)}, "(undo)"),
+        TouchedObject(TouchedPair(0.0, 0.0), {50: TouchedPair(0.0, 0.0), 500: TouchedPair(None, 0.0)}, "empty"),
     )
     shown = touched.table(Touched("pool size 20 %", "0123", False, objects))
     assert [row.cells for row in shown.rows] == [

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from bufferlab import spec
 from bufferlab.execute.run.jobs import run_job
-from bufferlab.plan import DataFacts, Point, least_transactions, make
+from bufferlab.plan import DataFacts, GridPoint, least_transactions, make
 from bufferlab.spec import Experiment, Overrides
 
 
-def hot_rows(engine: str, update_percent: int, rows: int = 900) -> tuple[Experiment, Point]:
+def hot_rows(engine: str, update_percent: int, rows: int = 900) -> tuple[Experiment, GridPoint]:
     asked = (("update_percent", str(update_percent)), ("layout", "scattered"), ("page_size", "8k"))
     experiment = spec.load("hot-rows", Overrides(engine=engine, set_knobs=asked, sweep=(("hot_rows", (str(rows),)),)))
     (point,) = make(experiment, lambda _: DataFacts(100_000_000)).points

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from bufferlab.audit.case import Case, Finding, pieces_key
+from bufferlab.audit.case import AuditFinding, Case, pieces_key
 from bufferlab.audit.corrected import corrected_tables
 from bufferlab.audit.parsers.read import HINT, FileEvidence, read_file
 from bufferlab.audit.rules import RULES
@@ -37,7 +37,7 @@ class Audit:
     PRINTED: ClassVar = ("files", "unrecognised", "judged", "lines", "lines_read", "findings", "corrected")
 
     case: Case
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
     """A problem for each file in which nothing was read, though something was in others; and one for each piece."""
@@ -130,7 +130,7 @@ _WORST_FIRST = (
 )
 
 
-def worst(audit: Audit) -> Finding:
+def worst(audit: Audit) -> AuditFinding:
     """Return the finding that changes most; of several by one rule the first. Before: there is one."""
     order = {name: place for place, name in enumerate(dict.fromkeys((*_WORST_FIRST, *RULE_NAMES)))}
     return min(audit.findings, key=lambda finding: order[finding.rule])

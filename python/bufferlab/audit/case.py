@@ -35,7 +35,7 @@ _ENOUGH_READS_PER_S = 20
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """One wrong statement of a file: the fact with its numbers, why it matters, and the right value."""
 
     where: Place
@@ -49,7 +49,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AuditRule:
     """A question that the audit asks of every case: its name, its words, and the module that answers it.
 
     The module is loaded for a case that has evidence of its kinds.
@@ -59,10 +59,10 @@ class Rule:
     question: str
     module: str
 
-    def findings(self, case: Case) -> Iterator[Finding]:
+    def findings(self, case: Case) -> Iterator[AuditFinding]:
         """Yield the answers about a case, under the rule's name."""
         if module := self._loaded_for(case):
-            check: Callable[[Case], Iterator[Finding]] = getattr(module, self.name.replace("-", "_"))
+            check: Callable[[Case], Iterator[AuditFinding]] = getattr(module, self.name.replace("-", "_"))
             yield from (replace(finding, rule=self.name) for finding in check(case))
 
     def is_judged(self, case: Case) -> bool:
@@ -90,7 +90,7 @@ _EVIDENCE = {
 
 
 @dataclass(frozen=True)
-class Rates:
+class CounterRates:
     """The rates of cumulative counters between two printouts."""
 
     start: StatusDump
@@ -219,7 +219,7 @@ class RunEvidence:
         counted = [dump for dump in self.dumps if dump.counters]
         return [dump for dump in counted if dump.place.file == counted[0].place.file]
 
-    def rates(self) -> Rates | None:
+    def rates(self) -> CounterRates | None:
         """Return the counters' rates from first to last printout; None when time or counters do not allow it."""
         timed = self.timed_dumps
         for name in ("pages_read", "uptime_s"):
@@ -230,7 +230,7 @@ class RunEvidence:
             return None
         return _rates(timed[0], timed[-1]) if len(timed) > 1 else None
 
-    def segments(self) -> list[Rates]:
+    def segments(self) -> list[CounterRates]:
         """Return the counters' rates between neighbouring printouts."""
         return [rates for a, b in pairwise(self.timed_dumps) if (rates := _rates(a, b)) is not None]
 
@@ -249,7 +249,7 @@ class RunEvidence:
                 return sum(counts) / len(counts) / step
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
-    def new_orders_per_s_beside(self, rates: Rates) -> float | None:
+    def new_orders_per_s_beside(self, rates: CounterRates) -> float | None:
         """Return the New-Orders per second in the interval of these rates; None if the run was at another time.
 
         Uptimes do not show when a run was, so the run must have been as long as the interval.
@@ -365,12 +365,12 @@ def _page_size(size_bytes: float) -> int | None:
     return next((size for size in PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 
-def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> Rates | None:
+def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> CounterRates | None:
     seconds = b[0] - a[0]
     read = _change(a[1], b[1], "pages_read")
     if seconds <= 0 or read is None:
         return None
-    return Rates(a[1], b[1], seconds, read / seconds)
+    return CounterRates(a[1], b[1], seconds, read / seconds)
 
 
 def _by_uptime(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:

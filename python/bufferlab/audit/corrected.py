@@ -8,7 +8,7 @@ from __future__ import annotations
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Rates, RunEvidence
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, CounterRates, RunEvidence
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
@@ -58,7 +58,7 @@ def _run_cells(run: RunEvidence) -> _Cells:
     ]
 
 
-def _gets_cells(rates: Rates, new_orders: float | None) -> _Cells:
+def _gets_cells(rates: CounterRates, new_orders: float | None) -> _Cells:
     """Return the gets and misses of the server's counters; the status text has none."""
     gets, misses = rates.per_s("gets"), rates.per_s("misses")
     if gets is None:

@@ -186,9 +186,9 @@ class _Display:
         self._shown.say(text)
 
     def at(self, what: str, done: float, left_s: float) -> None:
-        from bufferlab.execute.progress import Status
+        from bufferlab.execute.progress import SweepStatus
 
-        self._shown.show(Status(what, 0, 0, "", done, left_s))
+        self._shown.show(SweepStatus(what, 0, 0, "", done, left_s))
 
 
 @contextmanager

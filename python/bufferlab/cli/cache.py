@@ -11,7 +11,7 @@ from bufferlab.cli.options import common, data_dir
 from bufferlab.cli.output import columns, print_json, put, say
 from bufferlab.errors import EnvironmentLackingError, Problem
 from bufferlab.execute.data import leftovers
-from bufferlab.execute.data.leftovers import Entry
+from bufferlab.execute.data.leftovers import Leftover
 from bufferlab.execute.host import storage
 from bufferlab.units import format_bytes
 
@@ -72,11 +72,11 @@ def prune(unused_days: int | None, dry_run: bool, data_dir: Path | None, as_json
     return 0
 
 
-def _left_over(data_dir: Path | None) -> list[Entry]:
+def _left_over(data_dir: Path | None) -> list[Leftover]:
     return leftovers.left_over(storage.data_directory(data_dir, Path.cwd()), *(() if data_dir else (Path.cwd(),)))
 
 
-def _text(entries: Sequence[Entry]) -> str:
+def _text(entries: Sequence[Leftover]) -> str:
     rows = [
         [
             entry.kind,

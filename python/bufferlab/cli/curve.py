@@ -194,7 +194,7 @@ def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) 
 @contextmanager
 def _told(what: str) -> Iterator[Callable[[float], None]]:
     """Context manager for a function that hears the share done, and shows it from the third second on."""
-    from bufferlab.execute.progress import Status
+    from bufferlab.execute.progress import SweepStatus
 
     start_s = time.monotonic()
     with progress() as shown:
@@ -202,7 +202,7 @@ def _told(what: str) -> Iterator[Callable[[float], None]]:
         def tell(done: float) -> None:
             took_s = time.monotonic() - start_s
             if took_s > _SILENT_S and 0 < done < 1:
-                shown.show(Status(what, 0, 0, "", done, took_s / done * (1 - done)))
+                shown.show(SweepStatus(what, 0, 0, "", done, took_s / done * (1 - done)))
 
         yield tell
 

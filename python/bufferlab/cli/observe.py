@@ -29,7 +29,7 @@ from bufferlab.texts import printable
 if TYPE_CHECKING:
     from bufferlab.engines.servers.look import Facts
     from bufferlab.live.look import Observation
-    from bufferlab.live.window import Event, Row, Window
+    from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 _SHORTEST_S = 2.0
 _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": ("html", "prometheus", "form")}
@@ -151,7 +151,7 @@ class _Shown:
         with Live(console=console, transient=True, auto_refresh=False) as self._live:
             yield
 
-    def row(self, row: Row, window: Window) -> None:
+    def row(self, row: SampledRow, window: LookWindow) -> None:
         from bufferlab.live.observe_page import line
 
         assert self._observation
@@ -162,7 +162,7 @@ class _Shown:
             say(text)
         self._write(window, row)
 
-    def event(self, event: Event) -> None:
+    def event(self, event: ServerEvent) -> None:
         text = f"{event.t_s:.0f} s  {event.what}"
         if self._live:
             self._live.console.print(printable(text), highlight=False, markup=False)
@@ -171,7 +171,7 @@ class _Shown:
         if event.kind in ("lost", "refused") and self._observation:
             self._write(self._observation.window, None)
 
-    def _write(self, window: Window, row: Row | None) -> None:
+    def _write(self, window: LookWindow, row: SampledRow | None) -> None:
         """Write the file. A disk that is full for a while does not end the observation."""
         if self._prometheus is None or self._observation is None:
             return

@@ -15,7 +15,7 @@ from bufferlab.errors import SpecError, runnable
 from bufferlab.execute.preflight import Findings
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate
 from bufferlab.knob import KnobKind
-from bufferlab.plan import Cost, Plan
+from bufferlab.plan import Plan, SweepCost
 from bufferlab.plan.estimate import is_elsewhere
 from bufferlab.plan.grid import workload_of
 from bufferlab.results.blocks import said
@@ -32,7 +32,7 @@ def show_plan(experiment: Experiment, options: SweepOptions, as_json: bool) -> N
         put(runnable(_text(plan, cost, found)))
 
 
-def _text(plan: Plan, cost: Cost, found: Findings) -> str:
+def _text(plan: Plan, cost: SweepCost, found: Findings) -> str:
     experiment = plan.experiment
     parameters = ", ".join(f"{name} {value}" for name, value in experiment.workload.parameters.items())
     if experiment.workload.script:
@@ -124,7 +124,7 @@ def checks_text(checks: Iterable[ServerCheck]) -> str:
     return columns(("", "what", "found"), rows)
 
 
-def _cost(cost: Cost, plan: Plan) -> str:
+def _cost(cost: SweepCost, plan: Plan) -> str:
     stages = [
         ("load", cost.load_seconds),
         ("copy", cost.restore_seconds),

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from bufferlab.cli.output import say, unheard
 from bufferlab.errors import Problem, runnable
-from bufferlab.execute.progress import Status
+from bufferlab.execute.progress import SweepStatus
 from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
@@ -18,7 +18,7 @@ _PLAIN_INTERVAL_SECONDS = 5.0
 
 
 class _Shown(Protocol):
-    def show(self, status: Status) -> None: ...
+    def show(self, status: SweepStatus) -> None: ...
     def say(self, text: str) -> None: ...
     def warn(self, problem: Problem) -> None: ...
 
@@ -39,7 +39,7 @@ class PlainProgress:
     def __init__(self) -> None:
         self._last = -_PLAIN_INTERVAL_SECONDS
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         """Print the state, unless one was printed in the last five seconds."""
         now = time.monotonic()
         if now - self._last >= _PLAIN_INTERVAL_SECONDS:
@@ -55,7 +55,7 @@ class PlainProgress:
         self.say(problem.render().replace("error:", "warning:", 1))
 
 
-def describe(status: Status) -> str:
+def describe(status: SweepStatus) -> str:
     """Return the state in one line."""
     run = f"run {status.run} of {status.runs}: {status.label}: " if status.run else ""
     return f"{run}{status.stage} ({status.done:.0%}, about {format_duration(status.seconds_left)} left)"
@@ -91,7 +91,7 @@ class _LiveProgress:
         self._bar, self._task, self._plain = bar, TaskID(task), plain
         self._drawn: tuple[str, str, str] | None = None
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         run = f"run {status.run}/{status.runs} {status.label}: " if status.run else ""
         description = printable(f"{run}{status.stage}")
         left = f"about {format_duration(status.seconds_left)} left"

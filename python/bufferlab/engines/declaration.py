@@ -17,7 +17,7 @@ from bufferlab.units import MIB
 
 
 @dataclass(frozen=True)
-class Rates:
+class DeclaredRates:
     """The speed of each stage on a modest machine; the speeds of earlier runs here replace them."""
 
     load_bytes_per_s: float
@@ -28,7 +28,7 @@ class Rates:
     check_bytes_per_s: float
 
 
-RATES_OF_SERVERS = Rates(
+RATES_OF_SERVERS = DeclaredRates(
     load_bytes_per_s=20 * MIB,
     restore_bytes_per_s=250 * MIB,
     warm_up_bytes_per_s=15 * MIB,
@@ -47,7 +47,7 @@ class EngineDeclaration:
     name: str
     meaning: str
     knobs: tuple[Knob, ...]
-    rates: Rates
+    rates: DeclaredRates
     max_connections: int
     connections_reason: str
     """The reason why there may not be more connections."""

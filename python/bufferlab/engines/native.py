@@ -33,7 +33,7 @@ _REFUSALS: Mapping[FailureKind, type[BufferlabError]] = {
 """The errors of a command for the kinds of refusals that a user can cause."""
 
 
-class BlockTrace(Protocol):
+class NativeBlockTrace(Protocol):
     """A block trace outside of a run, for work that is measured without the core."""
 
     def begin(self) -> None:
@@ -46,7 +46,7 @@ class BlockTrace(Protocol):
         """End the trace; return its outcome as JSON, "null" when called again."""
 
 
-class PageTrace(Protocol):
+class NativePageTrace(Protocol):
     """A trace of a server's page accesses. An object that goes away leaves nothing behind."""
 
     def begin(self, folder: str) -> str:
@@ -79,7 +79,7 @@ class Curve(Protocol):
         """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
 
 
-class Session(Protocol):
+class NativeSession(Protocol):
     """A session for questions (`engines/servers/client.py`)."""
 
     def ask(self, sql: bytes, change_seconds: float | None) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -118,7 +118,7 @@ class Native(Protocol):
 
     Unanswerable: type[Exception]
 
-    def ask_server(self, engine: str, target: str, limits: str) -> Session:
+    def ask_server(self, engine: str, target: str, limits: str) -> NativeSession:
         """Log in to a server for questions; `target` is that of a job. Raises Unanswerable(kind, code, what, hint)."""
 
     def cancel(self) -> None:
@@ -206,7 +206,7 @@ class Native(Protocol):
     def block_trace_check(self, path: str) -> str:
         """Check that the device that holds a path can be traced; raise NativeError with the reason when it cannot."""
 
-    def block_trace(self, path: str, asked_json: str) -> BlockTrace:
+    def block_trace(self, path: str, asked_json: str) -> NativeBlockTrace:
         """Prepare a block trace outside of a run; `asked_json` has the form of a run job's entry for the trace."""
 
     def block_trace_decode(self, spool: str, out: str) -> str:
@@ -215,7 +215,7 @@ class Native(Protocol):
     def page_trace_check(self, settings_json: str) -> None:
         """Check that a server can be recorded here; raise NativeError with the reason when it cannot."""
 
-    def page_trace(self, settings_json: str) -> PageTrace:
+    def page_trace(self, settings_json: str) -> NativePageTrace:
         """Prepare a server's page trace; nothing is read before `begin`."""
 
     def live_trace_check(self) -> None:

@@ -46,7 +46,7 @@ POSTGRES = Dialect(("servers", "postgres"), "JOIN")
 
 
 @dataclass(frozen=True)
-class Condition:
+class WorkloadCondition:
     """One consistency condition of a workload's specification."""
 
     number: int
@@ -87,7 +87,7 @@ def expectation(workload: str) -> Expectation:
     return Expectation(told.get("rows", {}), told.get("values", {}), told.get("delivered", False))
 
 
-def conditions(workload: str, dialect: Dialect = SQLITE) -> list[Condition]:
+def conditions(workload: str, dialect: Dialect = SQLITE) -> list[WorkloadCondition]:
     """Return the conditions of a workload, in the specification's order; none if it has no folder of them."""
     shared = _folder(workload)
     files = {
@@ -211,7 +211,7 @@ def _folder(workload: str) -> Traversable:
     return importlib.resources.files("bufferlab.workloads").joinpath(workload, "consistency")
 
 
-def _parsed(file_name: str, query: str) -> Condition:
+def _parsed(file_name: str, query: str) -> WorkloadCondition:
     number = re.fullmatch(r"condition_(\d+)\.sql", file_name)
     name = re.match(r"-- .*?: (.+)\n", query)
     if number is None or name is None:
@@ -220,4 +220,4 @@ def _parsed(file_name: str, query: str) -> Condition:
             "`-- CLAUSE: what must hold`",
             file_name,
         )
-    return Condition(int(number[1]), name[1], query)
+    return WorkloadCondition(int(number[1]), name[1], query)

@@ -10,7 +10,7 @@ from bufferlab.errors import Problem
 
 
 @dataclass(frozen=True)
-class Status:
+class SweepStatus:
     """The state of a sweep at one moment."""
 
     stage: str
@@ -27,7 +27,7 @@ class Status:
 class Progress(Protocol):
     """A display of a sweep's progress. Its methods must return quickly."""
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         """Show the state; the sweep calls this a few times a second."""
 
     def say(self, text: str) -> None:
@@ -40,7 +40,7 @@ class Progress(Protocol):
 class Silent:
     """A display that shows nothing."""
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         """Show nothing."""
 
     def say(self, text: str) -> None:

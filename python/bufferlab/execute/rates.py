@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bufferlab.engines.declaration import Rates
+from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.units import MIB
 
 _FORMAT_VERSION = 1
@@ -23,7 +23,7 @@ _WEIGHT_OF_NEW = 0.5
 class KnownRates:
     """The rates of one engine and workload: as observed on this host, else as declared."""
 
-    def __init__(self, cache: Path, key: str, declared: Rates) -> None:
+    def __init__(self, cache: Path, key: str, declared: DeclaredRates) -> None:
         self._file = cache / "rates.json"
         self._key = key
         self.now = replace(declared, **self._read().get(key, {}))
@@ -58,7 +58,9 @@ class KnownRates:
             document = json.loads(self._file.read_text())
             if document["format_version"] == _FORMAT_VERSION:
                 return {
-                    str(key): {name: float(rate) for name, rate in rates.items() if name in Rates.__dataclass_fields__}
+                    str(key): {
+                        name: float(rate) for name, rate in rates.items() if name in DeclaredRates.__dataclass_fields__
+                    }
                     for key, rates in document["rates"].items()
                 }
         return {}

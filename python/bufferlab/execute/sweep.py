@@ -30,7 +30,7 @@ from bufferlab.execute.preflight import Findings
 from bufferlab.execute.probes import planned_traces
 from bufferlab.execute.probes.command_line_probe import AskedProbe
 from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
-from bufferlab.execute.progress import Pace, Progress, Silent, Status
+from bufferlab.execute.progress import Pace, Progress, Silent, SweepStatus
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run.engine_backend import EngineBackend, SweepContext
 from bufferlab.execute.stop import StopRequest
@@ -40,12 +40,12 @@ from bufferlab.knob import Values
 from bufferlab.models.generated_points import BUDGET_S, generated_points, has_generator
 from bufferlab.models.other_pools import other_pools
 from bufferlab.plan import (
-    Cost,
     DataFacts,
     DataKnobs,
     Facts,
+    GridPoint,
     Plan,
-    Point,
+    SweepCost,
     estimate,
     estimated_facts,
     known_facts,
@@ -157,7 +157,7 @@ def _run_sweep(
             sweep.rates.save()
 
 
-def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, Cost, Findings]:
+def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, SweepCost, Findings]:
     """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
 
     Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has, what
@@ -353,14 +353,14 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     return make(experiment, known_facts(experiment, known), sweep.options.blocks) if known else guess
 
 
-def _facts(sweep: _Sweep, data: DataKnobs, cost: Cost) -> DataFacts:
+def _facts(sweep: _Sweep, data: DataKnobs, cost: SweepCost) -> DataFacts:
     """Return the size and trees of a database, and load the database first if the cache lacks it."""
-    sweep.progress.show(Status("verifying the database", 0, sweep.pace.runs, "", 0.0, cost.seconds))
+    sweep.progress.show(SweepStatus("verifying the database", 0, sweep.pace.runs, "", 0.0, cost.seconds))
     dataset = sweep.datasets.get(data, sweep.estimated(data).allocated_bytes)
     return DataFacts(dataset.allocated_bytes, dataset.shape)
 
 
-def _load_reporter(sweep: _Sweep, cost: Cost, databases: int) -> Callable[[float], None]:
+def _load_reporter(sweep: _Sweep, cost: SweepCost, databases: int) -> Callable[[float], None]:
     """Return a function that takes the done share of one load and shows the progress of the whole sweep."""
     runs, seconds = sweep.pace.runs, cost.load_seconds / max(1, databases)
 
@@ -368,7 +368,7 @@ def _load_reporter(sweep: _Sweep, cost: Cost, databases: int) -> Callable[[float
         done_s = min(cost.load_seconds, seconds * (sweep.datasets.loads + share))
         number = f"database {sweep.datasets.loads + 1} of {databases}" if databases > 1 else "the database"
         left = cost.load_seconds - done_s + sweep.pace.run_seconds * runs
-        sweep.progress.show(Status(f"loading {number}", 0, runs, "", done_s / max(cost.seconds, 1e-9), left))
+        sweep.progress.show(SweepStatus(f"loading {number}", 0, runs, "", done_s / max(cost.seconds, 1e-9), left))
 
     return on_load
 
@@ -469,12 +469,12 @@ def _shower(sweep: _Sweep, stage: str, guess_s: float) -> Callable[[float], None
         sweep.stop.check()
         now_s = time.monotonic() - started
         left_s = now_s * (1 - share) / share if share else guess_s
-        sweep.progress.show(Status(stage, 0, 0, "", share, left_s))
+        sweep.progress.show(SweepStatus(stage, 0, 0, "", share, left_s))
 
     return show
 
 
-def _dataset(sweep: _Sweep, point: Point) -> Dataset:
+def _dataset(sweep: _Sweep, point: GridPoint) -> Dataset:
     """Return the point's database. A load that failed once raises the same error again and is not tried again."""
     key = sweep.datasets.key(point.data)
     if key in sweep.load_failures:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bufferlab.errors import EnvironmentLackingError, Problem
-from bufferlab.execute.progress import Progress, Status
+from bufferlab.execute.progress import Progress, SweepStatus
 from bufferlab.texts import printable, without_password
 
 NAME = "bufferlab.log"
@@ -46,7 +46,7 @@ class LoggedProgress:
         self._handler.flush()
         self._handler.capacity = 0  # From now on each line is written at once: the process may be killed.
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         """Show the state."""
         self._shown.show(status)
 

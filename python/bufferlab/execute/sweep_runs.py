@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bufferlab.errors import Problem
 from bufferlab.execute import resume
-from bufferlab.execute.progress import Pace, Progress, Status
+from bufferlab.execute.progress import Pace, Progress, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
 from bufferlab.execute.run.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
@@ -118,7 +118,9 @@ class SweepRuns:
             spent = sum(self.pace.finished_s) + now_s
             shown = f"{stage} {share:.0%}" if share else stage
             done = spent / max(spent + left, 1e-9)
-            self.progress.show(Status(shown, self._before(todo) + place + 1, len(self.plan.runs), label, done, left))
+            self.progress.show(
+                SweepStatus(shown, self._before(todo) + place + 1, len(self.plan.runs), label, done, left)
+            )
 
         return on_stage
 

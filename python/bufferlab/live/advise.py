@@ -24,13 +24,13 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import doubts, pool_facts, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
-from bufferlab.live.estimate import Counted, Estimate, PoolFacts
+from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import LivePlan, Recorded, Tier
 from bufferlab.live.look import Observation, Seen, Stop
 from bufferlab.live.session import Session
-from bufferlab.live.tiers import Cost, Foretold, Processors, Stage
-from bufferlab.live.window import Row, Window
+from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
+from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.models.managers.declaration import BufferManager
 from bufferlab.traces.page_trace import number_of
 
@@ -45,7 +45,9 @@ _COUNTS_CREATIONS = 15
 _SHARES = (0.5, 0.75, 1.5, 2.0, 4.0)
 """The sizes that are judged where none are named, as shares of the present one."""
 
-Answer = Callable[[Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[Estimate, ...]]
+Answer = Callable[
+    [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]
+]
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,12 @@ class Advice:
     pool: PoolFacts
     counted: Counted
     present_bytes: int
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[SizeEstimate, ...]
     """By size, the present one among them."""
     doubts: tuple[NotTold, ...]
     """Why no size other than the present one is judged; none where they are."""
     attached: tuple[Attached, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[TierCost, ...]
     memory: MemoryLeft | None
 
     @property
@@ -101,12 +103,12 @@ class Advice:
         return self.present_bytes + self.memory.size_bytes if self.memory else None
 
     @property
-    def others(self) -> tuple[Estimate, ...]:
+    def others(self) -> tuple[SizeEstimate, ...]:
         """The estimates of sizes other than the present one."""
         return tuple(one for one in self.estimates if one.pool_size_bytes != self.present_bytes)
 
     @property
-    def present(self) -> Estimate:
+    def present(self) -> SizeEstimate:
         """The reads of the pool as it is, as the server counted them."""
         return next(one for one in self.estimates if one.pool_size_bytes == self.present_bytes)
 
@@ -240,9 +242,9 @@ def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
 
 def _first_look(
     session: Session, facts: Facts, clock: Callable[[], float], sleep: Callable[[float], None]
-) -> list[Row]:
+) -> list[SampledRow]:
     """Return rows of a few seconds in which nothing is attached. Raises Refused and Lost."""
-    window = Window(lambda grown: session.look.derive(grown, facts), clock())
+    window = LookWindow(lambda grown: session.look.derive(grown, facts), clock())
     window.connected(window.begun_s, facts.identity)
     for place in range(FIRST_LOOK_S + 1):
         if place:
@@ -272,14 +274,14 @@ def _advice(
     recorded = pool_facts.with_one_numbering(whole)
     if found or not recorded:
         why = found[0] if found else _unrecorded(attachments)
-        estimates: tuple[Estimate, ...] = tuple(
-            Estimate(size, None, None, None, ready.asked.tier, why) for size in others
+        estimates: tuple[SizeEstimate, ...] = tuple(
+            SizeEstimate(size, None, None, None, ready.asked.tier, why) for size in others
         )
     else:
         full = next((one for one in recorded if one.tier == "full"), None)
         estimates = answer(recorded, pool, counted, others, pool_facts.keys(held, full) if full and held else None)
     per_s = counted.reads / counted.seconds if counted.seconds else None
-    present = Estimate(present_bytes, per_s, None, None, "counted")
+    present = SizeEstimate(present_bytes, per_s, None, None, "counted")
     return Advice(
         seen=seen, pool=pool, counted=counted, present_bytes=present_bytes,
         estimates=tuple(sorted((*estimates, present), key=lambda one: one.pool_size_bytes)),
@@ -287,7 +289,7 @@ def _advice(
     )  # fmt: skip
 
 
-def _without_creations(one: Attached, facts: Facts) -> Sequence[Row]:
+def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
     """Return the rows of an attachment, with reads from which the pages that were made are taken, where they count so.
 
     Sessions tell their counts late: the rate of the whole attachment is taken from each row, which may get below zero.
@@ -321,7 +323,7 @@ def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | Non
     return found if attached else None
 
 
-def count(rows: Sequence[Row]) -> Counted:
+def count(rows: Sequence[SampledRow]) -> Counted:
     """Return the counts of some rows. Work is counted in transactions where there are any, else in statements."""
     sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
@@ -330,7 +332,7 @@ def count(rows: Sequence[Row]) -> Counted:
     return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit)
 
 
-def _costs(ready: Ready, attachments: Attachments) -> Iterator[Cost]:
+def _costs(ready: Ready, attachments: Attachments) -> Iterator[TierCost]:
     for foretold in ready.foretold:
         if of_it := [one for one in attachments.attached if one.recorded.tier == foretold.tier]:
             events = sum(int(one.told["stops"]) for one in of_it)

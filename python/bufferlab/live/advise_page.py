@@ -11,9 +11,9 @@ from bufferlab.chapter.blocks import Band, Banner, Column, Dot, Figure, Mark, Po
 from bufferlab.live import sentence
 from bufferlab.live.advise import Advice
 from bufferlab.live.attach import Attached
-from bufferlab.live.estimate import Estimate
+from bufferlab.live.estimate import SizeEstimate
 from bufferlab.live.observe_page import inside_sections
-from bufferlab.live.tiers import Cost
+from bufferlab.live.tiers import TierCost
 from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
@@ -40,7 +40,7 @@ def as_report(advice: Advice) -> Report:
     return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab advise")
 
 
-def cost(one: Cost) -> str:
+def cost(one: TierCost) -> str:
     """Return in words what a tier cost, measured beside foretold.
 
     Where the interval is too wide to be set beside what the stops take, that is said, and only its end. An interval
@@ -103,7 +103,7 @@ def as_json(advice: Advice, *, interrupted: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _estimate(one: Estimate, advice: Advice) -> dict[str, Any]:
+def _estimate(one: SizeEstimate, advice: Advice) -> dict[str, Any]:
     return {
         "pool_size_bytes": one.pool_size_bytes,
         "reads_per_s": one.reads_per_s,
@@ -133,12 +133,12 @@ def _is_direct(advice: Advice) -> bool:
     return "DIRECT" in advice.seen.facts.settings.get("innodb_flush_method", "").upper()
 
 
-def _is_bound(one: Estimate) -> bool:
+def _is_bound(one: SizeEstimate) -> bool:
     """Return whether a size is judged by a bound alone: it reads fewer than that."""
     return one.cannot_say is None and one.reads_per_s is None and one.high is not None
 
 
-def _cells(one: Estimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
+def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
     """Return a size's row. With numbers alone, for programs, a bound stands in its own column and nowhere else."""
     reads, change = words.number(one.reads_per_s), _change(one, advice)
     if not numbers_alone and one.high is not None and _is_bound(one) and advice.present.reads_per_s is not None:
@@ -155,7 +155,7 @@ def _cells(one: Estimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, 
     )
 
 
-def _change(one: Estimate, advice: Advice) -> str:
+def _change(one: SizeEstimate, advice: Advice) -> str:
     """Return how many reads a second more or fewer a size has than the present one."""
     present = advice.present.reads_per_s
     if one.reads_per_s is None or present is None or one.pool_size_bytes == advice.present_bytes:
@@ -164,7 +164,7 @@ def _change(one: Estimate, advice: Advice) -> str:
     return f"{'+' if change > 0 else ''}{words.number(change)}"
 
 
-def _mark(one: Estimate, advice: Advice) -> Any:
+def _mark(one: SizeEstimate, advice: Advice) -> Any:
     return "passed" if one.pool_size_bytes == advice.present_bytes else "quiet" if one.cannot_say else ""
 
 
@@ -206,14 +206,14 @@ def _figure(advice: Advice) -> Figure | None:
     return Figure("sizes", "Reads a second, by the size of the pool", alt, caption, plot, _data(told))
 
 
-def _dot(one: Estimate, advice: Advice) -> Dot:
+def _dot(one: SizeEstimate, advice: Advice) -> Dot:
     # Where only a bound is known, the dot is that bound.
     value = one.reads_per_s if one.reads_per_s is not None else one.high or 0.0
     tick = f"{format_percent(one.pool_size_bytes / advice.present_bytes)}\n{format_bytes(one.pool_size_bytes)}"
     return Dot(float(one.pool_size_bytes), tick, (), value, one.low, one.high)
 
 
-def _data(told: Sequence[Estimate]) -> Table:
+def _data(told: Sequence[SizeEstimate]) -> Table:
     heads = tuple(map(Column, ("Pool (bytes)", "Reads a second", "From", "To")))
 
     def plain(value: float | None) -> str:
@@ -251,7 +251,7 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
     return (*told, *(replace(one, blocks=tuple(map(_page_only, one.blocks))) for one in inside_sections(advice.seen)))
 
 
-def _measured(one: Cost) -> str:
+def _measured(one: TierCost) -> str:
     """Return what a tier was measured to cost, where that can be told."""
     return format_percent(one.server_cores) if one.is_told and one.server_cores is not None else words.NOTHING
 

@@ -28,9 +28,9 @@ from bufferlab.live.by_model import by_model
 from bufferlab.live.estimate import (
     Counted,
     Cut,
-    Estimate,
     Floats,
     PoolFacts,
+    SizeEstimate,
     around,
     changing_load,
     cut,
@@ -122,12 +122,12 @@ def remaining(found: Distances, more: int, weights: Floats) -> Floats:
 
 def estimates(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
-) -> tuple[Estimate, ...]:
+) -> tuple[SizeEstimate, ...]:
     """Return the reads a second of pools of each size, from windows in which reads and evictions were recorded."""
     found = distances(windows, ring_reads(pool))
     refused = next((one.cannot_say for one in windows if one.cannot_say), None) or _refused(found, counted, pool)
     return tuple(
-        Estimate(size, None, None, None, "misses", refused)
+        SizeEstimate(size, None, None, None, "misses", refused)
         if refused
         else _estimate(windows, found, pool, counted, size)
         for size in sizes_bytes
@@ -179,25 +179,25 @@ def _changing_mix(found: Distances) -> NotTold | None:
 
 def _estimate(
     windows: Sequence[Recorded], found: Distances, pool: PoolFacts, counted: Counted, size_bytes: int
-) -> Estimate:
+) -> SizeEstimate:
     more = pool.frames(size_bytes) - pool.pool_pages
     if more < 0:
         why = "what a pool reads and evicts does not tell what a smaller one would read"
-        return Estimate(size_bytes, None, None, None, "misses", NotTold(why, "record all accesses: --tier full"))
+        return SizeEstimate(size_bytes, None, None, None, "misses", NotTold(why, "record all accesses: --tier full"))
     if (rings := _rings_end(windows, found, pool.pool_pages + more)) is not None:
-        return Estimate(size_bytes, None, None, None, "misses", rings)
+        return SizeEstimate(size_bytes, None, None, None, "misses", rings)
     value, low, high = _rate(found, counted, pool, more)
     if more <= found.longest:
-        return Estimate(size_bytes, value, low, high, "misses", longest_pages=found.longest)
+        return SizeEstimate(size_bytes, value, low, high, "misses", longest_pages=found.longest)
     present = counted.reads / counted.seconds
     if high <= max(rules.FEW_PER_S, rules.FEW_SHARE * present):
-        return Estimate(size_bytes, None, 0.0, high, "misses", longest_pages=found.longest)
+        return SizeEstimate(size_bytes, None, 0.0, high, "misses", longest_pages=found.longest)
     why = (
         f"the window saw distances of up to {format_count(found.longest)} pages "
         f"({format_bytes(found.longest * pool.page_size_bytes)}), and {format_count(more)} more frames are asked for"
     )
     told = NotTold(why, _needed(windows, found, more))
-    return Estimate(size_bytes, None, 0.0, high, "misses", told, longest_pages=found.longest)
+    return SizeEstimate(size_bytes, None, 0.0, high, "misses", told, longest_pages=found.longest)
 
 
 def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
@@ -295,7 +295,7 @@ def answer(
     counted: Counted,
     sizes_bytes: Sequence[int],
     resident: Sequence[int] | None,
-) -> tuple[Estimate, ...]:
+) -> tuple[SizeEstimate, ...]:
     """Return an estimate for each size. An object has one number in all windows (`resident.with_one_numbering`).
 
     `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`;
@@ -308,14 +308,14 @@ def answer(
     windows = [one for one in whole if len(one.columns["page"])]
     if not windows or counted.seconds <= 0:
         told = NotTold(_nothing(recorded), "record again")
-        return tuple(Estimate(size, None, None, None, "counted", told) for size in sizes_bytes)
+        return tuple(SizeEstimate(size, None, None, None, "counted", told) for size in sizes_bytes)
     full = [one for one in windows if one.tier == "full"]
     model = by_model(full, pool, counted, resident) if full else None
-    found: dict[int, Estimate] = {}
+    found: dict[int, SizeEstimate] = {}
     for size in sizes_bytes:
         more = pool.frames(size) - pool.pool_pages
         if full and not model and more < 0:
-            found[size] = Estimate(size, None, None, None, "full", NotTold("there is no model of this server"))
+            found[size] = SizeEstimate(size, None, None, None, "full", NotTold("there is no model of this server"))
         elif model and more and (by := model.estimate(size)) is not None:
             found[size] = by
     left = [size for size in sizes_bytes if size not in found]
@@ -325,7 +325,7 @@ def answer(
 
 def _holds_all(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
-) -> tuple[Estimate, ...] | None:
+) -> tuple[SizeEstimate, ...] | None:
     """Return that larger pools bring nothing where hardly a read was counted, None where reads were."""
     # Upper bound of 97.5 % of a Poisson count, a little wide (Garwood 1936: 3.7 of none, 11.7 of 5, 48.7 of 35).
     at_most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
@@ -339,9 +339,9 @@ def _holds_all(
     )
     return tuple(
         # In this window a larger pool would have read no more.
-        Estimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
+        SizeEstimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
         if pool.frames(size) >= pool.pool_pages
-        else Estimate(size, None, None, None, "counted", why)
+        else SizeEstimate(size, None, None, None, "counted", why)
         for size in sizes_bytes
     )
 

@@ -27,7 +27,7 @@ from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
 from bufferlab.live.look import Stop
 from bufferlab.live.tiers import Processors, Second, Stage
-from bufferlab.live.window import Event, Row, Window
+from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 _FILES = {1: ("memory.limit_in_bytes", "memory.usage_in_bytes"), 2: ("memory.max", "memory.current")}
 _GIVEN_BACK = {1: "total_inactive_file", 2: "inactive_file"}
@@ -102,7 +102,7 @@ class Attached:
     """One attachment: what it recorded, and the rows of the seconds that lie in it."""
 
     recorded: Recorded
-    rows: tuple[Row, ...]
+    rows: tuple[SampledRow, ...]
     told: Mapping[str, Any]
 
 
@@ -139,11 +139,11 @@ class Attachments:
     _trace: LiveTrace | None = None
     _file: Path = Path()
     """The recorder's file, while something is attached."""
-    _rows: list[Row] = field(default_factory=list)
+    _rows: list[SampledRow] = field(default_factory=list)
     _is_fresh: bool = False
     """Whether no row has come since the tier was attached."""
 
-    def row(self, row: Row, window: Window) -> None:
+    def row(self, row: SampledRow, window: LookWindow) -> None:
         """Keep a second, and go on to the next stage when this one has ended."""
         self._keep(row)
         now_s = self.clock()
@@ -158,7 +158,7 @@ class Attachments:
         what = f"attached ({stage.tier})" if self._trace else "looking"
         self.shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
 
-    def event(self, event: Event) -> None:
+    def event(self, event: ServerEvent) -> None:
         """Show what happened to the server. Where no answer can come any more, detach and end."""
         self.shown.say(f"{event.t_s:.0f} s  {event.what}")
         if event.kind in BROKEN:
@@ -181,7 +181,7 @@ class Attachments:
         if self._trace:
             self._detach(str(self._trace.told()["state"]))
 
-    def _keep(self, row: Row) -> None:
+    def _keep(self, row: SampledRow) -> None:
         now_s, last_s = self.clock(), self._last_s
         self._last_s = now_s
         stage = self.planned[min(self._place, len(self.planned) - 1)]

@@ -22,9 +22,9 @@ from bufferlab.live import rules
 from bufferlab.live.estimate import (
     Counted,
     Cut,
-    Estimate,
     Floats,
     PoolFacts,
+    SizeEstimate,
     around,
     changing_load,
     cut,
@@ -263,12 +263,12 @@ class ByModel:
             return NotTold(why, "measure: bufferlab run with the same load")
         return None
 
-    def estimate(self, size_bytes: int) -> Estimate | None:
+    def estimate(self, size_bytes: int) -> SizeEstimate | None:
         """Return the estimate of a size; None of a larger one of which the list of evicted pages may tell more."""
         frames = self.pool.frames(size_bytes)
         is_larger = frames > self.pool.pool_pages
         if self.refused:
-            return None if is_larger else Estimate(size_bytes, None, None, None, "full", self.refused)
+            return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", self.refused)
         did = self.did(frames)
         turnovers = float(did.brought_in.sum()) / frames
         if is_larger and turnovers < rules.TURNOVERS_LARGER:
@@ -276,18 +276,18 @@ class ByModel:
         first = max(self.first_counted(did, frames), self.first_counted(self.own, self.pool.pool_pages))
         if len(did.reads) - first < rules.LEAST_SLICES:
             why = self._too_short("such a pool", turnovers)
-            return None if is_larger else Estimate(size_bytes, None, None, None, "full", why)
+            return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", why)
         if (by_speed := self._by_speed(frames, did, first)) is not None:
-            return None if is_larger else Estimate(size_bytes, None, None, None, "full", by_speed)
+            return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", by_speed)
         value, low, high = self._rate(did, frames, first)
         facts = {"own_error": self.own_error, "turnovers": turnovers}
         if self._may_fall_behind(frames):
             late = self.did(frames, late_rows=int(self.played.rows / turnovers))
             most, _, high = self._rate(late, frames, first)
             if most > (1 + rules.PURGE_LIMIT) * value:
-                return Estimate(size_bytes, None, None, None, "full", _purge_matters(most / value - 1))
+                return SizeEstimate(size_bytes, None, None, None, "full", _purge_matters(most / value - 1))
             facts["late_purge_share"] = most / value - 1
-        return Estimate(size_bytes, value, low, high, "full", facts=facts)
+        return SizeEstimate(size_bytes, value, low, high, "full", facts=facts)
 
     def _too_short(
         self, which: str, turnovers: float, wanted: float = 2 * rules.TURNOVERS_WARM, instead: str = ""

@@ -35,7 +35,7 @@ Counts = Mapping[str, float]
 
 
 @dataclass(frozen=True)
-class Entry:
+class DigestEntry:
     """One row of the server's table: since when it counts, and its counts by name, times in seconds."""
 
     since: str | None
@@ -46,7 +46,7 @@ class Entry:
 class Snapshot:
     """The server's table of statements at one end of a window."""
 
-    entries: Mapping[Key, Entry]
+    entries: Mapping[Key, DigestEntry]
     where: Row
     """PostgreSQL: the extension's place and version; otherwise empty."""
     evictions: int | None = None
@@ -64,7 +64,7 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Statement:
+class DigestStatement:
     """What one statement did in the window."""
 
     place: str | None
@@ -87,7 +87,7 @@ class Statement:
 class Digests:
     """What statements did in the window."""
 
-    statements: tuple[Statement, ...]
+    statements: tuple[DigestStatement, ...]
     """Those that are shown: the first in time, in rows and in reads."""
     calls: int
     seconds: float
@@ -101,7 +101,7 @@ class Digests:
     notes: tuple[str, ...]
     """What is missing."""
 
-    def first(self, order: Order, limit: int = SHOWN) -> tuple[Statement, ...]:
+    def first(self, order: Order, limit: int = SHOWN) -> tuple[DigestStatement, ...]:
         """Return the statements with most time, rows (examined, or where that is not told returned) or page reads."""
         ordered = sorted(self.statements, key=lambda one: (-_size(one, order), one.text))
         return tuple(one for one in ordered[:limit] if _size(one, order) > 0)
@@ -145,7 +145,7 @@ def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold
     return _digests(did, texts, _notes(growth, did, first, last))
 
 
-def grown(first: Mapping[Key, Entry], last: Mapping[Key, Entry]) -> Growth:
+def grown(first: Mapping[Key, DigestEntry], last: Mapping[Key, DigestEntry]) -> Growth:
     """Return what each entry did between two snapshots. No count is negative.
 
     >>> before, after = Entry(None, {"calls": 5}), Entry(None, {"calls": 7})
@@ -179,7 +179,7 @@ def _snapshot(query: Query, flavour: Flavour, where: Row) -> Snapshot | NotTold:
     return Snapshot(_entries(rows, postgres.UNITS_PER_S), where, evictions)
 
 
-def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, Entry]:
+def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, DigestEntry]:
     """Return the rows by key; rows without an identifier (no right, or a full table) are one entry of a place."""
     sums: dict[Key, dict[str, float]] = {}
     since: dict[Key, str | None] = {}
@@ -191,7 +191,7 @@ def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, Entry]:
             if name in row:
                 value = seconds(row[name]) / units_per_s if name in _TIMES else integer(row[name])
                 own[name] = own.get(name, 0) + value
-    return {key: Entry(since[key], counts) for key, counts in sums.items()}
+    return {key: DigestEntry(since[key], counts) for key, counts in sums.items()}
 
 
 def _by_statement(counts: Mapping[Key, Counts]) -> dict[tuple[str | None, str | None], dict[str, float]]:
@@ -242,22 +242,22 @@ def _digests(
     )  # fmt: skip
 
 
-def _statement(place: str | None, words: str, counts: Counts) -> Statement:
+def _statement(place: str | None, words: str, counts: Counts) -> DigestStatement:
     told = {name: round(counts[name]) for name in _NUMBERS if name in counts and name not in _TIMES}
     read_s = counts.get("read_time")
     if not read_s and told.get("read_pages"):
         read_s = None  # track_io_timing is off: pages were read, and took no time.
-    return Statement(
+    return DigestStatement(
         place, words, told["calls"], counts["time"], told.get("rows_examined"), told["rows_returned"],
         told.get("hit_pages"), told.get("read_pages"), read_s,
     )  # fmt: skip
 
 
-def _first(statements: Iterable[Statement], order: str) -> list[Statement]:
+def _first(statements: Iterable[DigestStatement], order: str) -> list[DigestStatement]:
     return sorted(statements, key=lambda one: (-_size(one, order), one.text))[:SHOWN]
 
 
-def _size(one: Statement, order: str) -> float:
+def _size(one: DigestStatement, order: str) -> float:
     if order == "time":
         return one.seconds
     if order == "reads":

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live.confounds import Confound
 from bufferlab.live.look import Seen
-from bufferlab.live.window import Row
+from bufferlab.live.window import SampledRow
 from bufferlab.models.managers.innodb import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.predict import READ_AHEAD_LIMIT
 from bufferlab.units import format_bytes, format_percent
@@ -52,7 +52,7 @@ def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
     return tuple(found for rule in rules if (found := rule()) is not None)
 
 
-def idle(rows: Sequence[Row]) -> NotTold | None:
+def idle(rows: Sequence[SampledRow]) -> NotTold | None:
     """Return the reason where a server did almost nothing."""
     seconds, gets = sum(row.seconds for row in rows), _sum(rows, "page_gets")
     if not seconds:
@@ -73,7 +73,7 @@ def _broken(seen: Seen, is_away: bool) -> NotTold | None:
     return None
 
 
-def _resized(seen: Seen, rows: Sequence[Row]) -> NotTold | None:
+def _resized(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
     frames = sorted({row.levels["pool_pages"] for row in rows if "pool_pages" in row.levels})
     if len(frames) < 2:
         return None
@@ -89,7 +89,7 @@ def _stranger(confounds: Sequence[Confound]) -> NotTold | None:
     return None
 
 
-def _behind(seen: Seen, rows: Sequence[Row]) -> NotTold | None:
+def _behind(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
     """Return the reason where InnoDB's purge was behind: in another pool it is behind by more or less."""
     lengths = [row.levels["history_list_length"] for row in rows if "history_list_length" in row.levels]
     told = next((one.sentence for one in seen.inside.confounds if one.kind == "history_list"), "")
@@ -100,7 +100,7 @@ def _behind(seen: Seen, rows: Sequence[Row]) -> NotTold | None:
     return NotTold(f"purge is behind: {told}", "ask again when it has caught up") if told else None
 
 
-def _read_ahead(rows: Sequence[Row]) -> NotTold | None:
+def _read_ahead(rows: Sequence[SampledRow]) -> NotTold | None:
     ahead, reads = _sum(rows, "read_ahead_pages"), _sum(rows, "pages_read")
     if not reads or ahead / reads <= READ_AHEAD_LIMIT:
         return None
@@ -108,7 +108,7 @@ def _read_ahead(rows: Sequence[Row]) -> NotTold | None:
                    "less", "ask when no large scan runs")  # fmt: skip
 
 
-def _dirty(rows: Sequence[Row]) -> NotTold | None:
+def _dirty(rows: Sequence[SampledRow]) -> NotTold | None:
     shares = [row.levels["dirty_pages"] / row.levels["pool_pages"]
               for row in rows if row.levels.get("pool_pages") and "dirty_pages" in row.levels]  # fmt: skip
     if not shares or sum(shares) / len(shares) <= MOST_DIRTY:
@@ -117,7 +117,7 @@ def _dirty(rows: Sequence[Row]) -> NotTold | None:
     return NotTold(f"{share} of the pool is dirty, so that reads wait for writes", "see to the writes first")
 
 
-def _mixed(seen: Seen, rows: Sequence[Row]) -> NotTold | None:
+def _mixed(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
     """Return the reason where both halves of the window differ in gets a transaction or statement, beyond chance."""
     # Where commits are counted alone, many a transaction is not.
     units = (
@@ -137,7 +137,7 @@ def _mixed(seen: Seen, rows: Sequence[Row]) -> NotTold | None:
     return None
 
 
-def _gets_per(rows: Sequence[Row], unit: str) -> tuple[float, float] | None:
+def _gets_per(rows: Sequence[SampledRow], unit: str) -> tuple[float, float] | None:
     """Return the gets of a unit of work and their standard error, by the scatter of seconds; None with few units.
 
     The error of a ratio of sums: Cochran, "Sampling Techniques", 1977, 6.4.
@@ -150,5 +150,5 @@ def _gets_per(rows: Sequence[Row], unit: str) -> tuple[float, float] | None:
     return found, (left * len(rows) / (len(rows) - 1)) ** 0.5 / units
 
 
-def _sum(rows: Sequence[Row], name: str) -> float:
+def _sum(rows: Sequence[SampledRow], name: str) -> float:
     return sum(row.counts.get(name, 0.0) for row in rows)

@@ -68,7 +68,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SizeEstimate:
     """The reads a second of a pool of some size, or why they cannot be told.
 
     Three forms: a value with its bounds; no value and `high` alone, without a reason: fewer reads than that; a reason.

@@ -121,7 +121,7 @@ def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedFrames:
     """What was seen of the frames."""
 
     first: int
@@ -133,7 +133,7 @@ class Judged:
 
 def judge(
     kinds: NDArray[np.uint8], sites: NDArray[np.uint8], counts: Mapping[str, Any], read: int, pool_pages: float
-) -> Judged:
+) -> JudgedFrames:
     """Judge the rows of a trace of calls; `read` is the number of the kind, `counts` what the recorder counted."""
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
@@ -144,7 +144,7 @@ def judge(
     place = int(good[0]) if len(good) else len(rows)
     first = int(rows[place]) if place < len(rows) else len(kinds)
     moved = ((sites[first:] & MOVED) != 0) & (kinds[first:] == read)
-    return Judged(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), counts, pool_pages), moved)
+    return JudgedFrames(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), counts, pool_pages), moved)
 
 
 def _doubt(reads: int, left: int, moved: int, counts: Mapping[str, Any], pool_pages: float) -> NotTold | None:

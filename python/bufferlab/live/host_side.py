@@ -38,7 +38,7 @@ _SECTOR_BYTES = 512
 
 
 @dataclass(frozen=True)
-class Reading:
+class HostReading:
     """The counters of one server and its device at one moment; None where this user may not read them."""
 
     t_s: float
@@ -111,7 +111,7 @@ def thread_processor_s(thread: int, proc: Path = Path("/proc")) -> float | None:
     return None
 
 
-def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Reading:
+def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> HostReading:
     """Read the counters of the server whose first process is `pid`, with its children, and of its data's device."""
     reads_of: dict[int, int] = {}
     processor = from_device = to_device = 0.0
@@ -132,7 +132,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
             reads_of[one] = int(told["rchar"])
             from_device += int(told["read_bytes"])
             to_device += int(told["write_bytes"])
-    return Reading(
+    return HostReading(
         time.monotonic(),
         processor / os.sysconf("SC_CLK_TCK") if lives else None,
         sum(reads_of.values()) if lives and may_read else None,
@@ -143,7 +143,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
     )
 
 
-def between(first: Reading, last: Reading) -> HostWork:
+def between(first: HostReading, last: HostReading) -> HostWork:
     """Return what happened between two readings of one server. Nothing is negative."""
     elapsed_s = max(last.t_s - first.t_s, 0.0)
     processor_s = _growth(first.processor_s, last.processor_s)

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from bufferlab.engines.servers.look import Facts, Lost, Pool, Query, Refused, Sample, Unpublished
+from bufferlab.engines.servers.look import Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import confounds, digests, host_side, pool_contents
 from bufferlab.live.confounds import Confound, Confounds
 from bufferlab.live.digests import Digests
-from bufferlab.live.host_side import HostWork, Reading
+from bufferlab.live.host_side import HostReading, HostWork
 from bufferlab.live.pool_contents import PoolContents
 from bufferlab.live.session import Session
-from bufferlab.live.window import Event, Row, Window
+from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 T = TypeVar("T")
 _LONGEST_S = 6.0
@@ -31,7 +31,7 @@ _AWAY = NotTold("the server was away at the end")
 
 
 @dataclass(frozen=True)
-class Inside:
+class InsideFindings:
     """What was found inside the server, and beside it on its host."""
 
     contents: PoolContents | NotTold
@@ -48,12 +48,12 @@ class Ends:
     def __init__(self, session: Session, facts: Facts, *, look_inside: bool) -> None:
         self._session, self._look_inside = session, look_inside
         query = _within(session.query)
-        self.begin: Pool = session.told(session.look.pool, facts)
-        self.end: Pool | None = None
+        self.begin: PoolLevels = session.told(session.look.pool, facts)
+        self.end: PoolLevels | None = None
         self._else = [_told(lambda: confounds.find(query, facts.flavour))]
         self._statements = _told(lambda: digests.start(query, facts.flavour))
 
-    def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> Inside:
+    def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> InsideFindings:
         """Ask at the last end, unless the server is away, and return what was found at both."""
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
@@ -73,7 +73,7 @@ class Ends:
             found += [Confound("backup", f"{name} runs on the server's host: it copies data") for name in programs]
         refused = [told for told in self._else if isinstance(told, NotTold)]
         refused += [one for told in self._else if isinstance(told, Confounds) for one in told.not_told]
-        return Inside(contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host)
+        return InsideFindings(contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host)
 
 
 def _within(query: Query) -> Query:
@@ -114,15 +114,15 @@ class Stop(Protocol):
 class Listener(Protocol):
     """Who hears what is seen while it is seen."""
 
-    def row(self, row: Row, window: Window) -> None:
+    def row(self, row: SampledRow, window: LookWindow) -> None:
         """Hear the counts of a second."""
 
-    def event(self, event: Event) -> None:
+    def event(self, event: ServerEvent) -> None:
         """Hear an event."""
 
 
 @dataclass(frozen=True)
-class Cost:
+class LookCost:
     """What looking cost the server."""
 
     statements: int
@@ -144,13 +144,13 @@ class Seen:
 
     server: str
     facts: Facts
-    window: Window
-    begin: Pool
-    end: Pool | None
+    window: LookWindow
+    begin: PoolLevels
+    end: PoolLevels | None
     """None where the server could not be asked at the end."""
     ended: Literal["whole", "stopped", "lost"]
-    cost: Cost
-    inside: Inside
+    cost: LookCost
+    inside: InsideFindings
     unpublished: Unpublished = field(default_factory=Unpublished)
 
 
@@ -173,7 +173,7 @@ class Observation:
             self.facts = self._facts()
         except (Refused, Lost) as error:
             raise _unseen(self.session, error) from error
-        self.window = Window(partial(self._derive), self.clock())
+        self.window = LookWindow(partial(self._derive), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
         """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
@@ -199,7 +199,9 @@ class Observation:
             self._count_processor()
         except Lost:
             inside = ends.finish(self.facts, self._host_work(), is_lost=True)
-        cost = Cost(session.own_statements, session.own_seconds, self._processor_s, self.clock() - self.window.begun_s)
+        cost = LookCost(
+            session.own_statements, session.own_seconds, self._processor_s, self.clock() - self.window.begun_s
+        )
         ended: Literal["whole", "stopped", "lost"] = "lost" if is_lost else "stopped" if stop.requested else "whole"
         return Seen(
             session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside, unpublished
@@ -242,7 +244,7 @@ class Observation:
         """Return the processor time of our session's thread, if the server is on this host."""
         return None if self._thread is None else host_side.thread_processor_s(self._thread)
 
-    def _read(self) -> Reading | None:
+    def _read(self) -> HostReading | None:
         return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
 
     def _host_work(self) -> HostWork | NotTold:

@@ -13,8 +13,8 @@ from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table
 from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
-from bufferlab.live.look import Cost, Seen
-from bufferlab.live.window import Window
+from bufferlab.live.look import LookCost, Seen
+from bufferlab.live.window import LookWindow
 from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
@@ -52,7 +52,7 @@ def as_report(seen: Seen) -> Report:
     return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab observe")
 
 
-def cost(cost: Cost) -> str:
+def cost(cost: LookCost) -> str:
     """Return in words what looking cost the server."""
     if cost.core_ratio is not None:
         return f"looking took {format_percent(cost.core_ratio)} of a core (our session's thread, /proc)"
@@ -60,7 +60,7 @@ def cost(cost: Cost) -> str:
     return f"our statements took {per_s_ms:.2g} ms a second as we waited for them, the network included"
 
 
-def line(seen_window: Window, transactions: str) -> str:
+def line(seen_window: LookWindow, transactions: str) -> str:
     """Return the last second in one line."""
     row = seen_window.rows[-1]
     parts = [f"{row.t_s:.0f} s"]

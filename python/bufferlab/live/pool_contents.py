@@ -20,7 +20,7 @@ LONGEST_S = 0.25
 
 
 @dataclass(frozen=True)
-class Foretold:
+class AskingCost:
     """The cost of asking who fills the pool, before it is asked."""
 
     pages: int
@@ -58,7 +58,7 @@ class PoolContents:
     """The largest first; the last one holds the rest."""
 
 
-def foretell(flavour: Flavour, pool_pages: int) -> Foretold:
+def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
     """Return what it costs to ask a server that nobody has asked since its start, as far as is known.
 
     >>> foretell("mysql", 8192).sentence
@@ -72,7 +72,7 @@ def foretell(flavour: Flavour, pool_pages: int) -> Foretold:
         if flavour == "mysql":
             how += f", and about {pool_pages * innodb.TEMPORARY_TABLE_RATIO:,.0f} of them for its answer"
         within = seconds < LONGEST_S
-    return Foretold(
+    return AskingCost(
         pool_pages, seconds, within, f"asking who fills {pool_pages:,} pages takes about {seconds:.2g} s, {how}"
     )
 

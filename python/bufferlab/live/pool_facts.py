@@ -18,8 +18,8 @@ from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, Query
 from bufferlab.engines.servers.questions import NotTold, Question, ask, integer
 from bufferlab.live.estimate import PoolFacts
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.pool_contents import Foretold, foretell
-from bufferlab.live.window import Row
+from bufferlab.live.pool_contents import AskingCost, foretell
+from bufferlab.live.window import SampledRow
 from bufferlab.models.managers.declaration import BufferManager, Server
 from bufferlab.models.managers.registry import of_server
 from bufferlab.models.predict import presumed_otherwise
@@ -40,7 +40,7 @@ def settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | 
 
 
 def pool_facts(
-    facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str], rows: Sequence[Row]
+    facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str], rows: Sequence[SampledRow]
 ) -> PoolFacts:
     """Return the pool as the rows of the window and the server's settings tell it."""
     frames = _mean(rows, "pool_pages") or facts.pool_size_bytes / facts.page_size_bytes
@@ -68,7 +68,7 @@ def presumed(manager: BufferManager, settings: Mapping[str, int | str]) -> NotTo
     return None
 
 
-def _mean(rows: Sequence[Row], level: str) -> float | None:
+def _mean(rows: Sequence[SampledRow], level: str) -> float | None:
     told = [row.levels[level] for row in rows if level in row.levels]
     return sum(told) / len(told) if told else None
 
@@ -119,7 +119,7 @@ def cost(facts: Facts, *, look_inside: bool) -> str:
     return foretold.sentence if is_asked else ""
 
 
-def _foretold(facts: Facts) -> Foretold:
+def _foretold(facts: Facts) -> AskingCost:
     return foretell(facts.flavour, facts.pool_size_bytes // facts.page_size_bytes)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from bufferlab import output_files
-from bufferlab.live.window import Row, Window
+from bufferlab.live.window import LookWindow, SampledRow
 
 _PREFIX = "bufferlab_observe"
 
 
-def text(server: str, engine: str, window: Window, row: Row | None) -> str:
+def text(server: str, engine: str, window: LookWindow, row: SampledRow | None) -> str:
     """Return the file's text (Prometheus's text exposition format 0.0.4). `row` is the last second, None if lost."""
     labels = f'{{server="{_escaped(server)}",engine="{_escaped(engine)}"}}'
     lines: list[str] = []

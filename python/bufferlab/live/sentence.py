@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from bufferlab.chapter import words
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live.advise import Advice
-from bufferlab.live.estimate import Estimate
+from bufferlab.live.estimate import SizeEstimate
 from bufferlab.live.look import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
@@ -213,7 +213,7 @@ def is_postgres(advice: Advice) -> bool:
     return advice.seen.facts.flavour == "postgres"
 
 
-def bounds(one: Estimate, advice: Advice) -> str:
+def bounds(one: SizeEstimate, advice: Advice) -> str:
     """Return the reads of an estimate between its bounds, which are rounded outward: "60 to 95", "fewer than 5".
 
     Without bounds it is "about" the estimate.
@@ -258,20 +258,20 @@ def _present(advice: Advice) -> str:
     return f"{size} reads {reads} pages a second"
 
 
-def _size(one: Estimate, advice: Advice) -> str:
+def _size(one: SizeEstimate, advice: Advice) -> str:
     room = advice.largest_bytes
     more = " (more than there is memory for)" if room is not None and one.pool_size_bytes > room else ""
     return f"{format_bytes(one.pool_size_bytes)}{more}"
 
 
-def _chosen(larger: Sequence[Estimate], advice: Advice) -> list[Estimate]:
+def _chosen(larger: Sequence[SizeEstimate], advice: Advice) -> list[SizeEstimate]:
     """Return the next larger size and the largest one that fits into memory, or the next ones where none fits."""
     room = advice.largest_bytes
     fitting = [one for one in larger if room is None or one.pool_size_bytes <= room] or list(larger[:1])
     return fitting if len(fitting) <= _MOST_LARGER else [fitting[0], fitting[-1]]
 
 
-def _smaller(smaller: Sequence[Estimate], advice: Advice) -> list[str]:
+def _smaller(smaller: Sequence[SizeEstimate], advice: Advice) -> list[str]:
     """Return where a smaller pool begins to read much more, or the smallest that reads about as much."""
     present = advice.present.reads_per_s or 0.0
     same, parts = advice.present_bytes, []
@@ -289,7 +289,7 @@ def _smaller(smaller: Sequence[Estimate], advice: Advice) -> list[str]:
     return [f"{format_bytes(one.pool_size_bytes)} would read {bounds(one, advice)}" for one in smaller[-1:]]
 
 
-def _why(refused: Sequence[Estimate]) -> NotTold:
+def _why(refused: Sequence[SizeEstimate]) -> NotTold:
     return next(
         (one.cannot_say for one in refused if one.cannot_say), NotTold("no other size was asked for", "--sizes")
     )

@@ -20,7 +20,7 @@ from bufferlab.errors import SpecError
 from bufferlab.live.frames import READER_US
 from bufferlab.live.host_side import children
 from bufferlab.live.live_trace import Tier, stop_us
-from bufferlab.live.window import Row
+from bufferlab.live.window import SampledRow
 from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.units import format_duration, format_percent
 
@@ -45,7 +45,7 @@ class Second:
 
 
 @dataclass(frozen=True)
-class Cost:
+class TierCost:
     """What one tier cost while it was attached, in processors: 0.01 is a hundredth of one."""
 
     tier: Tier
@@ -108,7 +108,7 @@ class Processors:
 
 def cost(
     seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
-) -> Cost:
+) -> TierCost:
     """Return what a tier cost that was attached for so long and stopped so many threads; `foretold` are processors."""
     during = [one for one in seconds if one.tier == tier and one.gets]
     beside = [one for one in seconds if one.tier is None and one.gets]
@@ -116,7 +116,7 @@ def cost(
     ours = sum(one.ours_s for one in during) / whole_s if whole_s else 0.0
     by_events = foretold_cores(events / attached_s, flavour, tier) if attached_s else 0.0
     if min(len(during), len(beside)) < _FEWEST_SECONDS:
-        return Cost(tier, attached_s, events, foretold, by_events, None, None, None, ours)
+        return TierCost(tier, attached_s, events, foretold, by_events, None, None, None, ours)
     gets_per_s = sum(one.gets for one in during) / whole_s
     (with_it, with_error, with_freedom), (without, error, freedom) = map(_per_get, (during, beside))
     spread = with_error**4 / with_freedom + error**4 / freedom
@@ -124,7 +124,7 @@ def cost(
     half = quantile_of_t(_LEVEL, both**4 / spread) * both if spread else 0.0
     found = with_it - without
     added, low, high = (gets_per_s * value for value in (found, found - half, found + half))
-    return Cost(tier, attached_s, events, foretold, by_events, added, low, high, ours)
+    return TierCost(tier, attached_s, events, foretold, by_events, added, low, high, ours)
 
 
 def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
@@ -203,7 +203,7 @@ def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool 
     return tuple(found)
 
 
-def full_s(rows: Sequence[Row], pool_pages: float, limit_cores: float, flavour: Flavour) -> float:
+def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, flavour: Flavour) -> float:
     """Return the seconds of a window of `full` that all together see the pool turned over TURNOVERS times.
 
     So long as they take no more processor time than windows of FULL_S at the limit; `rows` are of a time in which
@@ -215,7 +215,7 @@ def full_s(rows: Sequence[Row], pool_pages: float, limit_cores: float, flavour: 
     return max(FULL_S, min(wanted_s, FULL_S * limit_cores / full.cores if full.cores else FULL_S))
 
 
-def foretell(planned: Sequence[Stage], rows: Sequence[Row], flavour: Flavour) -> tuple[Foretold, ...]:
+def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flavour) -> tuple[Foretold, ...]:
     """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
     gets, read, made, written = (

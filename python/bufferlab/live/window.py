@@ -16,7 +16,7 @@ _START_TOLERANCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Row:
+class SampledRow:
     """One interval between two samples."""
 
     t_s: float
@@ -31,7 +31,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Event:
+class ServerEvent:
     """Something that happened to the server or to our session while we looked."""
 
     t_s: float
@@ -55,13 +55,13 @@ def grown(before: int, after: int) -> int | None:
 
 
 @dataclass
-class Window:
+class LookWindow:
     """What was seen so far. `derive` makes named counts of the growth of a server's counters."""
 
     derive: Callable[[Mapping[str, int]], Mapping[str, float]]
     begun_s: float
-    rows: list[Row] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    rows: list[SampledRow] = field(default_factory=list)
+    events: list[ServerEvent] = field(default_factory=list)
     totals: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     """The seconds of all rows."""
@@ -76,7 +76,7 @@ class Window:
 
     def say(self, t_s: float, kind: str, what: str) -> None:
         """Keep an event."""
-        self.events.append(Event(t_s - self.begun_s, kind, what))
+        self.events.append(ServerEvent(t_s - self.begun_s, kind, what))
 
     def connected(self, t_s: float, identity: str) -> None:
         """Hear that a connection was made to the server of that identity."""
@@ -85,7 +85,7 @@ class Window:
             self._last = None
         self._identity, self._is_new = identity, True
 
-    def add(self, sample: Sample) -> Row | None:
+    def add(self, sample: Sample) -> SampledRow | None:
         """Add a sample; return the row of the interval that it ends, None when there is none."""
         last, self._last = self._last, sample
         is_new, self._is_new = self._is_new, False
@@ -122,7 +122,7 @@ class Window:
         which = f" ({', '.join(sorted(fell)[:3])})" if fell else ""
         return f"counters were reset, or a database was dropped{which}; this second is left out"
 
-    def _row(self, last: Sample, sample: Sample) -> Row:
+    def _row(self, last: Sample, sample: Sample) -> SampledRow:
         growth = {}
         if gone := sorted(last.counters.keys() - sample.counters.keys()):
             self.say(sample.t_s, "right", f"the server no longer tells {', '.join(gone)}: was a right revoked?")
@@ -141,7 +141,7 @@ class Window:
             self.totals[name] = self.totals.get(name, 0) + count
             own_s = sample.read_s.get(name, sample.t_s) - last.read_s.get(name, last.t_s)
             self.seconds_of[name] = self.seconds_of.get(name, 0.0) + own_s
-        row = Row(sample.t_s - self.begun_s, seconds, counts, sample.levels)
+        row = SampledRow(sample.t_s - self.begun_s, seconds, counts, sample.levels)
         self.rows.append(row)
         return row
 

@@ -34,7 +34,7 @@ _SHARED = 1
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayedTrace:
     """The misses of a model at each size, and where it must not be believed."""
 
     name: str
@@ -51,7 +51,7 @@ def play(
     sizes: Sequence[int],
     window_s: tuple[float, float] | None,
     progress: Callable[[float], None],
-) -> Played:
+) -> PlayedTrace:
     """Return a model's misses in pools of `sizes` pages, computed on all cores; `progress` gets the share done.
 
     `asked` has settings as typed. Raise SpecError for one that the model does not obey or allow.
@@ -77,7 +77,7 @@ def play(
         for frames in sizes
         for verdict in manager.untraced(Pool(frames, settings))
     ]
-    return Played(name, manager.version, settings, tuple(misses), tuple(doubts))
+    return PlayedTrace(name, manager.version, settings, tuple(misses), tuple(doubts))
 
 
 @dataclass(frozen=True)

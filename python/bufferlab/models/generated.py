@@ -33,9 +33,9 @@ from bufferlab.models.predict import (
 from bufferlab.plan import (
     DataFacts,
     DataKnobs,
+    GridPoint,
     Plan,
     PlannedRun,
-    Point,
     estimated_facts,
     least_transactions,
     make,
@@ -49,10 +49,10 @@ from bufferlab.results.page_traces import (
     GeneratedRun,
     ObjectTouches,
     Prediction,
+    PredictionVerdict,
     Replayed,
     SimulatedPart,
     Touches,
-    Verdict,
 )
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
@@ -95,9 +95,9 @@ class _Played:
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]
-    speed: Verdict | None
+    speed: PredictionVerdict | None
     """The doubt that leaves no prediction; None where speed does not matter."""
-    verdicts: list[Verdict]
+    verdicts: list[PredictionVerdict]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Generated:
         """Return the description of the host: none matters."""
         return {}
 
-    def described(self, planned: PlannedRun, point: Point) -> dict[str, Any]:
+    def described(self, planned: PlannedRun, point: GridPoint) -> dict[str, Any]:
         """Return the fields of run.json about engine, data and transactions."""
         loaded = self.databases[point.data]["database_bytes"]
         return {
@@ -155,7 +155,7 @@ class Generated:
 
         return max(run_bytes(run) for run in {run.point: run for run in self.plan.runs}.values())
 
-    def predicted(self, planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
+    def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> Predicted:
         """Generate one run of a point, and return the model's counts in its window, and the yardstick's.
 
         Raises SpecError if the core refuses, and any error of `watch`.
@@ -181,7 +181,9 @@ class Generated:
         )
         return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
 
-    def reads(self, planned: PlannedRun, point: Point, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
+    def reads(
+        self, planned: PlannedRun, point: GridPoint, watch: Watch
+    ) -> tuple[GeneratedReads, list[PredictionVerdict]]:
         """Generate one run of a point as `predicted` does; return its reads alone, and the doubts about them.
 
         It raises what `predicted` raises.
@@ -191,7 +193,7 @@ class Generated:
         return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts
 
     def _played(
-        self, planned: PlannedRun, point: Point, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
+        self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
         """Generate one run of a point, and play it to the model's pool and to those `beside` it."""
         names = self._times(pool)
@@ -206,7 +208,7 @@ class Generated:
         return _Played(played[0], others, run, replays[_OWN_TIME], replays if why else {}, speed, verdicts)
 
     def _job(
-        self, planned: PlannedRun, point: Point, pool: Pool, beside: Sequence[Mapping[str, Any]]
+        self, planned: PlannedRun, point: GridPoint, pool: Pool, beside: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         experiment = self.plan.experiment
         return {
@@ -227,11 +229,11 @@ class Generated:
         """Return the names of the speeds at which a pool is played."""
         return [_OWN_TIME, *(CLOCKS if self.manager.by_speed(pool) else ())]
 
-    def _pool(self, point: Point) -> Pool:
+    def _pool(self, point: GridPoint) -> Pool:
         values = {name: _value(point, name, default) for name, default in self.manager.defaults.items()}
         return Pool(_pool_bytes(self.server.engine, point) // _page_bytes(self.server.engine, point.data), values)
 
-    def _pools(self, point: Point, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
+    def _pools(self, point: GridPoint, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the model's pools, one at each speed."""
         seen = Traced(
             server=self.server,
@@ -248,7 +250,7 @@ class Generated:
         times = {_OWN_TIME: 1.0, **{name: clock.within for name, clock in CLOCKS.items()}}
         return [_asked(self.manager.name, settings, pool.frames, times[name]) for name in names]
 
-    def _run(self, point: Point, told: Mapping[str, Any]) -> GeneratedRun:
+    def _run(self, point: GridPoint, told: Mapping[str, Any]) -> GeneratedRun:
         database, played = self.databases[point.data], told["pools"][0]
         counts = {"transaction": played["transactions"], "new_order": played["new_orders"]}
         return GeneratedRun(
@@ -264,20 +266,22 @@ class Generated:
             touches=_touches(told),
         )
 
-    def _verdicts(self, point: Point, pool: Pool, played: Mapping[str, Any], run: GeneratedRun) -> Iterable[Verdict]:
+    def _verdicts(
+        self, point: GridPoint, pool: Pool, played: Mapping[str, Any], run: GeneratedRun
+    ) -> Iterable[PredictionVerdict]:
         if not self.server.is_in(self.rules.calibrated):
             sentence = (
                 f"the rules of access were set beside traces of {in_words(self.rules.calibrated)}, and of no "
                 f"{self.server.engine} {self.server.version}"
             )
-            yield Verdict(name="not_calibrated", sentence=sentence)
+            yield PredictionVerdict(name="not_calibrated", sentence=sentence)
         elif run.page_size_bytes < self.rules.calibrated_page_bytes:
             sentence = (
                 f"the rules of access were set beside traces, table by table, with pages of "
                 f"{format_bytes(self.rules.calibrated_page_bytes)} and more, and these have "
                 f"{format_bytes(run.page_size_bytes)}"
             )
-            yield Verdict(name="not_calibrated", sentence=sentence)
+            yield PredictionVerdict(name="not_calibrated", sentence=sentence)
         yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
@@ -285,13 +289,13 @@ class Generated:
         inside = found.brought_in / pool.frames * window_transactions(self.plan.experiment) / played["transactions"]
         if pool.frames >= run.pages:
             sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
-            yield Verdict(name="holds_all", sentence=sentence)
+            yield PredictionVerdict(name="holds_all", sentence=sentence)
         elif not played["is_warm"]:
             sentence = (
                 f"the warm-up ended at its cap of {played['warm_up_transactions']:,} transactions, before the pool was "
                 "warm: first reads of pages weigh too much"
             )
-            yield Verdict(name="short_warm_up", sentence=sentence)
+            yield PredictionVerdict(name="short_warm_up", sentence=sentence)
         elif (
             self.plan.experiment.workload.name not in _PREFILLED
             and self.manager.filled - before > UNFILLED_LIMIT * inside
@@ -301,7 +305,7 @@ class Generated:
                 f"the warm-up fills this pool less than {times}, so that what was in it at first "
                 "weighs too much: a measured run reads as many pages after such a warm-up, and fewer after a longer one"
             )
-            yield Verdict(name="short_warm_up", sentence=sentence)
+            yield PredictionVerdict(name="short_warm_up", sentence=sentence)
         yield from self.manager.untraced(pool)
         yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
 
@@ -542,13 +546,13 @@ def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
     return {"gets": counted["gets_per_transaction"], "pages": pages}
 
 
-def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
+def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[PredictionVerdict]:
     """Yield a verdict if a simulated part stands for the whole database."""
     told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
     told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
     if told:
         error = "" if part.error is None else f": misses may be off by {max(1, ceil(part.error * 100))} % for that"
-        yield Verdict(name="part_simulated", sentence=", and ".join(told) + error)
+        yield PredictionVerdict(name="part_simulated", sentence=", and ".join(told) + error)
 
 
 def _pages(database: Mapping[str, Any]) -> int:
@@ -559,16 +563,16 @@ def _page_bytes(engine: str, data: DataKnobs) -> int:
     return int(dict(data.knobs)[engines.declaration(engine).page_knob])
 
 
-def _pool_bytes(engine: str, point: Point) -> int:
+def _pool_bytes(engine: str, point: GridPoint) -> int:
     return point.engine[engines.declaration(engine).results.pool].number
 
 
-def _value(point: Point, name: str, default: int) -> int:
+def _value(point: GridPoint, name: str, default: int) -> int:
     setting = point.settings.get(name)
     return setting.number if setting and setting.value is not None else default
 
 
-def _set(point: Point, name: str) -> Value:
+def _set(point: GridPoint, name: str) -> Value:
     """Return the value of a setting; None where it is left to the engine, or does not exist."""
     setting = {**point.engine, **point.workload}.get(name)
     return setting.value if setting else None

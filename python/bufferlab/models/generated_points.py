@@ -17,8 +17,8 @@ from bufferlab.models.ahead import Ahead, Watch
 from bufferlab.models.generated import LEAST_RUNS, Generated, of_measured, rules_for, window_transactions
 from bufferlab.models.managers.declaration import Server
 from bufferlab.models.other_pools import pool_bytes_of
-from bufferlab.plan import Plan, PlannedRun, Point
-from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, Verdict
+from bufferlab.plan import GridPoint, Plan, PlannedRun
+from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, PredictionVerdict
 from bufferlab.results.store import RunRecord, SweepFolder
 
 BUDGET_S = 5.0
@@ -28,7 +28,7 @@ _WORKLOAD = "tpcc"
 _LEAST_S = 8e-6
 """A transaction takes longer than this on any processor: 25 to 35 microseconds where it was timed (TPC-C, SQLite)."""
 
-_Told = tuple[GeneratedReads, list[Verdict]]
+_Told = tuple[GeneratedReads, list[PredictionVerdict]]
 
 
 class _OverBudgetError(Exception):
@@ -107,7 +107,7 @@ def _generated_points(
     return points_told, why_not
 
 
-def _as_it_ran(point: Point, record: RunRecord) -> Point:
+def _as_it_ran(point: GridPoint, record: RunRecord) -> GridPoint:
     """Return a point with the pool that its server really had."""
     pool = engines.declaration(record.run.engine).results.pool
     ran = pool_bytes_of(record)

@@ -20,8 +20,8 @@ from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.source import RECORD_AGAIN, Source
-from bufferlab.plan import DataFacts, Plan, PlannedRun, Point, make
-from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
+from bufferlab.plan import DataFacts, GridPoint, Plan, PlannedRun, make
+from bufferlab.results.page_traces import OtherPool, Prediction, PredictionVerdict, Replayed, TracedRun
 from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
@@ -81,7 +81,7 @@ class Target:
     source: Source
     manager: BufferManager
     plan: Plan
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PredictionVerdict, ...]
     """The source's verdicts, which hold at every point."""
     seen: Traced
     """The facts about the source that the model may use."""
@@ -108,13 +108,13 @@ class Target:
         """Return the description of the traced run's host, without its noise."""
         return {key: told for key, told in self.source.folder.host.items() if key != "noise"}
 
-    def described(self, _planned: PlannedRun, _point: Point) -> dict[str, Any]:
+    def described(self, _planned: PlannedRun, _point: GridPoint) -> dict[str, Any]:
         """Return the fields of run.json about engine, data and transactions, taken from the traced run."""
         run = self.source.run
         told = ("engine", "engine_version", "workload", "load", "seed", "host", "data_key", "database")
         return {"inputs": "trace", "interval_kind": "none", **{name: getattr(run, name) for name in told}}
 
-    def predicted(self, _planned: PlannedRun, point: Point, watch: Watch) -> Predicted:
+    def predicted(self, _planned: PlannedRun, point: GridPoint, watch: Watch) -> Predicted:
         """Replay the trace with a point's pool and settings. Raises DataFileError, and what `watch` raises."""
         prediction = predict(self, point, lambda: watch("replaying the trace", 0.0))
         edges, source = self.source.edges, self.source
@@ -178,7 +178,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own)
 
 
-def predict(target: Target, point: Point, check: Callable[[], None]) -> Prediction:
+def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Prediction:
     """Return the model's counts at a point, with the yardstick's and the floor's.
 
     It calls `check` before each replay, and ten times a second while it lasts. Raises DataFileError for a trace that
@@ -277,7 +277,7 @@ class _Played:
     """The counts; None where they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
-    verdicts: list[Verdict]
+    verdicts: list[PredictionVerdict]
 
 
 def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], None]) -> _Played:
@@ -362,7 +362,7 @@ def require_known(
         raise SpecError.of(problems)
 
 
-def _pool_bytes(source: Source, point: Point) -> int:
+def _pool_bytes(source: Source, point: GridPoint) -> int:
     return point.engine[engines.declaration(source.run.engine).results.pool].number
 
 
@@ -378,12 +378,12 @@ def _frames(source: Source, pool_bytes: int, label: str) -> tuple[int, int]:
     return frames, nominal
 
 
-def _values(source: Source, manager: BufferManager, point: Point | None) -> dict[str, int]:
+def _values(source: Source, manager: BufferManager, point: GridPoint | None) -> dict[str, int]:
     """Return the settings that the model obeys, at a point or of the source itself."""
     return {name: _value(source, point, name, default) for name, default in manager.defaults.items()}
 
 
-def _value(source: Source, point: Point | None, name: str, default: int) -> int:
+def _value(source: Source, point: GridPoint | None, name: str, default: int) -> int:
     """Return a setting at a point, or of the source itself; one that is left to the server has its default."""
     planned, ran = point.settings.get(name) if point else None, source.setting(name)
     if planned and planned.value is not None:
@@ -426,7 +426,7 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
     return Clock(times(first_ns / 1e9, before), times((end_ns - first_ns) / 1e9, within))
 
 
-def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
+def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> PredictionVerdict | None:
     """Return the doubt about reads that replays at several speeds do not agree about; None where they do."""
     reads = [one.reads for one in replays.values()]
     if not _differ(max(reads), min(reads), SPEED_LIMIT):
@@ -436,14 +436,14 @@ def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: in
         f"{why}, so that reads depend on the speed of the run: {told} a transaction in replays at the speeds that the "
         "run may have, and no prediction; these are no bounds"
     )
-    return Verdict(name="depends_on_speed", sentence=sentence)
+    return PredictionVerdict(name="depends_on_speed", sentence=sentence)
 
 
 def _differ(reads: int, reference: int, limit: float) -> bool:
     return abs(reads - reference) > max(limit * reference, FEW_READS)
 
 
-def _own_point(target: Target) -> Iterable[Verdict]:
+def _own_point(target: Target) -> Iterable[PredictionVerdict]:
     traced = target.traced
     if not _differ(traced.modelled_reads, traced.measured_reads, OWN_LIMIT):
         return
@@ -453,23 +453,25 @@ def _own_point(target: Target) -> Iterable[Verdict]:
         f"at the traced run's own point the model reads {modelled:.4g} pages a transaction and the engine counted "
         f"{counted:.4g}{'' if error is None else f' ({100 * error:+.1f} %)'}: the model lacks a rule that matters here"
     )
-    yield Verdict(name="own_point", sentence=sentence)
+    yield PredictionVerdict(name="own_point", sentence=sentence)
 
 
-def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None) -> Iterable[Verdict]:
+def _of_point(
+    target: Target, pool: Pool, found: Replayed, speed: PredictionVerdict | None
+) -> Iterable[PredictionVerdict]:
     source = target.source
     in_window, before = found.brought_in / pool.frames, _before(found) / pool.frames
     if pool.frames >= source.trace.pages:
         pages = format_count(source.trace.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"
-        yield Verdict(name="holds_all", sentence=sentence)
+        yield PredictionVerdict(name="holds_all", sentence=sentence)
     elif target.manager.filled - before > UNFILLED_LIMIT * in_window:
         sentence = (
             f"the trace's warm-up fills this pool {before:.2g} times, and {target.manager.filled:g} are needed; the "
             f"window fills it {in_window:.2g} times more: first reads of pages weigh too much, so that a longer trace "
             "would predict fewer reads"
         )
-        yield Verdict(name="short_trace", sentence=sentence)
+        yield PredictionVerdict(name="short_trace", sentence=sentence)
     if speed:
         yield speed
     if found.guessed_scan_gets:
@@ -477,29 +479,29 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
             f"the trace does not tell which gets belong to scans that have a ring in this pool: "
             f"{format_count(found.guessed_scan_gets)} gets were taken for such by their order"
         )
-        yield Verdict(name="guessed_scans", sentence=sentence)
+        yield PredictionVerdict(name="guessed_scans", sentence=sentence)
     yield from target.manager.doubts(target.seen, pool)
 
 
-def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
+def _of_source(source: Source, manager: BufferManager) -> list[PredictionVerdict]:
     found = []
     (reads, _), (gets, recorded) = source.trace.counted("read"), source.trace.counted("get")
     read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
     if reads and read_ahead / reads > READ_AHEAD_LIMIT:
         share = format_percent(read_ahead / reads)
         sentence = f"{share} of the run's reads were read ahead; another pool may read ahead more or less"
-        found.append(Verdict(name="read_ahead", sentence=sentence))
+        found.append(PredictionVerdict(name="read_ahead", sentence=sentence))
     if gets and (gets - recorded) / gets > _HIDDEN_LIMIT:
         share = format_percent((gets - recorded) / gets)
         sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
-        found.append(Verdict(name="hidden_accesses", sentence=sentence))
+        found.append(PredictionVerdict(name="hidden_accesses", sentence=sentence))
     return [*found, *presumed_otherwise(manager.presumes, lambda name: source.setting(name).value)]
 
 
-def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[Verdict]:
+def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[PredictionVerdict]:
     """Yield the doubt about each setting that is presumed to have another value than it ran with."""
     for name, presumed in presumes.items():
         value = ran(name)
         if value is not None and value != presumed:
             sentence = f"the model takes {name} to be {presumed}, and the run had {value}"
-            yield Verdict(name="presumes", sentence=sentence)
+            yield PredictionVerdict(name="presumes", sentence=sentence)

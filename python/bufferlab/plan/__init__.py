@@ -1,11 +1,11 @@
 """From an Experiment to the runs to do: points, blocks, order, seeds, and their cost."""
 
-from bufferlab.plan.estimate import Cost, estimate
+from bufferlab.plan.estimate import SweepCost, estimate
 from bufferlab.plan.grid import (
     DataFacts,
     DataKnobs,
     Facts,
-    Point,
+    GridPoint,
     estimated_facts,
     known_facts,
     needed_data,
@@ -16,13 +16,13 @@ from bufferlab.plan.make import Plan, PlannedRun, block_order, make, run_seed
 from bufferlab.plan.warm_up import least_transactions
 
 __all__ = [
-    "Cost",
     "DataFacts",
     "DataKnobs",
     "Facts",
+    "GridPoint",
     "Plan",
     "PlannedRun",
-    "Point",
+    "SweepCost",
     "block_order",
     "estimate",
     "estimated_facts",

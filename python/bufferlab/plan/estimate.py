@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from bufferlab.engines import registry as engines
-from bufferlab.engines.declaration import Rates
+from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.engines.servers.existing.address import is_url
-from bufferlab.plan.grid import Point, needed_data, workload_of
+from bufferlab.plan.grid import GridPoint, needed_data, workload_of
 from bufferlab.plan.make import Plan
 from bufferlab.plan.warm_up import least_transactions
 from bufferlab.spec import Experiment
@@ -27,7 +27,7 @@ _PHASE_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True)
-class Cost:
+class SweepCost:
     """The cost of a plan: seconds by stage, and the bytes that must be free."""
 
     ALSO_PRINTED: ClassVar = ("seconds",)
@@ -51,7 +51,7 @@ class Cost:
         )
 
 
-def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost:
+def estimate(plan: Plan, rates: DeclaredRates | None = None, *, loaded: int = 0) -> SweepCost:
     """Return the cost of a plan of which `loaded` databases are in the cache already.
 
     Without `rates` the declared ones are taken.
@@ -87,7 +87,7 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost
     missing = max(0, len(sizes) - loaded)
     starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # To load, and to check.
     missing_bytes = sum(sizes) * missing // max(1, len(sizes))
-    return Cost(
+    return SweepCost(
         load_seconds=missing_bytes / rates.load_bytes_per_s + missing * starts_seconds,
         restore_seconds=restore_seconds,
         warm_up_seconds=warm_up_seconds,
@@ -99,12 +99,12 @@ def estimate(plan: Plan, rates: Rates | None = None, *, loaded: int = 0) -> Cost
     )
 
 
-def is_elsewhere(point: Point) -> bool:
+def is_elsewhere(point: GridPoint) -> bool:
     """Return whether a server that runs already holds the point's data: no copy and no cache of ours does."""
     return is_url(point.knobs.get("server"))
 
 
-def declared_rates(experiment: Experiment) -> Rates:
+def declared_rates(experiment: Experiment) -> DeclaredRates:
     """Return the engine's declared rates for this workload. They are used until runs on this host give better ones."""
     rates = engines.declaration(experiment.engine).rates
     return replace(rates, transactions_per_s=rates.transactions_per_s / workload_of(experiment).relative_cost)
@@ -116,14 +116,14 @@ def _database_sizes(plan: Plan) -> list[int]:
     return list((dict.fromkeys(needed_data(plan.experiment), plan.database_bytes) | own).values())
 
 
-def window_seconds(experiment: Experiment, point: Point, rates: Rates) -> float:
+def window_seconds(experiment: Experiment, point: GridPoint, rates: DeclaredRates) -> float:
     """Return the seconds that a measured window should take: a rate that is asked for can only slow it down."""
     measure = experiment.measure
     per_s = min(rates.transactions_per_s, point.arrivals.rate_per_s or float("inf"))
     return min(measure.max_seconds, (measure.transactions or float("inf")) / per_s)
 
 
-def _phases_seconds(experiment: Experiment, rates: Rates) -> float:
+def _phases_seconds(experiment: Experiment, rates: DeclaredRates) -> float:
     per_s = rates.transactions_per_s / _PHASE_COST
     return sum(
         _PHASE_SETUP_SECONDS + min(phase.max_duration, phase.transactions / per_s) for phase in experiment.phases

@@ -102,7 +102,7 @@ def _reference_data(experiment: Experiment, engine: EngineDeclaration, own: Data
 
 
 @dataclass(frozen=True)
-class Point:
+class GridPoint:
     """One combination of all settings, which each block runs once. Each setting stands here once, with its owner."""
 
     index: int
@@ -209,7 +209,7 @@ def workload_identity(experiment: Experiment) -> dict[str, Any]:
     return identity
 
 
-def stored_workload(experiment: Experiment, point: Point) -> dict[str, Any]:
+def stored_workload(experiment: Experiment, point: GridPoint) -> dict[str, Any]:
     """Return the workload as run.json holds it: parameters as the core takes them, and a script's name and hash."""
     script, dump = experiment.workload.script, experiment.workload.dump
     return {
@@ -222,7 +222,7 @@ def stored_workload(experiment: Experiment, point: Point) -> dict[str, Any]:
     }
 
 
-def points_of(experiment: Experiment, facts: Facts) -> list[Point]:
+def points_of(experiment: Experiment, facts: Facts) -> list[GridPoint]:
     """Return every point. `facts` gives size and trees of the databases that percentages refer to.
 
     Raises SpecError when a point cannot be, such as a pool of too few frames.
@@ -263,10 +263,10 @@ def _point(
     index: int,
     swept: dict[str, Setting],
     facts: Facts,
-) -> Point:
+) -> GridPoint:
     asked = {**experiment.asked, **swept}
     data = _data_knobs(engine, workload, asked)
-    point = Point(
+    point = GridPoint(
         index=index,
         swept_names=tuple(swept),
         engine=engine.settings(asked),
@@ -282,7 +282,7 @@ def _point(
     return replace(point, point_key=key)
 
 
-def _sized(engine: EngineDeclaration, point: Point) -> dict[str, Setting]:
+def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
     """Return the engine's settings with shares in bytes, and the pool in whole frames; a pool cut so has a note."""
     settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
     if not engine.results.pool:
@@ -304,7 +304,7 @@ def _sized(engine: EngineDeclaration, point: Point) -> dict[str, Setting]:
 
 
 def _counted(
-    engine: EngineDeclaration, workload: WorkloadDeclaration, point: Point, facts: Facts
+    engine: EngineDeclaration, workload: WorkloadDeclaration, point: GridPoint, facts: Facts
 ) -> dict[str, Setting]:
     """Return the workload's parameters with percentages turned into counts."""
     settings = dict(point.workload)

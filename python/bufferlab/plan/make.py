@@ -16,7 +16,7 @@ from typing import Any
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
 from bufferlab.knob import AUTO, Values
-from bufferlab.plan.grid import Facts, Point, points_of
+from bufferlab.plan.grid import Facts, GridPoint, points_of
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import OWN
 from bufferlab.versions import has, in_words
@@ -48,7 +48,7 @@ class Plan:
     experiment: Experiment
     database_bytes: int
     """Bytes of the largest database that percentages of a point refer to."""
-    points: tuple[Point, ...]
+    points: tuple[GridPoint, ...]
     runs: tuple[PlannedRun, ...]
     blocks: tuple[int, ...] | None = None
     """The blocks of `runs`, where other folders have the other blocks of the plan."""
@@ -123,7 +123,7 @@ VersionOf = Callable[[Values], str]
 """A function that returns the server's version at a point, from the values of the point's knobs."""
 
 
-def lacking(engine: EngineDeclaration, points: Sequence[Point], version_of: VersionOf) -> list[Problem]:
+def lacking(engine: EngineDeclaration, points: Sequence[GridPoint], version_of: VersionOf) -> list[Problem]:
     """Return a problem for each setting, or value of one, that a point's server version does not have; each once.
 
     "auto" is never refused: it means "where the version has the setting".

@@ -8,11 +8,11 @@ rows change for much longer than that.
 from __future__ import annotations
 
 from bufferlab.engines import registry as engines
-from bufferlab.plan.grid import Point, workload_of
+from bufferlab.plan.grid import GridPoint, workload_of
 from bufferlab.spec import Experiment
 
 
-def least_transactions(experiment: Experiment, point: Point) -> int:
+def least_transactions(experiment: Experiment, point: GridPoint) -> int:
     """Return the transactions for which the gate stays shut at a point, of measured and of generated runs.
 
     They are the experiment's; or, where updates move rows, as many as it takes until nearly all have moved, but no more

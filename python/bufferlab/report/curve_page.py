@@ -20,11 +20,11 @@ from bufferlab.chapter.blocks import (
     TimePlot,
     Trace,
 )
-from bufferlab.models.foreign_trace import Played
+from bufferlab.models.foreign_trace import PlayedTrace
 from bufferlab.report.document import Note, Report, stamped
-from bufferlab.traces.curve import MissCurve, Step, working_set
+from bufferlab.traces.curve import CurveStep, MissCurve, working_set
 from bufferlab.traces.page_trace import Accesses, MeasuredPool
-from bufferlab.traces.reading import Reading
+from bufferlab.traces.reading import TraceReading
 from bufferlab.units import MIB, format_bytes, format_percent
 
 _GUIDE = (
@@ -37,7 +37,7 @@ _FIRST_DRAWN = 0.005
 
 
 @dataclass(frozen=True)
-class Pool:
+class CurvePool:
     """A pool of a curve."""
 
     pool_pages: int
@@ -64,15 +64,15 @@ class WorkingSet:
 class CurveResult:
     """A curve for programs."""
 
-    curve: tuple[Pool, ...]
+    curve: tuple[CurvePool, ...]
     """LRU pools of the sizes asked for."""
     lru: MissCurve
-    model: Played | None
+    model: PlayedTrace | None
     """Its misses are in the order of `curve`."""
     measured: MeasuredPool | None
     by_table: dict[str, OfTable]
     working_set: tuple[WorkingSet, ...]
-    read: Reading | None
+    read: TraceReading | None
     """How the file was read; None of a run."""
     first_s: float
     """The times of the first and the last touch."""
@@ -86,7 +86,7 @@ def as_report(
     sizes: Sequence[int],
     page_size_bytes: int | None,
     objects: Mapping[str, Sequence[int]] | None = None,
-    model: Played | None = None,
+    model: PlayedTrace | None = None,
     how: Sequence[str] = (),
 ) -> Report:
     """Return the curve in the shape that every writer of reports takes. `how` says how the file was read.
@@ -123,12 +123,12 @@ def _result(
     curve: MissCurve,
     sizes: Sequence[int],
     objects: Mapping[str, Sequence[int]],
-    model: Played | None,
+    model: PlayedTrace | None,
 ) -> CurveResult:
     ends, touched = working_set(accesses)
     time_s = accesses.touches.time_s
     return CurveResult(
-        tuple(Pool(size, int(curve.misses[size])) for size in sizes),
+        tuple(CurvePool(size, int(curve.misses[size])) for size in sizes),
         curve,
         model,
         accesses.measured,
@@ -185,7 +185,7 @@ def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
     )
 
 
-def _stepping(step: Step, page_size_bytes: int | None) -> str:
+def _stepping(step: CurveStep, page_size_bytes: int | None) -> str:
     """Return a step in a sentence."""
     below = pool(step.pages - 1, page_size_bytes)
     return (
@@ -194,7 +194,9 @@ def _stepping(step: Step, page_size_bytes: int | None) -> str:
     )
 
 
-def table(curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None, model: Played | None = None) -> Table:
+def table(
+    curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None, model: PlayedTrace | None = None
+) -> Table:
     """Return the misses at the chosen sizes, of LRU and of a model."""
     rows = (
         (pool(size, page_size_bytes), _ratio(curve, size), f"{int(curve.misses[size]):,}",

@@ -50,7 +50,7 @@ class NothingToPrintError(ValueError):
 
 
 @dataclass(frozen=True)
-class Line:
+class PrintedLine:
     """One interval line; tuples are in the order of TYPES, times in ms."""
 
     elapsed_s: int
@@ -86,7 +86,7 @@ class TpccOutput:
     seconds: int
     left_out_s: float
     """The rest of the window after the last whole second."""
-    lines: tuple[Line, ...]
+    lines: tuple[PrintedLine, ...]
     totals: tuple[Total, ...]
     limits_ms: tuple[int, ...]
 
@@ -143,7 +143,7 @@ def _head(output: TpccOutput) -> Iterator[str]:
     yield from ("", "MEASURING START.", "")
 
 
-def _interval_line(line: Line) -> str:
+def _interval_line(line: PrintedLine) -> str:
     others = ", ".join(
         f"{count}|{slowest:.3f}" for count, slowest in zip(line.counts[1:], line.max_ms[1:], strict=True)
     )
@@ -209,13 +209,13 @@ def _number(point: Instant, metric: str, kind: str) -> float:
     return float(reading.number) if reading is not None and reading.number is not None else 0.0
 
 
-def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> Iterator[Line]:
+def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> Iterator[PrintedLine]:
     slots = _slots(points, seconds)
     for second in range(1, seconds + 1):
         of = slots.get(second, [])
         # The longest stretch stands for the second; the slowest time is the maximum of all its stretches.
         longest = max(of, key=lambda stretch: stretch[0], default=(0.0, None))[1]
-        yield Line(
+        yield PrintedLine(
             second,
             tuple(counts[second] - counts[second - 1] for counts in done),
             _number(longest, "service_p95_us", TYPES[0]) / 1000 if longest else 0.0,

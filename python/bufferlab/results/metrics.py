@@ -140,7 +140,7 @@ def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Row
     return tuple(metric for _, _, metric in rows)
 
 
-class Table:
+class MetricTable:
     """The base of a table of metrics: an attribute is a row, and its name, after the prefix, the metric's."""
 
     rows: ClassVar[Rows]
@@ -217,7 +217,7 @@ def per_work(count: str, work: Work) -> str:
 
 
 # fmt: off
-class Engine(Table, probe="engine"):
+class Engine(MetricTable, probe="engine"):
     """Counters and gauges that any engine may have. The engines themselves name their source (`Registry.of`)."""
 
     page_gets = counter("gets", "neither", "logical page requests")
@@ -252,7 +252,7 @@ class Engine(Table, probe="engine"):
     wal_bytes = gauge("bytes", "lower", "size of the write-ahead log")
 
 
-class Workload(Table, probe="workload", source="the driver's own exact counters"):
+class WorkloadMetrics(MetricTable, probe="workload", source="the driver's own exact counters"):
     """Counters of the driver, each by transaction type."""
 
     transactions_committed = counter("transactions", "higher", "transactions committed, per type")
@@ -264,7 +264,7 @@ class Workload(Table, probe="workload", source="the driver's own exact counters"
     arrivals_dropped = counter("arrivals", "lower", "arrivals given up because they had waited longer than the patience, per type")
 
 
-class Latency(Table, probe="workload", source="the driver's histograms"):
+class Latency(MetricTable, probe="workload", source="the driver's histograms"):
     """Times of the last second's transactions."""
 
     service_mean_us = latency("us", "lower", "mean service time of the last second, per type")
@@ -280,7 +280,7 @@ class Latency(Table, probe="workload", source="the driver's histograms"):
     arrival_lag_us = gauge("us", "lower", "how far the driver is behind the arrivals, in open loop", source="the driver's arrival clock")
 
 
-class Process(Table, probe="process", source="getrusage, /proc/self/io and statm, and the driver thread's CPU clock"):
+class Process(MetricTable, probe="process", source="getrusage, /proc/self/io and statm, and the driver thread's CPU clock"):
     """The worker's own process."""
 
     process_user_us = counter("us", "lower", "CPU time of the worker in user mode")
@@ -293,7 +293,7 @@ class Process(Table, probe="process", source="getrusage, /proc/self/io and statm
     resident_bytes = gauge("bytes", "neither", "resident memory of the worker")
 
 
-class Server(Table, probe="server", source="/proc/PID/io, stat and statm of the database server"):
+class ServerMetrics(MetricTable, probe="server", source="/proc/PID/io, stat and statm of the database server"):
     """The server's own process and its children; the driver's is the probe "process"."""
 
     server_read_bytes = counter("bytes", "lower", "bytes the server caused to be read from storage")
@@ -306,7 +306,7 @@ class Server(Table, probe="server", source="/proc/PID/io, stat and statm of the 
     server_edge_read_bytes = gauge("bytes", "neither", "bytes it read while an edge was sampled: so far apart may its counters and the kernel's be")
 
 
-class Device(Table, probe="device", source="/proc/diskstats, the whole disk that holds the data"):
+class Device(MetricTable, probe="device", source="/proc/diskstats, the whole disk that holds the data"):
     """The device that holds the data, counted at its top."""
 
     device_reads = counter("requests", "lower", "read requests completed")
@@ -327,7 +327,7 @@ class Device(Table, probe="device", source="/proc/diskstats, the whole disk that
     device_flush_ms = counter("ms", "lower", "time of all flushes")
 
 
-class Disk(Table, probe="device", source="/proc/diskstats, each disk below a stacked device"):
+class Disk(MetricTable, probe="device", source="/proc/diskstats, each disk below a stacked device"):
     """The same work as the stacked device's, seen below it: never to be added to the device's own counters."""
 
     disk_reads = counter("requests", "lower", "read requests completed by a disk below a stacked device (LVM, md, loop)")
@@ -341,14 +341,14 @@ class Disk(Table, probe="device", source="/proc/diskstats, each disk below a sta
     device_in_flight = gauge("requests", "lower", "requests in flight", source="/proc/diskstats")
 
 
-class Sched(Table, probe="sched", source="/proc/PID/task/TID/schedstat, the server's children too"):
+class Sched(MetricTable, probe="sched", source="/proc/PID/task/TID/schedstat, the server's children too"):
     """Threads at the processors. The kernel keeps nothing of a thread that has ended."""
 
     sched_cpu_ns = counter("ns", "lower", "time that threads ran, of the worker and of the server; without what ended threads ran after their last sample")
     sched_wait_ns = counter("ns", "lower", "time in which they could run and no processor was free; without what ended threads waited after their last sample")
 
 
-class Pulse(Table, probe="pulse", source="a thread of the worker that wakes every 100 ms"):
+class Pulse(MetricTable, probe="pulse", source="a thread of the worker that wakes every 100 ms"):
     """Stops of the worker, or of the host."""
 
     pulse_late_us = counter("us", "lower", "time by which the worker's pulse of 100 ms came late: it or the host stood still")
@@ -364,7 +364,7 @@ _CPU_US = {name: counter("us", "neither", f"CPU time in mpstat's %{name}") for n
 _CPU = named({f"cpu_{name}_us": metric for name, metric in _CPU_US.items()}, "cpu", "/proc/stat")
 
 
-class Memory(Table, probe="memory", source="/proc/meminfo and /proc/stat"):
+class Memory(MetricTable, probe="memory", source="/proc/meminfo and /proc/stat"):
     """Levels of the host."""
 
     memory_total_bytes = gauge("bytes", "neither", "memory of the host")
@@ -378,7 +378,7 @@ class Memory(Table, probe="memory", source="/proc/meminfo and /proc/stat"):
     blocked_processes = gauge("tasks", "lower", "tasks blocked on I/O")
 
 
-class Paging(Table, probe="memory", source="/proc/stat and /proc/vmstat"):
+class Paging(MetricTable, probe="memory", source="/proc/stat and /proc/vmstat"):
     """Counters of the host."""
 
     context_switches = counter("switches", "lower", "context switches of the host")
@@ -389,7 +389,7 @@ class Paging(Table, probe="memory", source="/proc/stat and /proc/vmstat"):
     paged_out_bytes = counter("bytes", "lower", "bytes the host wrote to block devices")
 
 RAW = (
-    *Engine.rows, *Workload.rows, *Latency.rows, *Process.rows, *Server.rows, *Device.rows, *Disk.rows, *Sched.rows, *Pulse.rows,
+    *Engine.rows, *WorkloadMetrics.rows, *Latency.rows, *Process.rows, *ServerMetrics.rows, *Device.rows, *Disk.rows, *Sched.rows, *Pulse.rows,
     *_CPU, *Memory.rows, *Paging.rows,
 )
 # fmt: on
@@ -413,13 +413,15 @@ def cpu_shares(subject: str) -> dict[str, Quantity]:
 
 #: The names in formulas besides counters and gauges.
 SECONDS = elapsed()
-TRANSACTIONS = (Workload.transactions_committed + Workload.transactions_rolled_back).counted_as("transaction")
-NEW_ORDERS_COMMITTED = Workload.transactions_committed.growth("new_order").counted_as("New-Order")
-NEW_ORDERS_ROLLED_BACK = Workload.transactions_rolled_back.growth("new_order").counted_as("New-Order")
+TRANSACTIONS = (WorkloadMetrics.transactions_committed + WorkloadMetrics.transactions_rolled_back).counted_as(
+    "transaction"
+)
+NEW_ORDERS_COMMITTED = WorkloadMetrics.transactions_committed.growth("new_order").counted_as("New-Order")
+NEW_ORDERS_ROLLED_BACK = WorkloadMetrics.transactions_rolled_back.growth("new_order").counted_as("New-Order")
 #: The 1 % that roll back read pages too, so they count as completed.
 NEW_ORDERS = NEW_ORDERS_COMMITTED + NEW_ORDERS_ROLLED_BACK
 WORKER_CPU = Process.process_user_us + Process.process_system_us
-SERVER_CPU = Server.server_user_us + Server.server_system_us
+SERVER_CPU = ServerMetrics.server_user_us + ServerMetrics.server_system_us
 ALL_CPU: Quantity = reduce(add, (metric.growth("all") for metric in _CPU_US.values()))
 DB_READS = Engine.pages_read.growth().counted_as("reads") + Engine.db_other_reads
 DB_WRITES = Engine.pages_written.growth().counted_as("writes")
@@ -429,7 +431,7 @@ _OF_WORK: dict[Work, Quantity] = {"new_order": NEW_ORDERS, "transaction": TRANSA
 
 
 # fmt: off
-class PerWork(Table):
+class PerWork(MetricTable):
     """Counts over each unit of work."""
 
     reads = counted("pages", "lower", "Reads", "whole pages read from the database file", Engine.pages_read)
@@ -445,15 +447,15 @@ class PerWork(Table):
     device_writes = counted("requests", "lower", "Device writes", "write requests the device completed", Device.device_writes, long_window=True)
 
 
-class Rates(Table):
+class Rates(MetricTable):
     """Rates, times and shares of a run."""
 
     hit_ratio = derived("1", "share", "higher", "Hit ratio", "1 - demand_misses / page_gets", 1 - Engine.demand_misses / Engine.page_gets, from_zero=False)
     new_orders_per_s = derived("New-Order/s", "ratio", "higher", "New-Orders per second", "completed, rolled back included", NEW_ORDERS / SECONDS)
     new_orders_committed_per_s = derived("New-Order/s", "ratio", "higher", "New-Orders committed per second", "committed", NEW_ORDERS_COMMITTED / SECONDS)
     new_orders_rolled_back_per_s = derived("New-Order/s", "ratio", "neither", "New-Orders rolled back per second", "rolled back", NEW_ORDERS_ROLLED_BACK / SECONDS)
-    transactions_per_s = derived("transaction/s", "ratio", "higher", "Transactions per second", "committed, all types", Workload.transactions_committed / SECONDS)
-    transactions_rolled_back_per_s = derived("transaction/s", "ratio", "neither", "Rollbacks per second", "all types", Workload.transactions_rolled_back / SECONDS)
+    transactions_per_s = derived("transaction/s", "ratio", "higher", "Transactions per second", "committed, all types", WorkloadMetrics.transactions_committed / SECONDS)
+    transactions_rolled_back_per_s = derived("transaction/s", "ratio", "neither", "Rollbacks per second", "all types", WorkloadMetrics.transactions_rolled_back / SECONDS)
     device_requests_per_s = derived("requests/s", "ratio", "neither", "Device requests per second", "read and write requests completed", (Device.device_reads + Device.device_writes) / SECONDS)
     seconds_per_transaction = derived("s/transaction", "ratio", "lower", "Seconds per transaction", "the window over its transactions: on one connection the time of one", SECONDS / TRANSACTIONS)
     reads_per_s = derived("pages/s", "ratio", "neither", "Reads per second", "whole pages read", Engine.pages_read / SECONDS)
@@ -477,25 +479,25 @@ class Rates(Table):
     transactions = derived("transaction", "counter", "neither", "Transactions completed", "rolled back included", TRANSACTIONS)
 
 
-class PerRow(Table):
+class PerRow(MetricTable):
     """Values of workloads whose work is rows."""
 
-    rows_per_s = derived("rows/s", "ratio", "higher", "Rows per second", "rows that queries returned", Workload.rows_returned / SECONDS)
-    rows_per_transaction = derived("rows/transaction", "ratio", "neither", "Rows per transaction", "rows that queries returned", Workload.rows_returned / TRANSACTIONS)
-    reads_per_row = derived("pages/row", "ratio", "lower", "Reads per row", "whole pages of the database file", Engine.pages_read / Workload.rows_returned)
-    read_bytes_per_row = derived("bytes/row", "ratio", "lower", "Bytes read per row", "from the database file", Engine.db_read_bytes / Workload.rows_returned)
-    write_bytes_per_row = derived("bytes/row", "ratio", "lower", "Bytes written per row", "to the database file", Engine.db_write_bytes / Workload.rows_returned, long_window=True)
-    wal_write_bytes_per_row = derived("bytes/row", "ratio", "lower", "Log bytes written per row", "to the write-ahead log", Engine.wal_write_bytes / Workload.rows_returned, long_window=True)
-    pages_created_per_row = derived("pages/row", "ratio", "neither", "Pages created per row", "pages added to the database", Engine.pages_created / Workload.rows_returned)
-    cpu_us_per_row = derived("us/row", "ratio", "lower", "Worker CPU per row", "user and system time", WORKER_CPU / Workload.rows_returned)
+    rows_per_s = derived("rows/s", "ratio", "higher", "Rows per second", "rows that queries returned", WorkloadMetrics.rows_returned / SECONDS)
+    rows_per_transaction = derived("rows/transaction", "ratio", "neither", "Rows per transaction", "rows that queries returned", WorkloadMetrics.rows_returned / TRANSACTIONS)
+    reads_per_row = derived("pages/row", "ratio", "lower", "Reads per row", "whole pages of the database file", Engine.pages_read / WorkloadMetrics.rows_returned)
+    read_bytes_per_row = derived("bytes/row", "ratio", "lower", "Bytes read per row", "from the database file", Engine.db_read_bytes / WorkloadMetrics.rows_returned)
+    write_bytes_per_row = derived("bytes/row", "ratio", "lower", "Bytes written per row", "to the database file", Engine.db_write_bytes / WorkloadMetrics.rows_returned, long_window=True)
+    wal_write_bytes_per_row = derived("bytes/row", "ratio", "lower", "Log bytes written per row", "to the write-ahead log", Engine.wal_write_bytes / WorkloadMetrics.rows_returned, long_window=True)
+    pages_created_per_row = derived("pages/row", "ratio", "neither", "Pages created per row", "pages added to the database", Engine.pages_created / WorkloadMetrics.rows_returned)
+    cpu_us_per_row = derived("us/row", "ratio", "lower", "Worker CPU per row", "user and system time", WORKER_CPU / WorkloadMetrics.rows_returned)
 
 
-class Arrivals(Table):
+class Arrivals(MetricTable):
     """Values of open loop."""
 
-    arrivals_per_s = derived("arrivals/s", "ratio", "neither", "Arrivals per second", "transactions that arrived, in open loop", Workload.arrivals / SECONDS)
-    late_share = derived("1", "share", "lower", "Late arrivals", "share begun a millisecond or more after their time", Workload.arrivals_late / Workload.arrivals)
-    dropped_share = derived("1", "share", "lower", "Dropped arrivals", "share given up because they had waited too long", Workload.arrivals_dropped / Workload.arrivals)
+    arrivals_per_s = derived("arrivals/s", "ratio", "neither", "Arrivals per second", "transactions that arrived, in open loop", WorkloadMetrics.arrivals / SECONDS)
+    late_share = derived("1", "share", "lower", "Late arrivals", "share begun a millisecond or more after their time", WorkloadMetrics.arrivals_late / WorkloadMetrics.arrivals)
+    dropped_share = derived("1", "share", "lower", "Dropped arrivals", "share given up because they had waited too long", WorkloadMetrics.arrivals_dropped / WorkloadMetrics.arrivals)
 
 
 def _direction(word: str, requests: Metric, merged: Metric, size: Metric, ms: Metric, long: bool = False) -> Rows:
@@ -511,7 +513,7 @@ def _direction(word: str, requests: Metric, merged: Metric, size: Metric, ms: Me
     })
 
 
-class DeviceRest(Table):
+class DeviceRest(MetricTable):
     """Columns of iostat -x that belong to no direction."""
 
     device_flushes_per_s = derived("requests/s", "ratio", "neither", "Device flushes per second", "flush requests a second", Device.device_flushes / SECONDS, column="f/s")
@@ -523,7 +525,7 @@ class DeviceRest(Table):
 _INTENDED = "of all transactions: in open loop from the intended start"
 
 
-class Percentiles(Table):
+class Percentiles(MetricTable):
     """The percentiles of the times that transactions took: of the histograms, not of the edge samples."""
 
     latency_p50_us = derived("us", "latency", "lower", "Median latency", _INTENDED, None, long_window=True)

@@ -16,7 +16,7 @@ from bufferlab.results.check import EngineResults
 from bufferlab.results.metrics import Metric
 
 
-class Question(Protocol):
+class WorkloadQuestion(Protocol):
     """The question that a workload asks of a sweep, and the workload's parameters."""
 
     @property
@@ -41,13 +41,13 @@ class Registry:
     derived: Mapping[str, Metric]
     """The values of a run: of its edge samples, all but those of histograms."""
     engines: Mapping[str, EngineResults]
-    questions: Mapping[str, Question]
+    questions: Mapping[str, WorkloadQuestion]
     """The requirements on a sweep, by the name of the workload."""
     parameters: Mapping[str, tuple[Knob, ...]]
     """By the name in run.json: workloads may share a name, and each has its own words for it."""
 
     @classmethod
-    def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, Question]) -> Registry:
+    def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, WorkloadQuestion]) -> Registry:
         """Return the registry of these engines' results, and of the questions of workloads.
 
         AssertionError if a metric is declared twice, or an engine has words for one that no other engine may have.

@@ -35,7 +35,7 @@ class Instant:
 
 
 @dataclass(frozen=True)
-class Second:
+class TimelineSecond:
     """The values of the stretch that ends at `t_s`."""
 
     t_s: float
@@ -65,7 +65,7 @@ def instants(samples: pl.DataFrame) -> list[Instant]:
     return [at[key] for key in sorted(at)]
 
 
-def per_second(samples: pl.DataFrame, derived: Sequence[Metric]) -> list[Second]:
+def per_second(samples: pl.DataFrame, derived: Sequence[Metric]) -> list[TimelineSecond]:
     """Return these derived values of every stretch between samples. Stretches too short to divide by are joined.
 
     A stretch that ends at a start edge does not belong to that window: it is warm-up, or lies between two windows.
@@ -73,14 +73,14 @@ def per_second(samples: pl.DataFrame, derived: Sequence[Metric]) -> list[Second]
     points = instants(samples)
     gaps = sorted(b.t_s - a.t_s for a, b in pairwise(points))
     shortest = gaps[len(gaps) // 2] / 2 if gaps else 0.0
-    rows: list[Second] = []
+    rows: list[TimelineSecond] = []
     before: Instant | None = None
     for instant in points:
         long_enough = before is not None and instant.t_s - before.t_s > shortest
         if before is not None and long_enough:
             window = Window(before.readings, instant.readings, instant.t_s - before.t_s)
             phase = BETWEEN if before.edge == "end" else before.phase if instant.edge == "start" else instant.phase
-            rows.append(Second(instant.t_s, phase, {of.name: of.quantity().evaluate(window) for of in derived}))
+            rows.append(TimelineSecond(instant.t_s, phase, {of.name: of.quantity().evaluate(window) for of in derived}))
         if before is None or long_enough or instant.edge:
             before = instant
     return rows

@@ -36,7 +36,7 @@ _LIMIT = re.compile(rb"\bLog_slow_rate_limit: ([0-9]{1,9})\b")
 
 
 @dataclass(slots=True)  # Frozen it would take three times as long to make, and a log has millions.
-class Entry:
+class LogEntry:
     """One entry: a statement, an administrator's command, or a server's start (`command` is "start").
 
     In a file's first line the same words may be those of a server that opens its log again (`command` is "open").
@@ -59,7 +59,7 @@ class Entry:
     """The reason why the statement was not read: it is cut, or too large."""
 
 
-def entries(file: BinaryIO, reader: Reader | None = None) -> Iterator[Entry]:
+def entries(file: BinaryIO, reader: Reader | None = None) -> Iterator[LogEntry]:
     """Yield the entries of a log. The caller's reader then knows which lines were outside entries."""
     reader = reader or Reader()
     begins_line = True
@@ -88,7 +88,7 @@ class Reader:
         self.skips = 0
         """The lines behind a server's start that are its own."""
 
-    def take(self, piece: bytes, begins_line: bool) -> Sequence[Entry]:
+    def take(self, piece: bytes, begins_line: bool) -> Sequence[LogEntry]:
         """Take a line, or a piece of a long one; return the entry that it ends."""
         is_first, self.is_first = self.is_first, False
         if begins_line:
@@ -106,7 +106,7 @@ class Reader:
             if b", Version: " in piece and _is_start(piece):
                 ended = self.end()
                 self.schema, self.skips = "", 2
-                return (*ended, Entry(command="open" if is_first else "start"))
+                return (*ended, LogEntry(command="open" if is_first else "start"))
         if not self.header:
             self.lines_outside += begins_line and not piece.isspace()
             return ()
@@ -130,7 +130,7 @@ class Reader:
     def _ended(self) -> bool:
         return self.tail.endswith((b";\n", b";\r\n"))
 
-    def end(self) -> Sequence[Entry]:
+    def end(self) -> Sequence[LogEntry]:
         """Return the entry that has been read, if its header is one."""
         header, body = b"".join(self.header), b"".join(self.body)
         unread = ""
@@ -142,7 +142,7 @@ class Reader:
         seconds = _SECONDS.search(header)
         return (self._entry(header, float(seconds[1]), body, unread),) if seconds else ()
 
-    def _entry(self, header: bytes, seconds: float, body: bytes, unread: str) -> Entry:
+    def _entry(self, header: bytes, seconds: float, body: bytes, unread: str) -> LogEntry:
         # To look for a word first takes a tenth of the time of the patterns.
         if b"Schema: " in header and (schema := _SCHEMA.search(header)):
             self.schema = _decoded(schema[1]).strip()
@@ -157,7 +157,7 @@ class Reader:
             unread = "without an end"  # The cut came behind the time that the server writes before each statement.
         session = _SESSION.search(header)
         limit = _LIMIT.search(header) if b"Log_slow_rate_limit: " in header else None
-        return Entry(
+        return LogEntry(
             int(session[1]) if session else None,
             self.schema,
             seconds,

@@ -14,7 +14,7 @@ from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.slow_log.entries import Reader, entries
 from bufferlab.slow_log.foreign import kind_of
-from bufferlab.slow_log.script import Script, Section, varies_as_number, write_script
+from bufferlab.slow_log.script import Script, ScriptSection, varies_as_number, write_script
 from bufferlab.slow_log.tables import OF_ANOTHER_SCHEMA
 from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
 
@@ -46,7 +46,7 @@ class Made:
     notes: tuple[str, ...]
 
     @property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[ScriptSection, ...]:
         """Return the sections of the script."""
         return self.script.sections
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bufferlab.slow_log.sql import Statement, read_statement
+from bufferlab.slow_log.sql import SqlStatement, read_statement
 from bufferlab.slow_log.tokens import UnreadableError, Value
 
 _MOST_FORMS = 2_000
@@ -48,7 +48,7 @@ class StatementReader:
         self._forms: OrderedDict[tuple[str | bool, ...], _Form | None] = OrderedDict()
         self._places = 0
 
-    def read(self, sql: str, schema: str) -> Statement:
+    def read(self, sql: str, schema: str) -> SqlStatement:
         """Return the statement. Raises UnreadableError as `read_statement` does."""
         if len(sql) > _MOST_BYTES or _TEXT_MARK in sql or _MARK_DIGITS in sql:
             return read_statement(sql, schema, self.ansi_quotes)
@@ -78,7 +78,7 @@ class StatementReader:
                 for place, value in zip(form.places, form.values, strict=True)
             )
         )
-        return Statement(form.digest, form.parts, values, form.schema, form.why_not)
+        return SqlStatement(form.digest, form.parts, values, form.schema, form.why_not)
 
     def _form(self, texts: Sequence[str], schema: str, literals: Sequence[Value]) -> _Form | None:
         marks: dict[Value, tuple[int, int]] = {}

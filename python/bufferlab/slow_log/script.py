@@ -31,7 +31,7 @@ _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE|IGNORE)\s+`?(\w+)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Section:
+class ScriptSection:
     """A kind of transactions as a section of the script."""
 
     name: str
@@ -46,7 +46,7 @@ class Script:
     """A script's text, which holds values of the log, and its sections, whose digests hold none."""
 
     text: str
-    sections: tuple[Section, ...]
+    sections: tuple[ScriptSection, ...]
 
 
 def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
@@ -107,7 +107,7 @@ def _script(kinds: Sequence[Kind], most: int) -> Script:
         weight = kind.count if largest <= _MOST_WEIGHT else max(1, round(kind.count * _MOST_WEIGHT / largest))
         samples = kind.samples if len(kind.samples) <= most else _spread(kind.samples, most)
         name = _section_name(number, kind)
-        sections.append(Section(name, weight, kind, len(samples) if any(kind.varies) else 0))
+        sections.append(ScriptSection(name, weight, kind, len(samples) if any(kind.varies) else 0))
         texts.append(_section(name, weight, kind, samples))
     return Script("\n".join(texts), tuple(sections))
 

@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(slots=True)  # As an entry is.
-class Statement:
+class SqlStatement:
     """A statement. `parts` are the texts before, between and after its values: one more than there are values."""
 
     digest: str
@@ -45,7 +45,7 @@ def digest(sql: str) -> str:
     return _digest(_signed(tokens_of(sql, False)))
 
 
-def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Statement:
+def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> SqlStatement:
     """Return the statement's digest, form and values; names lose the qualifier of its schema.
 
     `schema` is the connection's; the statement's differs if all its tables are qualified by another schema.
@@ -222,7 +222,7 @@ def _ignoring(tokens: list[Token]) -> list[Token]:
     return [*tokens[:at], Token("word", "IGNORE"), *tokens[at:]]
 
 
-def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> Statement:
+def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> SqlStatement:
     """Return the statement whose texts stand around those literals that are not fixed."""
     parts, values, texts = [], [], _Texts()
     in_rows = _in_rows(tokens)
@@ -233,7 +233,7 @@ def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> S
             values.append(token.value)
         else:
             texts.add(token, written(token.value) if token.kind == "literal" else token.text)
-    return Statement(digest_, (*parts, texts.taken()), tuple(values), schema, why_not)
+    return SqlStatement(digest_, (*parts, texts.taken()), tuple(values), schema, why_not)
 
 
 def _in_rows(tokens: Sequence[Token]) -> set[int]:

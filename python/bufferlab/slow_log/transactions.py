@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from bufferlab.slow_log.entries import Entry
+from bufferlab.slow_log.entries import LogEntry
 from bufferlab.slow_log.reading import StatementReader
-from bufferlab.slow_log.sql import Statement
+from bufferlab.slow_log.sql import SqlStatement
 from bufferlab.slow_log.tables import OF_SEVERAL_SCHEMAS
 from bufferlab.slow_log.tokens import UnreadableError, Value
 from bufferlab.slow_log.words import words
@@ -95,7 +95,7 @@ class _Step:
 
     end: str = ""
     """COMMIT or ROLLBACK; "" for a statement."""
-    statement: Statement | None = None
+    statement: SqlStatement | None = None
     """None for a statement that no script can hold."""
     seconds: float = 0.0
     spoils: bool = False
@@ -105,7 +105,7 @@ class _Step:
 @dataclass
 class _Session:
     schema: str = ""
-    opened: list[Statement] | None = None
+    opened: list[SqlStatement] | None = None
     """The statements of the open transaction; None without one."""
     seconds: float = 0.0
     autocommit: bool | None = None
@@ -159,7 +159,7 @@ class Transactions:
         self._held_bytes = 0
         """The memory of open transactions."""
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: LogEntry) -> None:
         """Take the next entry of the log."""
         if entry.command == "start":
             self.starts += 1
@@ -255,7 +255,7 @@ class Transactions:
         for number in list(self._sessions):
             self._leave(number)
 
-    def _session(self, entry: Entry) -> _Session | None:
+    def _session(self, entry: LogEntry) -> _Session | None:
         if entry.session is None:
             self.without_session += 1
         if entry.session is None or self.by == "statement":
@@ -285,14 +285,14 @@ class Transactions:
     def _open(self, session: _Session) -> None:
         session.opened, session.seconds, session.whole = [], 0.0, True
 
-    def _taken(self, session: _Session) -> list[Statement]:
+    def _taken(self, session: _Session) -> list[SqlStatement]:
         """Close a session's transaction and return its statements."""
         statements, session.opened = session.opened or [], None
         self._held_bytes -= session.held_bytes
         session.held_bytes = 0
         return statements
 
-    def _control(self, session: _Session | None, word: str, second: str, entry: Entry) -> bool:
+    def _control(self, session: _Session | None, word: str, second: str, entry: LogEntry) -> bool:
         """Do what a statement says about transactions; return whether it does nothing else."""
         is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
         is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
@@ -348,7 +348,7 @@ class Transactions:
         else:
             self.left_out[f"in a transaction of more than {_MOST_STATEMENTS} statements"] += len(statements)
 
-    def _read(self, entry: Entry, word: str) -> tuple[Statement | None, bool]:
+    def _read(self, entry: LogEntry, word: str) -> tuple[SqlStatement | None, bool]:
         """Return a statement, None where it is left out; and whether a transaction without it is another one."""
         spoils = word in _SPOILING and not (entry.failed or entry.inside)
         if entry.failed:
@@ -365,7 +365,7 @@ class Transactions:
             return self._work(entry)
         return None, spoils
 
-    def _work(self, entry: Entry) -> tuple[Statement | None, bool]:
+    def _work(self, entry: LogEntry) -> tuple[SqlStatement | None, bool]:
         try:
             statement = self._reader.read(entry.sql, entry.schema)
         except UnreadableError as error:
@@ -385,7 +385,7 @@ class Transactions:
         tally.seconds += entry.seconds
         return statement, False
 
-    def _add(self, statements: Sequence[Statement], frame: str, seconds: float) -> None:
+    def _add(self, statements: Sequence[SqlStatement], frame: str, seconds: float) -> None:
         schema = statements[0].schema
         key = (schema, frame, *(statement.parts for statement in statements))
         values = tuple(value for statement in statements for value in statement.values)
@@ -443,9 +443,9 @@ def _step_bytes(step: _Step) -> int:
     return _text_bytes(step.statement) + _memory(step.statement.values) if step.statement else _VALUE_BYTES
 
 
-def _text_bytes(of: Statement | tuple[str, ...]) -> int:
+def _text_bytes(of: SqlStatement | tuple[str, ...]) -> int:
     """Return about the memory of a statement's form."""
-    parts = of.parts if isinstance(of, Statement) else of
+    parts = of.parts if isinstance(of, SqlStatement) else of
     return 50 * len(parts) + sum(map(len, parts))
 
 

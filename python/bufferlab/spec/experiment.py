@@ -55,13 +55,13 @@ ReferencePage = Annotated[int | Literal["own"], BeforeValidator(_reference_page)
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=60)]
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A table of the TOML. Unknown keys are refused, and values do not change after validation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Script(Table):
+class ScriptFile(TomlTable):
     """A script with its text, so that a run does not depend on a file that may change."""
 
     source: str = Field(min_length=1, max_length=255)
@@ -74,7 +74,7 @@ class Script(Table):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-class Dump(Table):
+class DumpFile(TomlTable):
     """A dump of a user's own data. Only its server reads it again, and checks that it is still the same file."""
 
     path: str = Field(min_length=1, max_length=4096)
@@ -83,16 +83,16 @@ class Dump(Table):
     size_bytes: int = Field(ge=0)
 
 
-class Workload(Table):
+class Workload(TomlTable):
     """The workload, with those of its parameters that are not swept."""
 
     name: str
     parameters: dict[str, InstanceOf[Setting]] = {}
-    script: Script | None = None
-    dump: Dump | None = None
+    script: ScriptFile | None = None
+    dump: DumpFile | None = None
 
 
-class Reference(Table):
+class Reference(TomlTable):
     """The page size of the database that percentages refer to: one for all points, or each point's own.
 
     One for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
@@ -101,7 +101,7 @@ class Reference(Table):
     page_size: ReferencePage = 4096
 
 
-class WarmUp(Table):
+class AskedWarmUp(TomlTable):
     """The bounds of the warm-up: between them, the gate decides when it ends."""
 
     min_transactions: int = Field(default=0, ge=0, le=_MOST)
@@ -113,13 +113,13 @@ class WarmUp(Table):
     """The fate of a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
 
     @model_validator(mode="after")
-    def _in_order(self) -> WarmUp:
+    def _in_order(self) -> AskedWarmUp:
         if self.min_transactions > self.max_transactions:
             raise ValueError("min_transactions is more than max_transactions")
         return self
 
 
-class Measure(Table):
+class Measure(TomlTable):
     """The length of the measured window: a fixed number of transactions (with a time cap), or a duration."""
 
     transactions: int | None = Field(default=None, ge=1, le=_MOST)
@@ -143,30 +143,30 @@ class Measure(Table):
         return self.duration or self.max_duration or 0.0
 
 
-class Phase(Table):
+class Phase(TomlTable):
     """A script that runs on the warm database after the main window, with its own measured window."""
 
     name: str
-    script: Script
+    script: ScriptFile
     transactions: int = Field(ge=1, le=_MOST)
     max_duration: Seconds
 
 
-class Design(Table):
+class Design(TomlTable):
     """The repetitions, in blocks that are randomised from one seed."""
 
     repetitions: int = Field(default=3, ge=1, le=1000)
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
 
-class Limits(Table):
+class Limits(TomlTable):
     """The limits at which a run is given up."""
 
     worker_silent: Seconds = 120.0
     """Seconds of silence after which a worker is killed and its run fails."""
 
 
-class Experiment(Table):
+class Experiment(TomlTable):
     """One experiment: the question, the points, and how to measure them."""
 
     format_version: Literal[1]
@@ -179,7 +179,7 @@ class Experiment(Table):
     """Every knob of the engine and the load that is not swept, the connections too; defaults filled in."""
     sweep: dict[str, tuple[InstanceOf[Setting], ...]]
     """The swept settings of engine, workload and load, in the order written."""
-    warm_up: WarmUp
+    warm_up: AskedWarmUp
     measure: Measure
     phases: tuple[Phase, ...] = ()
     """The phases, which run in this order after each window."""
@@ -237,7 +237,7 @@ def to_toml(experiment: Experiment) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _script(script: Script) -> dict[str, Any]:
+def _script(script: ScriptFile) -> dict[str, Any]:
     return {"source": script.source, "text": _LongText(script.text)}
 
 

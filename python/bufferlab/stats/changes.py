@@ -47,7 +47,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundChange:
     """The changes of each series, in the order of the table's columns, and the score that one must exceed."""
 
     changes: tuple[tuple[Change, ...], ...]
@@ -65,7 +65,7 @@ class Found:
         return float(2 * deviation * (t + _POWER_QUANTILE) / n**0.5)
 
 
-def changes(table: Array) -> Found:
+def changes(table: Array) -> FoundChange:
     """Return the changes of level of every column of a table; its rows are places in order, NaN is a missing value.
 
     For tables whose rows are exchangeable, the probability of finding any change is FALSE_ALARMS. Fewer than FEWEST
@@ -75,7 +75,7 @@ def changes(table: Array) -> Found:
         raise ValueError("a table has rows and columns")
     rows, columns = table.shape
     if rows < FEWEST or not columns:
-        return Found(((),) * columns, float("inf"))
+        return FoundChange(((),) * columns, float("inf"))
 
     @cache
     def clearest(start: int, end: int) -> tuple[list[Change | None], float]:
@@ -101,7 +101,7 @@ def changes(table: Array) -> Found:
                 found.append(one)
         return tuple(found)
 
-    return Found(tuple(kept(column) for column in range(columns)), clearest(0, rows)[1])
+    return FoundChange(tuple(kept(column) for column in range(columns)), clearest(0, rows)[1])
 
 
 def _standardised(column: Array) -> Array:

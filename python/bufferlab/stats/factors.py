@@ -21,7 +21,7 @@ _NO_NOISE = "every block gave the same ratio: no noise to compute an interval fr
 
 
 @dataclass(frozen=True)
-class Observation:
+class FactorRun:
     """One run: the level of every factor, its block, and a positive figure."""
 
     levels: Mapping[str, str]
@@ -51,7 +51,7 @@ class Effect:
 
 
 def effects(
-    observations: Sequence[Observation], factors: Mapping[str, Sequence[str]], level: float = 0.95
+    observations: Sequence[FactorRun], factors: Mapping[str, Sequence[str]], level: float = 0.95
 ) -> list[Effect]:
     """Return the effect of every level of every factor against its first level; `factors` are the levels in order.
 
@@ -65,7 +65,7 @@ def effects(
     return [Effect(*pair, _ratio(list(blocks.values()), single)) for pair, blocks in found.items()]
 
 
-def _by_block(observations: Sequence[Observation], factor: str, base: str, level: str) -> dict[Hashable, float]:
+def _by_block(observations: Sequence[FactorRun], factor: str, base: str, level: str) -> dict[Hashable, float]:
     """Return the mean of ln(level / base) over the pairs of each block, by block."""
     sides: dict[tuple[Hashable, tuple[tuple[str, str], ...]], dict[str, list[float]]] = {}
     for seen in observations:

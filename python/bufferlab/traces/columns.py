@@ -53,7 +53,7 @@ _HINT = "write --columns time=NAME,page=NAME; further ones are size=NAME and fil
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedColumns:
     """A column that an option asks for, by its name or its number from 1."""
 
     name: str
@@ -66,7 +66,7 @@ class Wanted:
         return name + (f":{self.unit}" if self.unit else "")
 
 
-def parse_columns(text: str | None) -> dict[str, Wanted]:
+def parse_columns(text: str | None) -> dict[str, WantedColumns]:
     """Return the columns that an option names, by role. Raise SpecError where it cannot be understood.
 
     Digits alone are a number from 1; a name of digits is in quotes.
@@ -74,7 +74,7 @@ def parse_columns(text: str | None) -> dict[str, Wanted]:
     >>> {role: str(column) for role, column in parse_columns('time=ts:ms,page=3,file="7"').items()}
     {'time': 'ts:ms', 'page': '3', 'file': '"7"'}
     """
-    found: dict[str, Wanted] = {}
+    found: dict[str, WantedColumns] = {}
     for part in _PART.findall(text) if text else ():
         role, equals, name = (piece.strip() for piece in part.partition("="))
         if role not in ROLES or not equals or not name or role in found:
@@ -98,13 +98,13 @@ def parse_page_size(asked: str | int | None) -> int | None:
     return size_bytes
 
 
-def _wanted(role: str, text: str) -> Wanted:
+def _wanted(role: str, text: str) -> WantedColumns:
     units = {"time": tuple(SECONDS_OF), "file": ()}.get(role, PAGE_UNITS)
     if quoted := _QUOTED.fullmatch(text):
         name, unit = quoted[2], quoted[3]
         if not name or (unit and unit not in units):
             raise SpecError(f"{text} names no column", "--columns", _HINT)
-        return Wanted(name, None, unit)
+        return WantedColumns(name, None, unit)
     name, colon, unit = text.rpartition(":")
     if not colon or unit not in units:
         if colon and name.isdigit():
@@ -112,7 +112,7 @@ def _wanted(role: str, text: str) -> Wanted:
             raise SpecError(f'"{unit}" is no unit of a {role}', "--columns", f"its units: {known}")
         name, unit = text, ""
     is_position = name.isascii() and name.isdigit()
-    return Wanted(name, int(name[:9]) if is_position else None, unit or None)
+    return WantedColumns(name, int(name[:9]) if is_position else None, unit or None)
 
 
 def plain(name: str) -> str:

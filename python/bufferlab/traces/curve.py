@@ -30,7 +30,7 @@ _KNEE_SHARE, _STEP_SHARE = 0.05, 0.5
 
 
 @dataclass(frozen=True)
-class Step:
+class CurveStep:
     """A size at which most of the misses go at once: a pool of fewer pages hardly has fewer misses than a small one."""
 
     pages: int
@@ -71,7 +71,7 @@ class MissCurve:
         return at + 1 if below[at] >= _KNEE_SHARE * self._fall * (self.pages - 1) else None
 
     @cached_property
-    def step(self) -> Step | None:
+    def step(self) -> CurveStep | None:
         """Return where the hull leaps over at least half of the fall between the ends; None where it does not.
 
         The hull leaps where the curve lies above one of its edges by that much.
@@ -86,7 +86,7 @@ class MissCurve:
             if left < corner < right:
                 edges += [(left, corner), (corner, right)]
             elif above.max() >= least * (right - left):
-                return Step(right, int(self.misses[right - 1]), int(self.misses[right]))
+                return CurveStep(right, int(self.misses[right - 1]), int(self.misses[right]))
         return None
 
     @property

@@ -14,7 +14,7 @@ import polars as pl
 
 from bufferlab.errors import DataFileError
 from bufferlab.traces import records, text, unpacked
-from bufferlab.traces.columns import Wanted
+from bufferlab.traces.columns import WantedColumns
 from bufferlab.traces.page_trace import Accesses
 
 _TABLES, _RECORDS = (".csv", ".txt", ".spc", ".trace"), (".bin", ".oraclegeneral", ".lcs", ".vscsi", ".vscsitrace")
@@ -24,7 +24,7 @@ _FORMATS = (
 )
 
 
-def read(path: Path, columns: Mapping[str, Wanted] | None = None, page_bytes: int | None = None) -> Accesses:
+def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_bytes: int | None = None) -> Accesses:
     """Return the accesses of a file; its name decides the format.
 
     `columns` has the columns of a table that an option names, by role; `page_bytes` is the size of pages that a block

@@ -14,7 +14,7 @@ import polars as pl
 
 from bufferlab.errors import DataFileError
 from bufferlab.traces import columns
-from bufferlab.traces.columns import Wanted
+from bufferlab.traces.columns import WantedColumns
 from bufferlab.traces.formats import FORMATS, TableFormat
 from bufferlab.traces.requests import SECTOR_BYTES
 
@@ -26,7 +26,7 @@ _NOT_NAMED = "the first line does not name the columns"
 
 
 @dataclass(frozen=True)
-class Column:
+class TraceColumn:
     """A column of a table, by its place from 0, and the unit of its numbers."""
 
     at: int
@@ -40,9 +40,9 @@ class Layout:
     names: tuple[str, ...]
     """The name or number of each column, for people."""
     has_head: bool
-    page: Column
-    time: Column | None
-    size: Column | None
+    page: TraceColumn
+    time: TraceColumn | None
+    size: TraceColumn | None
     files: tuple[int, ...]
     op: int | None
     format: TableFormat | None = None
@@ -51,7 +51,7 @@ class Layout:
 
     def asked(self, unit: str | None = None) -> str:
         """Return the option that asks for these columns, with another unit of pages."""
-        found = {"time": self.time, "page": Column(self.page.at, unit), "size": self.size}
+        found = {"time": self.time, "page": TraceColumn(self.page.at, unit), "size": self.size}
         parts = [
             f"{role}={self.written(one.at)}" + (f":{one.unit}" if one.unit else "")
             for role, one in found.items()
@@ -61,10 +61,10 @@ class Layout:
 
     def written(self, at: int) -> str:
         """Return a column as the option names it."""
-        return str(Wanted(self.names[at], None, None)) if self.has_head else str(at + 1)
+        return str(WantedColumns(self.names[at], None, None)) if self.has_head else str(at + 1)
 
 
-def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, Wanted], where: str) -> Layout:
+def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumns], where: str) -> Layout:
     """Return how to read a table, whose cells are text and whose first row may be a head. Raise DataFileError."""
     first, *rows = ([clean(cell) for cell in row] for row in table.head(SAMPLED_ROWS + 1).iter_rows())
     known = next((one for one in FORMATS if one.has_head(first)), None)
@@ -93,7 +93,7 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, Wanted], whe
         at = next((at for at, name in enumerate(first) if columns.is_size(name) and at not in found.values()), None)
         if at is not None:
             found["size"], units["size"] = at, _unit("size", at, asked, known, names, where)
-    taken = {role: Column(at, units.get(role)) for role, at in found.items()}
+    taken = {role: TraceColumn(at, units.get(role)) for role, at in found.items()}
     free = [at for at, _ in enumerate(first) if has_head and at not in found.values()]
     if "file" in found:
         files: tuple[int, ...] = (found["file"],)
@@ -153,7 +153,7 @@ def hint(rows: Sequence[Sequence[str]]) -> str:
     return f"name its columns (a page is in bytes, sectors or pages), such as --columns {','.join(order)}"
 
 
-def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mapping[str, Wanted]) -> bool:
+def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mapping[str, WantedColumns]) -> bool:
     for at, cell in enumerate(first):
         if rows and _is_word(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
             return True
@@ -186,7 +186,7 @@ def _is_page(name: str) -> bool:
     return columns.page_rank(name) is not None
 
 
-def _place(one: Wanted, first: Sequence[str], has_head: bool, where: str) -> int:
+def _place(one: WantedColumns, first: Sequence[str], has_head: bool, where: str) -> int:
     if one.position is not None:
         if 0 < one.position <= len(first):
             return one.position - 1
@@ -238,7 +238,7 @@ def is_constant(cells: pl.Series) -> bool:
 
 
 def _unit(
-    role: str, at: int, asked: Mapping[str, Wanted], known: TableFormat | None, names: Sequence[str], where: str
+    role: str, at: int, asked: Mapping[str, WantedColumns], known: TableFormat | None, names: Sequence[str], where: str
 ) -> str | None:
     if role in asked and asked[role].unit:
         return asked[role].unit

@@ -17,7 +17,7 @@ from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import PagesOfObject, PageTrace, page_trace_words
 from bufferlab.results.store import RunRecord
 from bufferlab.results.window import Value
-from bufferlab.traces.reading import Reading
+from bufferlab.traces.reading import TraceReading
 from bufferlab.units import format_bytes
 
 TOUCHES = ("get", "get_if_in_pool", "create")
@@ -63,7 +63,7 @@ class Accesses:
     """The pool from which a run's accesses come."""
     sizes_bytes: tuple[int, int] | None = None
     """The smallest and the largest object of a file whose objects differ in size."""
-    reading: Reading | None = None
+    reading: TraceReading | None = None
     """How a file was read; None of a run."""
 
     def with_sizes(self, sizes_bytes: pl.Series) -> Accesses:

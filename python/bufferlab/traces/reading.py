@@ -24,7 +24,7 @@ class TakenColumn:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TraceReading:
     """How a file was read."""
 
     format: str

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bufferlab.errors import DataFileError
 from bufferlab.traces import numbering, unpacked
 from bufferlab.traces.page_trace import Accesses, number_of
-from bufferlab.traces.reading import Reading
+from bufferlab.traces.reading import TraceReading
 from bufferlab.traces.requests import (
     DEFAULT_PAGE_BYTES,
     MOST_OFFSET_BYTES,
@@ -92,14 +92,14 @@ def read_vscsi(path: Path, page_bytes: int | None) -> Accesses:
     time_s = (time - time.min()).astype(np.float64) / 1e6
     asked = page_bytes or DEFAULT_PAGE_BYTES
     notes = (f"Requests are cut into pages of {format_bytes(asked)}.",)
-    how = Reading(f"vscsi, version {version}: sectors of 512 bytes, lengths in bytes, times in us", notes=notes)
+    how = TraceReading(f"vscsi, version {version}: sectors of 512 bytes, lengths in bytes, times in us", notes=notes)
     return touched(Requests(sector * np.uint64(SECTOR_BYTES), size, time_s), asked, path, asked, how)
 
 
 def _objects(records: NDArray[np.void], format_: str) -> Accesses:
     page = numbering.of_numbers(np.ascontiguousarray(records["page"]))
     kind = np.full(len(records), number_of("get"), np.uint8)
-    found = Accesses(page, kind, records["time"].astype(np.float64), reading=Reading(format_))
+    found = Accesses(page, kind, records["time"].astype(np.float64), reading=TraceReading(format_))
     return found.with_sizes(pl.Series(np.ascontiguousarray(records["bytes"])))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bufferlab.traces.numbering import in_files
 from bufferlab.traces.page_trace import Accesses, number_of
-from bufferlab.traces.reading import Reading
+from bufferlab.traces.reading import TraceReading
 from bufferlab.traces.unpacked import most_accesses, too_many
 
 DEFAULT_PAGE_BYTES = 4096
@@ -34,7 +34,9 @@ class Requests:
     """The number of each request's kind; None where all are gets."""
 
 
-def touched(requests: Requests, page_bytes: int, path: Path, page_size_bytes: int | None, how: Reading) -> Accesses:
+def touched(
+    requests: Requests, page_bytes: int, path: Path, page_size_bytes: int | None, how: TraceReading
+) -> Accesses:
     """Return a touch for each page of `page_bytes` that a request covers, in the order of the requests' times.
 
     Raise DataFileError where there are more touches than the free memory suffices for.

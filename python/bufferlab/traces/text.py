@@ -20,10 +20,20 @@ from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
 from bufferlab.traces import numbering
-from bufferlab.traces.columns import SECONDS_OF, Wanted
-from bufferlab.traces.layout import SAMPLED_ROWS, Column, Layout, choices, clean, counts_rows, decide, hint, is_constant
+from bufferlab.traces.columns import SECONDS_OF, WantedColumns
+from bufferlab.traces.layout import (
+    SAMPLED_ROWS,
+    Layout,
+    TraceColumn,
+    choices,
+    clean,
+    counts_rows,
+    decide,
+    hint,
+    is_constant,
+)
 from bufferlab.traces.page_trace import Accesses, number_of
-from bufferlab.traces.reading import Reading, TakenColumn
+from bufferlab.traces.reading import TakenColumn, TraceReading
 from bufferlab.traces.requests import (
     DEFAULT_PAGE_BYTES,
     MOST_OFFSET_BYTES,
@@ -78,7 +88,7 @@ class _Table:
         return TakenColumn(role, self.layout.names[at], unit)
 
 
-def read_table(data: bytes, path: Path, columns: Mapping[str, Wanted], page_bytes: int | None) -> Accesses:
+def read_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns], page_bytes: int | None) -> Accesses:
     """Return the accesses of a table whose columns commas, tabs, semicolons or blanks separate.
 
     `columns` has those asked for, by role; offsets become pages of `page_bytes`. Raise DataFileError with its line.
@@ -93,7 +103,7 @@ def read_table(data: bytes, path: Path, columns: Mapping[str, Wanted], page_byte
     if layout.time and not layout.time.unit and time_s.max() >= _HARDLY_SECONDS:
         name = layout.written(layout.time.at)
         doubt += (f"Times so large are hardly seconds: say time={name}:ms, time={name}:us or time={name}:ns.",)
-    how = Reading(
+    how = TraceReading(
         layout.format.name if layout.format else "a table",
         (
             *times,
@@ -132,7 +142,10 @@ def read_list(data: bytes, path: Path) -> Accesses:
     )
     plain = number.str.strip_chars_start("0")
     return Accesses(
-        numbering.of_names(plain), _gets(len(plain)), _row_numbers(len(plain)), reading=Reading("a list, a page a line")
+        numbering.of_names(plain),
+        _gets(len(plain)),
+        _row_numbers(len(plain)),
+        reading=TraceReading("a list, a page a line"),
     )
 
 
@@ -142,7 +155,7 @@ def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int,
         raise DataFileError(what, f"{path}:{int(bad.argmax()) + first_line}", hint)
 
 
-def _parsed_table(data: bytes, path: Path, columns: Mapping[str, Wanted]) -> _Table:
+def _parsed_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns]) -> _Table:
     is_endless = not data.endswith(b"\n")
     data, skipped = _from_first_line(data)
     line = _first_line(data)
@@ -366,7 +379,7 @@ def _size_unit(table: _Table) -> str:
     size = table.cells(layout.size.at).cast(pl.UInt64, strict=False)
     if size.null_count() or not _divides(SECTOR_BYTES, size):
         return "sectors"
-    asked = [replace(layout, size=Column(layout.size.at, unit)).asked("sectors") for unit in ("bytes", "sectors")]
+    asked = [replace(layout, size=TraceColumn(layout.size.at, unit)).asked("sectors") for unit in ("bytes", "sectors")]
     name = layout.names[layout.size.at]
     raise DataFileError(
         f"{name} may be in bytes or sectors", f"{table.path}:1", f"say which: {asked[0]}, or {asked[1]}"
@@ -382,7 +395,7 @@ def _accesses(
     time_s: NDArray[np.float64],
     kind: NDArray[np.uint8] | None,
     file: NDArray[np.uint32] | None,
-    how: Reading,
+    how: TraceReading,
 ) -> Accesses:
     """Return the accesses of a table whose rows name their page, and the bytes of a page if all rows have one size."""
     layout = table.layout
@@ -404,12 +417,12 @@ def _accesses(
     return found.with_sizes(sizes.cast(pl.Int64, strict=False) * factor)
 
 
-def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: Reading) -> Accesses:
+def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceReading) -> Accesses:
     """Return the pages that requests in bytes or sectors touch."""
     size = table.layout.size
     asked = page_bytes or DEFAULT_PAGE_BYTES
     if size:
-        size_bytes = _bytes(table, Column(size.at, _size_unit(table)), MOST_SIZE_BYTES)
+        size_bytes = _bytes(table, TraceColumn(size.at, _size_unit(table)), MOST_SIZE_BYTES)
         requests = replace(requests, size_bytes=size_bytes)
     notes = [*how.notes, f"Requests are cut into pages of {format_bytes(asked)}."]
     if (requests.time_s[1:] < requests.time_s[:-1]).any():
@@ -417,13 +430,13 @@ def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: Reading
     return touched(requests, asked, table.path, asked, replace(how, notes=tuple(notes)))
 
 
-def _bytes(table: _Table, column: Column, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
+def _bytes(table: _Table, column: TraceColumn, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
     """Return a column in bytes. Raise DataFileError for a value that is not a number, or is above `most`."""
     factor = _BYTES_OF.get(column.unit or "bytes", 1)
     return _whole(table, column, most // factor) * np.uint64(factor)
 
 
-def _whole(table: _Table, column: Column, most: int) -> NDArray[np.uint64]:
+def _whole(table: _Table, column: TraceColumn, most: int) -> NDArray[np.uint64]:
     """Return a column of whole numbers below `most`, hexadecimal if one begins with 0x."""
     layout = table.layout
     cells = table.cells(column.at)

@@ -15,9 +15,9 @@ from bufferlab.engines.behaviour import ServerCheck
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Listed
 from bufferlab.errors import Problem
-from bufferlab.execute.data.leftovers import Entry
+from bufferlab.execute.data.leftovers import Leftover
 from bufferlab.knob import Knob
-from bufferlab.plan import Cost
+from bufferlab.plan import SweepCost
 from bufferlab.report.comparison.accuracy import Accuracy
 from bufferlab.report.comparison.history import History
 from bufferlab.report.comparison.metrics import SidesCompared
@@ -51,7 +51,7 @@ _LISTED = {
 _DRY_RUN = {
     "dry_run": Literal[True],
     "plan": StoredPlan,
-    "estimate": Cost,
+    "estimate": SweepCost,
     "servers": dict[str, list[ServerCheck]],
 }
 _DOCTOR = {
@@ -62,14 +62,14 @@ _DOCTOR = {
     "findings": list[Finding],
 }
 _ERROR = {"status": Literal["error"], "exit_code": int, "kind": str, "errors": list[Problem]}
-_PRUNED = {"dry_run": bool, "removed": list[Entry], "size_bytes": int}
+_PRUNED = {"dry_run": bool, "removed": list[Leftover], "size_bytes": int}
 _SCRIPT = {"status": Literal["ok"], "script": str, **{name: kind for name, (kind, _) in _fields(Made).items()}}
 
 DOCUMENTS: dict[str, type[Printed]] = {
     "accuracy": of_answer("Accuracy", "`accuracy`; docs/prediction.md explains the keys.", Accuracy),
     "advise": Advised,
     "audit": of_answer("Audit", "`audit`.", Audit),
-    "cache-list": of_keys("CacheList", "`cache list`.", {"entries": list[Entry], "size_bytes": int}),
+    "cache-list": of_keys("CacheList", "`cache list`.", {"entries": list[Leftover], "size_bytes": int}),
     "cache-prune": of_keys("CachePrune", "`cache prune`.", _PRUNED),
     "compare": of_answer("Comparison", "`compare`; docs/compare.md explains the keys.", SidesCompared),
     "curve": of_answer("Curve", "`curve`.", CurveResult),

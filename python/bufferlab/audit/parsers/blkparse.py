@@ -89,7 +89,7 @@ class _Read:
 
 
 @dataclass
-class Seen:
+class SeenRequests:
     """The events of one device, counted from its lines."""
 
     events: Counter[str] = field(default_factory=Counter)
@@ -151,7 +151,7 @@ _ENOUGH_EVENTS = 10
 
 
 @dataclass
-class Clock:
+class EventClock:
     """The times of a trace's events, in the order of their lines."""
 
     begin_s: float = 0.0
@@ -178,8 +178,8 @@ class BlockTraceText:
     """The output of one blkparse run: events counted from its lines, and its own counters by device."""
 
     place: Place
-    clock: Clock = field(default_factory=Clock)
-    seen: dict[str, Seen] = field(default_factory=dict)
+    clock: EventClock = field(default_factory=EventClock)
+    seen: dict[str, SeenRequests] = field(default_factory=dict)
     """The events by device ("major,minor")."""
     summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
     """The counters' ranges by device's name and by counter as printed: "Reads Queued", or "Reads Queued KiB"."""
@@ -283,7 +283,7 @@ class BlkparseParser:
         device = f"{int(major)},{int(minor)}"
         if device not in trace.seen and len(trace.seen) >= MAX_DEVICES:
             return
-        seen = trace.seen.setdefault(device, Seen())
+        seen = trace.seen.setdefault(device, SeenRequests())
         # A plug has no direction: blkparse writes N.
         way = "read" if "R" in flags else "write" if set(flags) & set("WDF") else "none"
         seen.events[f"{action} {way}"] += 1

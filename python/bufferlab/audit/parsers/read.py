@@ -20,7 +20,7 @@ from bufferlab.audit.parsers.pgbench import PgbenchParser
 from bufferlab.audit.parsers.server_counters import ServerCountersParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
 from bufferlab.audit.parsers.sysbench import SysbenchParser
-from bufferlab.audit.parsers.tables import ResultTable, Table, TableParser, results_of
+from bufferlab.audit.parsers.tables import ResultTable, TableParser, TextTable, results_of
 from bufferlab.audit.parsers.text import Caption, EndlessLine, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural
@@ -46,7 +46,7 @@ class FileEvidence:
     logs: list[TpccLog] = field(default_factory=list)
     dumps: list[StatusDump] = field(default_factory=list)
     reports: list[IostatReport] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[TextTable] = field(default_factory=list)
     results: list[ResultTable] = field(default_factory=list)
     stated: Stated = field(default_factory=Stated)
     traces: list[BlockTraceText] = field(default_factory=list)

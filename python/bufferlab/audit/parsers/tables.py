@@ -81,7 +81,7 @@ class TableRow:
 
 
 @dataclass
-class Table:
+class TextTable:
     """A table: a header and rows."""
 
     place: Place
@@ -97,7 +97,7 @@ class TableParser:
     def __init__(self, file: str) -> None:
         self.file = file
         self._rulers = 0
-        self.tables: list[Table] = []
+        self.tables: list[TextTable] = []
         self.unread: list[Problem] = []
         """Rows that belong to a table and cannot be read."""
         self._endless = 0
@@ -284,7 +284,7 @@ def _known(cells: list[str]) -> int:
 _Row = tuple[int, list[str]]
 
 
-def _table(block: list[_Row], kind: str, file: str, label: str) -> tuple[Table | None, list[_Row]]:
+def _table(block: list[_Row], kind: str, file: str, label: str) -> tuple[TextTable | None, list[_Row]]:
     """Return the table of a block, and the rows whose cells do not fit its columns."""
     heads = 1
     while heads < len(block) and _is_header(block[heads][1]):
@@ -294,7 +294,7 @@ def _table(block: list[_Row], kind: str, file: str, label: str) -> tuple[Table |
         return None, []
     wanted, odd = max(len(cells) for _, cells in block[:heads]), []
     width = max(len(cells) for _, cells in block)
-    table = Table(Place(file, block[0][0], label), _joined([cells for _, cells in block[:heads]], width))
+    table = TextTable(Place(file, block[0][0], label), _joined([cells for _, cells in block[:heads]], width))
     for number, cells in block[heads:]:
         if cells and not cells[0] and table.rows:
             above = table.rows[-1]
@@ -375,13 +375,13 @@ class ResultTable:
         return {role for row in self.rows for role in row.values}
 
 
-def results_of(table: Table) -> ResultTable | None:
+def results_of(table: TextTable) -> ResultTable | None:
     """Return the results in a table; None when it has no column that we know."""
     upright = _results(table.place, table.header, [(row.line, row.cells) for row in table.rows])
     return upright or _results(table.place, *_turned(table))
 
 
-def _turned(table: Table) -> tuple[tuple[str, ...], list[tuple[int, tuple[str, ...]]]]:
+def _turned(table: TextTable) -> tuple[tuple[str, ...], list[tuple[int, tuple[str, ...]]]]:
     rows = table.rows
     header = (table.header[0] if table.header else "", *(row.cells[0] if row.cells else "" for row in rows))
     columns = [

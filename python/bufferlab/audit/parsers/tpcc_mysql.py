@@ -63,7 +63,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TransactionCounts:
     """The line of raw results of one type: on time, late, retries, failures."""
 
     success: int
@@ -75,7 +75,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ResponseCheck:
     """One line of the constraint check: the share in per cent as printed, and whether it says OK."""
 
     place: Place
@@ -84,7 +84,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedTransactions:
     """A number of New-Orders and the seconds in which they ended."""
 
     new_orders: int
@@ -107,11 +107,11 @@ class TpccLog:
     label: str
     place: Place
     intervals: list[Interval] = field(default_factory=list)
-    raw: dict[int, Counts] = field(default_factory=dict)
-    summed: dict[int, Counts] = field(default_factory=dict)
+    raw: dict[int, TransactionCounts] = field(default_factory=dict)
+    summed: dict[int, TransactionCounts] = field(default_factory=dict)
     measured_s: int | None = None
-    mix: dict[str, Check] = field(default_factory=dict)
-    response: dict[str, Check] = field(default_factory=dict)
+    mix: dict[str, ResponseCheck] = field(default_factory=dict)
+    response: dict[str, ResponseCheck] = field(default_factory=dict)
     tpmc: float | None = None
     tpmc_text: str = ""
     tpmc_place: Place | None = None
@@ -164,7 +164,7 @@ class TpccLog:
         return bool(self.intervals or self.raw or self.summed or self.mix or self.response) or self.tpmc is not None
 
     @property
-    def counted(self) -> Counted | None:
+    def counted(self) -> CountedTransactions | None:
         """The New-Orders and seconds by raw results, sums or complete lines; None without all three."""
         covered, lines = self.covered_s, sum(interval.counts[0] for interval in self.intervals)
         totals = [counts.success + counts.late for counts in (self.raw.get(0), self.summed.get(0)) if counts]
@@ -175,8 +175,8 @@ class TpccLog:
         # Of three, take the one in the middle, which leaves out a single wrong one.
         total = median_low(totals) if len(totals) > 2 else totals[0]
         if covered and abs(lines - total) <= self.slack(total):
-            return Counted(total, covered)
-        return Counted(total, self.measured_s) if self.measured_s else None
+            return CountedTransactions(total, covered)
+        return CountedTransactions(total, self.measured_s) if self.measured_s else None
 
 
 class TpccParser:
@@ -233,7 +233,9 @@ class TpccParser:
             return True
         if match := _COUNTS.search(text):
             success, late, retries, failures = (int(match[group]) for group in range(2, 6))
-            counts = Counts(success, late, retries, failures, _mean(match[6]), int(match[7]) if match[7] else None)
+            counts = TransactionCounts(
+                success, late, retries, failures, _mean(match[6]), int(match[7]) if match[7] else None
+            )
             log = self._log(place)
             (log.summed if self._section == "summed" else log.raw)[int(match[1])] = counts
             return True
@@ -243,7 +245,7 @@ class TpccParser:
         if match := _CHECK.match(text):
             log = self._log(place)
             # The percentages of the mix carry their limit in parentheses.
-            (log.mix if match[3] else log.response)[match[1]] = Check(place, float(match[2]), match[4] == "OK")
+            (log.mix if match[3] else log.response)[match[1]] = ResponseCheck(place, float(match[2]), match[4] == "OK")
             return True
         if match := _TPMC.match(text):
             log = self._log(place)

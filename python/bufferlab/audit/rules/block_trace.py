@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.audit.case import Case, Finding, Judges
-from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTraceText, Range, Seen
+from bufferlab.audit.case import AuditFinding, Case, Judges
+from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTraceText, Range, SeenRequests
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
 
@@ -21,7 +21,7 @@ _REACH = 4
 _MOST_LISTED = 12
 
 
-def thousands_of_kib(case: Case) -> Iterator[Finding]:
+def thousands_of_kib(case: Case) -> Iterator[AuditFinding]:
     """Find sizes in blkparse's "MiB", which are a thousand KiB: sizes per request made from them are 2.4 % off.
 
     Its K is a thousand requests. `size_cnv` in blkparse.c divides by 1,000 when a number exceeds a million, in any
@@ -34,7 +34,7 @@ def thousands_of_kib(case: Case) -> Iterator[Finding]:
             continue
         size, (least, most) = counts.bytes.low, counts.request_bytes or (0.0, 0.0)
         naive = size / 1024 / 1000 * MIB / max(1, (counts.requests.low + counts.requests.high) // 2)
-        yield Finding(
+        yield AuditFinding(
             counts.trace.place,
             f'"{counts.trace.shortened}" of {counts.name} are thousands of KiB',
             f"read as MiB they make {naive / 1024:.2f} KiB of a request",
@@ -49,7 +49,7 @@ def span(bounds: tuple[float, float], decimals: int, unit: float = 1) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def off_page_reads(case: Case) -> Iterator[Finding]:
+def off_page_reads(case: Case) -> Iterator[AuditFinding]:
     """Find reads that begin inside a page: nearly each touches one page more than its size needs.
 
     A buffered read of n sectors at a random sector touches 1 + (n - 1) / 8 pages of 4 KiB on average. Without
@@ -64,7 +64,7 @@ def off_page_reads(case: Case) -> Iterator[Finding]:
                 continue
             sectors, pages = seen.read_sectors / reads, seen.pages / reads
             expected = 1 + (sectors - 1) / PAGE_SECTORS
-            yield Finding(
+            yield AuditFinding(
                 trace.place,
                 f"{off_page:,} of {reads:,} reads of {device} begin inside a page of 4 KiB",
                 "buffered, such a read touches more pages than its size has; without read-ahead each of them is a"
@@ -75,7 +75,7 @@ def off_page_reads(case: Case) -> Iterator[Finding]:
             )
 
 
-def queued_only(case: Case) -> Iterator[Finding]:
+def queued_only(case: Case) -> Iterator[AuditFinding]:
     """Find traces of a stacked device: it queues and splits requests, but the disks below issue and complete them.
 
     md and device mapper hand bios down; only the members' traces have D and C, and with them latencies.
@@ -87,7 +87,7 @@ def queued_only(case: Case) -> Iterator[Finding]:
         if not counts.is_first or counts.requests.low < enough or counts.is_completed:
             continue
         splits = f", {counts.splits} splits" if counts.splits and counts.splits.high else ""
-        yield Finding(
+        yield AuditFinding(
             counts.trace.place,
             f"{counts.name}: {counts.requests} requests queued{splits}, none completed",
             "what the disks did, and how long it took, is not in this trace",
@@ -96,7 +96,7 @@ def queued_only(case: Case) -> Iterator[Finding]:
         )
 
 
-def unread_lines(case: Case) -> Iterator[Finding]:
+def unread_lines(case: Case) -> Iterator[AuditFinding]:
     """Name the lines that begin as blkparse's do and cannot be read.
 
     Yield a finding for each file with such lines.
@@ -107,7 +107,7 @@ def unread_lines(case: Case) -> Iterator[Finding]:
         lines = [place.line for place in evidence.unread]
         listed = _ranges(lines)
         where = ", ".join(listed[:_MOST_LISTED]) + (", …" if len(listed) > _MOST_LISTED else "")
-        yield Finding(
+        yield AuditFinding(
             evidence.unread[0],
             f"{plural(len(lines), 'line')} of blkparse's cannot be read ({where}): columns or digits are broken",
             "the events and counters of broken lines are in no table and no other finding",
@@ -238,7 +238,7 @@ def _of_summaries(trace: BlockTraceText) -> Iterator[DeviceCounts]:
 def _of_lines(trace: BlockTraceText) -> Iterator[DeviceCounts]:
     for device, seen in trace.seen.items():
 
-        def count(action: str, side: str, seen: Seen = seen) -> Range:
+        def count(action: str, side: str, seen: SeenRequests = seen) -> Range:
             value = seen.events[f"{action} {side}"]
             return Range(value, value)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from statistics import median
 
-from bufferlab.audit.case import Case, Finding, Judges
+from bufferlab.audit.case import AuditFinding, Case, Judges
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
@@ -19,7 +19,7 @@ _MOST_LISTED = 12
 _Line = tuple[float, Place]
 
 
-def missing_lines(case: Case) -> Iterator[Finding]:
+def missing_lines(case: Case) -> Iterator[AuditFinding]:
     """Find gaps between the interval lines of a log whose lines otherwise stand at equal distances.
 
     Lines before the first and after the last are not missed: a log may be cut.
@@ -33,7 +33,7 @@ def missing_lines(case: Case) -> Iterator[Finding]:
             yield from _gaps(program, sorted(lines, key=lambda line: line[0]))
 
 
-def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[Finding]:
+def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[AuditFinding]:
     if len(lines) < _ENOUGH_LINES:
         return
     steps = [b - a for (a, _), (b, _) in pairwise(lines)]
@@ -45,7 +45,7 @@ def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[Finding]:
     missing = list(islice(every, _MOST_LISTED))
     count = sum(round(steps[at] / step) - 1 for at in wide)
     before, after = lines[wide[0]], lines[wide[0] + 1]
-    yield Finding(
+    yield AuditFinding(
         after[1],
         f"{plural(count, 'interval line')} of {program} {'is' if count == 1 else 'are'} missing, the first between"
         f" {before[0]:g} s and {after[0]:g} s; the others stand {step:g} s apart",
@@ -56,7 +56,7 @@ def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[Finding]:
     )
 
 
-def same_file_twice(case: Case) -> Iterator[Finding]:
+def same_file_twice(case: Case) -> Iterator[AuditFinding]:
     """Find files that have the same text, line by line: one measurement given for two runs.
 
     Yield a finding for each such text.
@@ -69,7 +69,7 @@ def same_file_twice(case: Case) -> Iterator[Finding]:
         if len(files) > 1:
             names = ", ".join(one.file for one in files[:_MOST_LISTED])
             more = f" and {len(files) - _MOST_LISTED} more" if len(files) > _MOST_LISTED else ""
-            yield Finding(
+            yield AuditFinding(
                 Place(files[1].file, 1),
                 f"{len(files)} files have the same text in every line: {names}{more}",
                 "two runs do not print the same times and counts: one measurement stands for several",

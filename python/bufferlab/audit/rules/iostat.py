@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import log, sqrt
 from statistics import mean, stdev
 
-from bufferlab.audit.case import Case, Finding, Judges, Rates, RunEvidence
+from bufferlab.audit.case import AuditFinding, Case, CounterRates, Judges, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
@@ -26,7 +26,7 @@ class Sampled:
     """A run that has both samples and counters."""
 
     run: RunEvidence
-    rates: Rates
+    rates: CounterRates
     spots: tuple[float, ...]
 
     @property
@@ -40,7 +40,7 @@ class Sampled:
         return self.mean / self.rates.read_per_s - 1
 
 
-def spot_samples(case: Case) -> Iterator[Finding]:
+def spot_samples(case: Case) -> Iterator[AuditFinding]:
     """Compare one-second samples of iostat with the cumulative counters of the status text between the same times.
 
     Counters hold every read of the run, a few samples only a few seconds. Where both are given, the counters decide.
@@ -71,7 +71,7 @@ def _counted(sampled: list[Sampled]) -> float:
     return _trend([one.rates.read_per_s for one in sampled])
 
 
-def _spot_samples_finding(sampled: list[Sampled], contradicted: bool) -> Finding:
+def _spot_samples_finding(sampled: list[Sampled], contradicted: bool) -> AuditFinding:
     spots = " / ".join(f"{one.mean:.0f}" for one in sampled)
     counters = " / ".join(f"{one.rates.read_per_s:.1f}" for one in sampled)
     names = " / ".join(one.run.name for one in sampled)
@@ -100,7 +100,7 @@ def _spot_samples_finding(sampled: list[Sampled], contradicted: bool) -> Finding
             f"the samples are off by up to {_signed(worst.off)} ({worst.run.name}): they are noise, not a trend"
         )
     parts = [f"{one.run.name}: {', '.join(f'{part.read_per_s:.0f}' for part in one.run.segments())}" for one in sampled]
-    return Finding(
+    return AuditFinding(
         sampled[0].rates.start.place,
         what,
         consequence,
@@ -135,7 +135,7 @@ _LASTING_REPORTS = 3
 _MOST_LEAPS = 50
 
 
-def boot_average(case: Case) -> Iterator[Finding]:
+def boot_average(case: Case) -> Iterator[AuditFinding]:
     """Find first reports of iostat that are averages since the system was started (iostat(1)).
 
     With -y iostat leaves that report out, which the text does not show. So a first report is suspected when it is the
@@ -168,13 +168,13 @@ class _Column:
     rest: tuple[float, ...]
 
 
-def _first_alone(report: IostatReport) -> Finding | None:
+def _first_alone(report: IostatReport) -> AuditFinding | None:
     device = busiest([report])
     name = next((name for name in _COLUMNS if device and name in report.devices[device].columns), None)
     if device is None or name is None:
         return None
     first = report.devices[device].columns[name]
-    return Finding(
+    return AuditFinding(
         report.place,
         f"the only report ({device}: {first:g} {_UNITS.get(name, name)}) is the first after {_head(report)}",
         "without -y it is an average since the system was started, and says nothing about the run",
@@ -187,7 +187,7 @@ def _head(report: IostatReport) -> str:
     return "iostat's banner" if report.tool == "iostat" else f"{report.tool}'s head"
 
 
-def _first_odd(reports: list[IostatReport]) -> Finding | None:
+def _first_odd(reports: list[IostatReport]) -> AuditFinding | None:
     """Return a finding for the busiest device and column among those that show that the first report is another.
 
     Where several columns are looked at, the largest of k small chances may be k shares of 1 % (Simes' test).
@@ -256,14 +256,14 @@ def _chance(first: float, level: tuple[float, ...]) -> float:
     return 2 * tail_of_t(min(errors) / reach, len(level) - 1)
 
 
-def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float, ...]) -> Finding:
+def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float, ...]) -> AuditFinding:
     without, with_it = mean(level), mean([column.first, *level])
     moved = with_it / without - 1 if without else float(bool(column.first))
     changed = len(level) < len(column.rest)
     others = f"{len(level)} reports behind it" if changed else f"{len(level)} others"
     begun = ", or the load had not begun" if changed else ""
     unit = _UNITS.get(column.name, column.name)
-    return Finding(
+    return AuditFinding(
         report.place,
         f"the first report after {_head(report)} says {column.first:g} {unit} of {column.device}, the"
         f" {others} {min(level):g} to {max(level):g}" + (", before the level changes" if changed else ""),
@@ -288,7 +288,7 @@ _Seen = tuple[IostatReport, str, str, float, float]
 """The report, the device, the column, the number printed and the right one, in kB/s."""
 
 
-def sectors_as_kib(case: Case) -> Iterator[Finding]:
+def sectors_as_kib(case: Case) -> Iterator[AuditFinding]:
     """Find sectors of 512 bytes in a column of kilobytes: twice the requests per second times their size.
 
     iostat computes r/s, rkB/s and rareq-sz from the same counters; older ones print sizes (avgrq-sz) in sectors.
@@ -338,9 +338,9 @@ def _products(row: DeviceRow) -> Iterator[tuple[str, float, float]]:
                 yield f"r{unit}/s and w{unit}/s", (read + written) * unit_kib, (reads + writes) * sectors / 2
 
 
-def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> Finding:
+def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> AuditFinding:
     report, device, name, said, should = max(found, key=lambda one: one[3])
-    return Finding(
+    return AuditFinding(
         report.place,
         f"{name} of {device} is {said:.10g}, and requests per second times their size make {should:.6g}"
         f" ({len(found)} of {rows} rows)",
@@ -350,7 +350,7 @@ def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> Finding:
     )
 
 
-def request_sizes(case: Case) -> Iterator[Finding]:
+def request_sizes(case: Case) -> Iterator[AuditFinding]:
     """Find bytes per second that are not the requests times their size, by any other factor than a sector's.
 
     Yield a finding for each column with such rows.
@@ -361,9 +361,9 @@ def request_sizes(case: Case) -> Iterator[Finding]:
             yield _request_sizes_finding(found, len(seen))
 
 
-def _request_sizes_finding(found: list[_Seen], rows: int) -> Finding:
+def _request_sizes_finding(found: list[_Seen], rows: int) -> AuditFinding:
     report, device, name, said, should = found[0]
-    return Finding(
+    return AuditFinding(
         report.place,
         f"{name} of {device} is {said:.10g} kB/s, and requests per second times their size make {should:.6g}"
         f" ({len(found)} of {rows} rows)",
@@ -378,7 +378,7 @@ def _request_sizes_finding(found: list[_Seen], rows: int) -> Finding:
 _MOST_BUSY = 105.0
 
 
-def busy_above_whole(case: Case) -> Iterator[Finding]:
+def busy_above_whole(case: Case) -> Iterator[AuditFinding]:
     """Find devices that were busy for more than the whole time.
 
     Yield a finding for each file with such rows.
@@ -392,7 +392,7 @@ def busy_above_whole(case: Case) -> Iterator[Finding]:
         ]
         if found:
             report, device, busy = max(found, key=lambda one: one[2])
-            yield Finding(
+            yield AuditFinding(
                 report.place,
                 f"%util of {device} is {busy:g} ({len(found)} rows above {_MOST_BUSY:g})",
                 "a device is busy for 100 % of the time at most: this is a sum over devices, or a digit is wrong",
@@ -410,7 +410,7 @@ _Queue = tuple[IostatReport, str, float, float]
 """The report, the device, the queue printed, and the queue by requests and waits."""
 
 
-def littles_law(case: Case) -> Iterator[Finding]:
+def littles_law(case: Case) -> Iterator[AuditFinding]:
     """Compare the queue of iostat with requests per second times their waits: Little's law, of reads to flushes.
 
     From Linux 5.7 on the queue is the sum of the times of ended requests (`diskstats_show` in block/genhd.c), so they
@@ -452,10 +452,10 @@ def queue(row: DeviceRow) -> tuple[float, float] | None:
     return said, should
 
 
-def _littles_law_finding(found: list[_Queue], lines: int) -> Finding:
+def _littles_law_finding(found: list[_Queue], lines: int) -> AuditFinding:
     report, device, said, should = max(found, key=lambda one: abs(one[2] - one[3]))
     factor = f"{said / should:.3g} times that" if should else "not zero"
-    return Finding(
+    return AuditFinding(
         report.place,
         f"aqu-sz of {device} is {said:g}, and requests per second times their waits make {should:.3g}"
         f" ({len(found)} of {lines} lines are off by more than {format_percent(_LITTLE)})",

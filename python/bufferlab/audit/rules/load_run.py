@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.audit.case import Case, Finding, Judges
+from bufferlab.audit.case import AuditFinding, Case, Judges
 from bufferlab.audit.parsers.load_run import Direction, LoadRun
 from bufferlab.chapter.words import plural
 from bufferlab.units import format_percent
@@ -23,7 +23,7 @@ _Sum = tuple[str, float, float]
 """The name of a number, the number as printed, and the number that follows from the others."""
 
 
-def load_totals(case: Case) -> Iterator[Finding]:
+def load_totals(case: Case) -> Iterator[AuditFinding]:
     """Compare the totals of a load generator's report with the counts, times and lines that they follow from.
 
     Yield a finding for each run with totals that do not follow.
@@ -112,9 +112,9 @@ def _of_minutes(run: LoadRun) -> Iterator[_Sum]:
         yield "TPM, at 2.3 transactions for each New-Order", run.tpm, 2.3 * run.nopm
 
 
-def _load_totals_finding(run: LoadRun, found: list[_Sum]) -> Finding:
+def _load_totals_finding(run: LoadRun, found: list[_Sum]) -> AuditFinding:
     listed = "; ".join(f"{name}: {said:,.6g} printed, {should:,.6g} follows" for name, said, should in found)
-    return Finding(
+    return AuditFinding(
         run.place,
         f"{run.title} has numbers that do not follow from each other: {listed}",
         "one of the two is of another run, in another unit, or was changed",
@@ -134,7 +134,7 @@ _LAST_DIGIT_MS = 0.011
 _SHORT_MS = 0.1
 
 
-def latency_order(case: Case) -> Iterator[Finding]:
+def latency_order(case: Case) -> Iterator[AuditFinding]:
     """Find latencies of load generators that are not in the order least, percentiles, greatest; or a mean outside.
 
     Yield a finding for each such run.
@@ -159,9 +159,9 @@ def latency_order(case: Case) -> Iterator[Finding]:
             yield _latency_order_finding(run, wrong[0])
 
 
-def _latency_order_finding(run: LoadRun, wrong: tuple[tuple[str, float], tuple[str, float]]) -> Finding:
+def _latency_order_finding(run: LoadRun, wrong: tuple[tuple[str, float], tuple[str, float]]) -> AuditFinding:
     (lower, low), (higher, high) = wrong
-    return Finding(
+    return AuditFinding(
         run.place,
         f"{run.title}: {lower} of the latencies is {low:g} ms, and {higher} is {high:g} ms",
         "they cannot be of the same transactions in the same unit: one of the two is wrong",
@@ -170,7 +170,7 @@ def _latency_order_finding(run: LoadRun, wrong: tuple[tuple[str, float], tuple[s
     )
 
 
-def in_flight(case: Case) -> Iterator[Finding]:
+def in_flight(case: Case) -> Iterator[AuditFinding]:
     """Find reports with more transactions in flight than clients: rate times mean latency, by Little's law.
 
     A client without a given rate has one transaction at a time, a job of fio as many as its depth. With a given rate
@@ -192,9 +192,9 @@ def in_flight(case: Case) -> Iterator[Finding]:
             yield _in_flight_finding(run, rate, mean_ms, flying)
 
 
-def _in_flight_finding(run: LoadRun, rate: float, mean_ms: float, flying: float) -> Finding:
+def _in_flight_finding(run: LoadRun, rate: float, mean_ms: float, flying: float) -> AuditFinding:
     assert run.clients is not None
-    return Finding(
+    return AuditFinding(
         run.place,
         f"{run.title}: {rate:,.6g} per second of {mean_ms:g} ms each keep {flying:.3g} in flight, and there are"
         f" {run.clients} clients",
@@ -204,7 +204,7 @@ def _in_flight_finding(run: LoadRun, rate: float, mean_ms: float, flying: float)
     )
 
 
-def clients_lost(case: Case) -> Iterator[Finding]:
+def clients_lost(case: Case) -> Iterator[AuditFinding]:
     """Find reports of runs in which clients ended early: the load was smaller than the report says.
 
     Sources: "FINISHED FAILED" of HammerDB, "client N aborted" and "Run was aborted" of pgbench.
@@ -216,10 +216,10 @@ def clients_lost(case: Case) -> Iterator[Finding]:
             yield _clients_lost_finding(run)
 
 
-def _clients_lost_finding(run: LoadRun) -> Finding:
+def _clients_lost_finding(run: LoadRun) -> AuditFinding:
     lost = len(run.lost)
     of = f" of {run.clients} ({format_percent(lost / run.clients)})" if run.clients else ""
-    return Finding(
+    return AuditFinding(
         run.place,
         f"{run.title}: {plural(lost, 'client')}{of} ended with an error before the run did",
         "the result is of fewer clients than it names, and of less and less load",

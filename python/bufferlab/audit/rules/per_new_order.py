@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import mean
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, Finding, Judges
+from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, AuditFinding, Case, Judges
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.units import format_percent
@@ -17,7 +17,7 @@ _KINDS = (
 )
 
 
-def minute_by_second(case: Case) -> Iterator[Finding]:
+def minute_by_second(case: Case) -> Iterator[AuditFinding]:
     """Find I/O per transaction that is a rate per second divided by TpmC, which is per minute: sixty times too small.
 
     Yield one finding for each table whose every value is rate / TpmC.
@@ -62,7 +62,7 @@ def _plain(setting: str) -> str:
     return setting.lower().replace(" ", "").removesuffix("b").removesuffix("i")
 
 
-def _minute_by_second_finding(stated: ResultTable, found: list[_Pairs]) -> Finding:
+def _minute_by_second_finding(stated: ResultTable, found: list[_Pairs]) -> AuditFinding:
     said, right = [], []
     for noun, pairs in found:
         said.append(f"{noun} {' '.join(str(number) for _, number, _ in pairs)}")
@@ -72,7 +72,7 @@ def _minute_by_second_finding(stated: ResultTable, found: list[_Pairs]) -> Findi
     tpmc, rate = row.first("tpmc"), row.first({kind[0]: kind[1] for kind in _KINDS}[found[0][0]])
     assert tpmc is not None
     assert rate is not None
-    return Finding(
+    return AuditFinding(
         stated.place,
         f"I/O per transaction ({'; '.join(said)} at {settings}) is the rate per second divided by TpmC, which"
         " is per minute:"
@@ -103,7 +103,7 @@ class Gets:
     high: float | None
 
 
-def gets_per_new_order(case: Case) -> Iterator[Finding]:
+def gets_per_new_order(case: Case) -> Iterator[AuditFinding]:
     """Find rows whose hit ratio, reads per second and TpmC give different page gets of one New-Order.
 
     gets = (r/s * 60 / TpmC) / (1 - hit) does not depend on the pool's size. Where rows disagree, one of the three was
@@ -137,12 +137,12 @@ def gets_of(row: ResultRow) -> Gets | None:
     )
 
 
-def _gets_per_new_order_finding(table: ResultTable, rows: list[Gets]) -> Finding:
+def _gets_per_new_order_finding(table: ResultTable, rows: list[Gets]) -> AuditFinding:
     known = [row for row in rows if row.value is not None]
     listed = ", ".join(f"{row.setting} {row.value:.0f}" for row in known)
     low = min(rows, key=lambda row: row.high or float("inf"))
     high = max(rows, key=lambda row: row.low)
-    return Finding(
+    return AuditFinding(
         table.place,
         f"hit ratio, r/s and TpmC imply these page gets per New-Order: {listed}; they should be equal",
         f"{high.setting} needs at least {high.low:.0f} and {low.setting} at most {low.high:.0f}: hit ratio, reads and"
@@ -161,7 +161,7 @@ def _gets_per_new_order_finding(table: ResultTable, rows: list[Gets]) -> Finding
 _WELL_KNOWN = 0.12
 
 
-def floored_hit_ratio(case: Case) -> Iterator[Finding]:
+def floored_hit_ratio(case: Case) -> Iterator[AuditFinding]:
     """Find hit rates of the status text that say little, because they have three digits and are near 1000.
 
     MySQL's status text rounds the misses down, MariaDB's the hits. Source: `buf_print_io_instance`, which prints
@@ -196,7 +196,7 @@ def misses_permille(hit_permille: int, *, mariadb: bool = False) -> tuple[float,
     return float(least), float(1000 - hit_permille + (not mariadb))
 
 
-def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[Finding]:
+def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[AuditFinding]:
     # MariaDB prints 1000 only without any miss.
     unsure = [one for one in shown if one[:2] != (1000, True)]
     if not unsure:
@@ -209,7 +209,7 @@ def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[Finding]:
     lowest = min(hit for hit, *_ in unsure)
     known = f"by up to {format_percent(width)}" if low else "by any factor"
     values = f"{lowest} to {hit}" if lowest < hit else f"{hit}"
-    yield Finding(
+    yield AuditFinding(
         place,
         f"hit rates of {values} of 1000: {hit} means {low:.0f} to {high:.0f} misses in 1000 page gets, the"
         " fraction is cut off",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bufferlab.audit.case import PAGE_SIZES, Case, Finding, Judges, RunEvidence
+from bufferlab.audit.case import PAGE_SIZES, AuditFinding, Case, Judges, RunEvidence
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
@@ -20,7 +20,7 @@ _TOLERANCE = 0.03
 _DESCRIPTORS = 0.07
 
 
-def pool_asked(case: Case) -> Iterator[Finding]:
+def pool_asked(case: Case) -> Iterator[AuditFinding]:
     """Find pools that ran with another size than was asked for: the status text shows the size in pages.
 
     InnoDB rounds up to whole chunks (128 MiB unless set) times instances: `buf_pool_size_align`, MySQL 5.7.5 and later.
@@ -62,7 +62,7 @@ def _stated(run: RunEvidence) -> PoolStated | None:
     return next((pool for pool in run.stated.pools if not pool.listed), None)
 
 
-def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvidence]) -> Finding:
+def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvidence]) -> AuditFinding:
     shown = {}
     for run in runs:
         if pages := run.pool_dump:
@@ -73,7 +73,7 @@ def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvi
     share = stated.shares[0] if stated and stated.sizes_bytes[0] == asked else None
     if share:
         corrected += f" = {format_percent(share * run_bytes / asked)} of the database, not {format_percent(share)}"
-    return Finding(
+    return AuditFinding(
         stated.place if stated else next(iter(shown.values()))[3],
         f"the pool asked for is {format_bytes(asked)}, the status text shows {products} = {format_bytes(run_bytes)}",
         f"the pool was {format_percent(abs(run_bytes / asked - 1))}"
@@ -90,7 +90,7 @@ def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvi
     )
 
 
-def page_size_ran(case: Case) -> Iterator[Finding]:
+def page_size_ran(case: Case) -> Iterator[AuditFinding]:
     """Compare the stated page size with memory per page, bytes per read and the size of iostat's reads.
 
     Yield a finding for each run whose evidence agrees on another page size than is stated.
@@ -100,13 +100,13 @@ def page_size_ran(case: Case) -> Iterator[Finding]:
             yield _page_size_ran_finding(run, said, ran)
 
 
-def _page_size_ran_finding(run: RunEvidence, said: int, ran: int) -> Finding:
+def _page_size_ran_finding(run: RunEvidence, said: int, ran: int) -> AuditFinding:
     shown = run.page_bytes_shown
     pages = next((int(dump.fields["pool_pages"]) for dump in run.dumps if "pool_pages" in dump.fields), None)
     places = [*(dump.place for dump in run.dumps), *(report.place for report in run.reports)]
     place = (run.stated.page_size_place if not run.label else None) or places[0]
     pool = f": a pool of {pages:,} pages is {format_bytes(pages * ran)}" if pages else ""
-    return Finding(
+    return AuditFinding(
         place,
         f"pages of {said // 1024} KiB said, and {' and '.join(shown)} of {run.name} show {ran // 1024} KiB",
         f"sizes made from pages are {_times(said, ran)}; the setting that is named did not run",
@@ -119,7 +119,7 @@ def _times(said: int, ran: int) -> str:
     return f"{said / ran:g} times too large" if said > ran else f"{ran / said:g} times too small"
 
 
-def instances_ran(case: Case) -> Iterator[Finding]:
+def instances_ran(case: Case) -> Iterator[AuditFinding]:
     """Compare the stated number of buffer pool instances with the sections of the status text.
 
     MySQL has one instance below 1 GiB, even if more are asked for, and by default eight from there on. MariaDB has one
@@ -155,10 +155,10 @@ def _shown(dump: StatusDump, said: int | None) -> int | None:
     return sections if said is not None and sections > said else None
 
 
-def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDump) -> Finding:
+def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDump) -> AuditFinding:
     pages = int(dump.fields.get("pool_pages", 0))
     each = f", {pages // ran:,} of {pages:,} pages each" if pages else ""
-    return Finding(
+    return AuditFinding(
         run.stated.instances_place or dump.place,
         f"{plural(said, 'buffer pool instance')} said, the status text of {run.name} shows {ran}{each}",
         f"scan depth and page cleaning work on each instance: the server cleaned {ran / said:.3g} times the pages said",
@@ -175,7 +175,7 @@ _Said = tuple[str, dict[int, Place], int, str]
 _CLOCKS, _SLOW_END_S = 0.05, 2.0
 
 
-def set_up_said(case: Case) -> Iterator[Finding]:
+def set_up_said(case: Case) -> Iterator[AuditFinding]:
     """Compare warehouses, connections and seconds that a text states with those that the program itself printed.
 
     A text may state several settings of several runs; it contradicts a run if none of them is the run's.
@@ -220,13 +220,13 @@ def _seconds_of_loads(run: RunEvidence) -> Iterator[_Said]:
         yield "seconds", said, round(seconds), f"{load.place}"
 
 
-def _set_up_said_finding(run: RunEvidence, wrong: list[_Said]) -> Finding:
+def _set_up_said_finding(run: RunEvidence, wrong: list[_Said]) -> AuditFinding:
     said = "; ".join(
         f"{', '.join(map(str, sorted(numbers)))} {what} said, {ran} in the output of {run.name} ({shown})"
         for what, numbers, ran, shown in wrong
     )
     place = next(iter(wrong[0][1].values()))
-    return Finding(
+    return AuditFinding(
         place if place.line else (run.logs or run.loads)[0].place,
         said,
         "the set-up that is described is not the one that ran, or the output is of another run",
@@ -254,7 +254,7 @@ class Ran:
     """The share of the database at the size that ran."""
 
 
-def rounded_sizes(case: Case) -> Iterator[Finding]:
+def rounded_sizes(case: Case) -> Iterator[AuditFinding]:
     """Find pool sizes in a table that a server with chunks rounds up: rows ran at other sizes than they are named.
 
     Source: `buf_pool_size_align` and `innodb_buffer_pool_instances` in MySQL 5.7 to 8.0 (MariaDB 10.2 to 10.7): a
@@ -327,7 +327,7 @@ def _has_one_instance(setup: Stated) -> bool:
     return setup.version is not None and setup.version[0] == "mariadb" and setup.version[1] >= (10, 5)
 
 
-def _rounded_sizes_finding(place: Place, ran: list[Ran]) -> Finding:
+def _rounded_sizes_finding(place: Place, ran: list[Ran]) -> AuditFinding:
     changed = [one for one in ran if one.run_bytes != one.asked_bytes]
     said = ", ".join(format_bytes(one.asked_bytes) for one in changed)
     right = ", ".join(
@@ -340,7 +340,7 @@ def _rounded_sizes_finding(place: Place, ran: list[Ran]) -> Finding:
             f"; the pools of 1 GiB and more had {counts[-1]} instances, each with its own page cleaning and scan depth,"
             " the smaller ones 1: comparing them mixes two settings"
         )
-    return Finding(
+    return AuditFinding(
         place,
         f"a server with chunks of 128 MiB (MySQL 5.7 and 8.0, MariaDB 10.2 to 10.7) rounds up {said}",
         consequence,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from bufferlab.audit.case import Case, Finding, Judges, Rates, RunEvidence
+from bufferlab.audit.case import AuditFinding, Case, CounterRates, Judges, RunEvidence
 from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
@@ -16,7 +16,7 @@ from bufferlab.audit.parsers.text import Place
 _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 
 
-def idle_rates(case: Case) -> Iterator[Finding]:
+def idle_rates(case: Case) -> Iterator[AuditFinding]:
     """Find "0.00 reads/s" in the status text while its counters moved: such rates cannot be used.
 
     The rates cover the time since anybody's previous printout (`buf_refresh_io_stats`); the counters are totals.
@@ -32,7 +32,7 @@ def idle_rates(case: Case) -> Iterator[Finding]:
         run, segment = max(found, key=lambda one: one[1].read_per_s)
         change = segment.end.fields["pages_read"] - segment.start.fields["pages_read"]
         n = "1 printout says" if len(found) == 1 else f"{len(found)} printouts say"
-        yield Finding(
+        yield AuditFinding(
             found[0][1].end.place,
             f'{n} "0.00 reads/s" while Pages read went on, by {change:,.0f} in {segment.seconds:.0f} s at most'
             f" ({run.name})",
@@ -47,14 +47,14 @@ def idle_rates(case: Case) -> Iterator[Finding]:
         )
 
 
-def _idle(segment: Rates) -> bool:
+def _idle(segment: CounterRates) -> bool:
     """Return whether the later printout claims that nothing was read, created and written, while pages were read."""
     fields = segment.end.fields
     printed = [fields[name] for name in _RATES if name in fields]
     return segment.read_per_s > 0.005 and "reads_per_s" in fields and not any(printed)
 
 
-def _until(segment: Rates) -> str:
+def _until(segment: CounterRates) -> str:
     return f"{segment.end.t_s:.0f} s" if segment.end.t_s is not None else f"{segment.end.at}"
 
 
@@ -80,7 +80,7 @@ _Fall = tuple[StatusDump, StatusDump, str]
 """The printout with the smaller value, the one before it in time, and the counter's field, or its own name."""
 
 
-def counters_fall(case: Case) -> Iterator[Finding]:
+def counters_fall(case: Case) -> Iterator[AuditFinding]:
     """Find counters of the status text that are smaller in a later printout: a server only adds to them.
 
     Yield a finding for each run with such a counter.
@@ -119,9 +119,9 @@ def _reset(run: RunEvidence) -> tuple[StatusDump, str, str, str] | None:
     return None
 
 
-def _reset_finding(run: RunEvidence, later: StatusDump, name: str, before: str, after: str) -> Finding:
+def _reset_finding(run: RunEvidence, later: StatusDump, name: str, before: str, after: str) -> AuditFinding:
     row = name.partition(" of ")[2]
-    return Finding(
+    return AuditFinding(
         later.place,
         f'"stats_reset"{f" of {row}" if row else ""} of {run.name} is {after[:40]}, and was {before[:40]}',
         "the counters were set back between the two printouts: no rate can be taken over them",
@@ -130,13 +130,13 @@ def _reset_finding(run: RunEvidence, later: StatusDump, name: str, before: str, 
     )
 
 
-def _counters_fall_finding(run: RunEvidence, found: list[_Fall]) -> Finding:
+def _counters_fall_finding(run: RunEvidence, found: list[_Fall]) -> AuditFinding:
     later, earlier, name = found[0]
     names = list(dict.fromkeys(_word(dump, field) for dump, _, field in found))
     others = f"; also {', '.join(names[1:_MOST_NAMES])}" if len(names) > 1 else ""
     others += f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     before, after = _growing_of(earlier)[name], _growing_of(later)[name]
-    return Finding(
+    return AuditFinding(
         later.place,
         f'"{_word(later, name)}" of {run.name} falls from {before:,.0f} to {after:,.0f}{others}',
         "the server was started again, or the two printouts are of two servers, or a digit is wrong: no rate can be"
@@ -155,7 +155,7 @@ def _counters_fall_finding(run: RunEvidence, found: list[_Fall]) -> Finding:
 _MOVED = 0.01
 
 
-def pages_in_pool(case: Case) -> Iterator[Finding]:
+def pages_in_pool(case: Case) -> Iterator[AuditFinding]:
     """Find printouts with more pages in the pool than it has, or more old or modified pages than pages.
 
     Yield a finding for each run with such a printout.
@@ -186,10 +186,10 @@ def _above(dump: StatusDump, part: str, value: float, whole: str, name: str) -> 
         yield dump, part, value, whole, most
 
 
-def _pages_in_pool_finding(run: RunEvidence, found: list[_TooMany]) -> Finding:
+def _pages_in_pool_finding(run: RunEvidence, found: list[_TooMany]) -> AuditFinding:
     dump, part, value, whole, most = found[0]
     more = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
-    return Finding(
+    return AuditFinding(
         dump.place,
         f'{part} of {run.name} are {value:,.0f}, and "{whole}" is {most:,.0f}{more}',
         "a pool cannot hold more pages than it has: one of the numbers is of another server, or a digit is wrong",
@@ -219,7 +219,7 @@ _TIME_NAME = re.compile(r"\b(time|seconds?|secs?|elapsed|progress|s)\b", re.IGNO
 _Match = tuple[ResultRow, Number, RunEvidence, StatusDump, str]
 
 
-def counters_as_rates(case: Case) -> Iterator[Finding]:
+def counters_as_rates(case: Case) -> Iterator[AuditFinding]:
     """Find counters since the start of the server in a column of rates.
 
     Yield a finding for each table with a printout's counter, a number that grows with time, or impossible reads.
@@ -251,7 +251,7 @@ def _beside(table: ResultTable, counters: dict[float, tuple[RunEvidence, StatusD
                 yield row, number, *counters[number.value]
 
 
-def _copied(table: ResultTable, found: list[_Match]) -> Finding:
+def _copied(table: ResultTable, found: list[_Match]) -> AuditFinding:
     row, number, run, dump, field = found[0]
     others = f", and {len(found) - 1} more" if len(found) > 1 else ""
     rates = run.rates()
@@ -263,7 +263,7 @@ def _copied(table: ResultTable, found: list[_Match]) -> Finding:
         if change is not None
         else "the change between two printouts, divided by the seconds between them"
     )
-    return Finding(
+    return AuditFinding(
         row.place,
         f'{number} of {row.setting} stands in a column of rates per second, and is the counter "{_COUNTERS[field]}" of'
         f" the status text at {dump.place}{others}",
@@ -273,7 +273,7 @@ def _copied(table: ResultTable, found: list[_Match]) -> Finding:
     )
 
 
-def _growing(table: ResultTable) -> Finding | None:
+def _growing(table: ResultTable) -> AuditFinding | None:
     """Return a finding for whole numbers that grow by like steps from one time to the next."""
     for role in _ROLES:
         rows = [(_seconds(table, row), number) for row in table.rows if (number := row.first(role)) is not None]
@@ -287,7 +287,7 @@ def _growing(table: ResultTable) -> Finding | None:
             continue
         values = " ".join(str(number) for _, number in known)
         rate = (known[-1][1].value - known[0][1].value) / (known[-1][0] - known[0][0])
-        return Finding(
+        return AuditFinding(
             table.place,
             f"{values} grow by {min(steps):.1f} to {max(steps):.1f} in every second, row by row, in a column of rates",
             "a counter since a start grows so; a rate does not follow the time",
@@ -302,7 +302,7 @@ def _seconds(table: ResultTable, row: ResultRow) -> int | None:
     return int(match[1]) if match and (match[2] or _TIME_NAME.search(table.setting_name)) else None
 
 
-def _beyond(table: ResultTable) -> Finding | None:
+def _beyond(table: ResultTable) -> AuditFinding | None:
     """Return a finding for the first row with more reads per New-Order than it touches pages."""
     for row in table.rows:
         tpmc, reads = row.first("tpmc"), row.first("reads_per_s")
@@ -310,7 +310,7 @@ def _beyond(table: ResultTable) -> Finding | None:
             continue
         per_new_order = 60 * reads.value / tpmc.value
         if per_new_order > _MOST_READS_PER_NEW_ORDER:
-            return Finding(
+            return AuditFinding(
                 row.place,
                 f"{reads} reads per second at {tpmc} TpmC ({row.setting}) are {per_new_order:,.0f} reads per New-Order;"
                 " with the transactions beside it, it touches 600 to 900 pages",
@@ -325,7 +325,7 @@ _Back = tuple[Place, str, str, int]
 """The line that is out of order, its time, the time above it, and their difference in seconds."""
 
 
-def time_order(case: Case) -> Iterator[Finding]:
+def time_order(case: Case) -> Iterator[AuditFinding]:
     """Find interval lines, status printouts and events of a block trace that stand below later ones.
 
     Yield a finding for each log, each run's lines of progress or printouts, and each trace, whose time runs backwards.
@@ -368,9 +368,9 @@ def _printouts(run: RunEvidence) -> Iterator[_Back]:
             yield b.place, f"{b.at}", f"{a.at}", round((b.at - a.at).total_seconds())
 
 
-def _trace_order_finding(trace: BlockTraceText, line: int, at_s: float, above_s: float) -> Finding:
+def _trace_order_finding(trace: BlockTraceText, line: int, at_s: float, above_s: float) -> AuditFinding:
     times = trace.clock.backwards
-    return Finding(
+    return AuditFinding(
         replace(trace.place, line=line),
         f"the event of {at_s:.9f} s stands below that of {above_s:.9f} s"
         + (f", and {times - 1} more like it" if times > 1 else ""),
@@ -381,9 +381,9 @@ def _trace_order_finding(trace: BlockTraceText, line: int, at_s: float, above_s:
     )
 
 
-def _time_order_finding(kind: str, back: list[_Back], corrected: str) -> Finding:
+def _time_order_finding(kind: str, back: list[_Back], corrected: str) -> AuditFinding:
     (place, time, above, seconds), *more = back
-    return Finding(
+    return AuditFinding(
         place,
         f"the {kind} of {time} stands below that of {above}" + (f", and {len(more)} more like it" if more else ""),
         "time runs backwards between them, so no rate can be taken: lines were moved, or a clock was set",

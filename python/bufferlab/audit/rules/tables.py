@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import mean, median, stdev, variance
 
-from bufferlab.audit.case import Case, Finding, Judges, RunEvidence
-from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable, Table, TableRow
+from bufferlab.audit.case import AuditFinding, Case, Judges, RunEvidence
+from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable, TableRow, TextTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import Interval
 from bufferlab.stats.estimate import quantile_of_t
@@ -21,7 +21,7 @@ _WORDS = {"free_list": "free list", "lru_scan": "LRU scan", "single_page": "sing
 _ROUNDING_PERCENT = 0.5
 
 
-def shares_of_what(case: Case) -> Iterator[Finding]:
+def shares_of_what(case: Case) -> Iterator[AuditFinding]:
     """Find shares that do not add up: percentages of different wholes, and counts that contain each other.
 
     `buf_LRU_get_free_block()` (storage/innobase/buf/buf0lru.cc) loops after a successful LRU scan or single-page flush
@@ -98,7 +98,7 @@ def _wholes(rows: list[_Row]) -> dict[str, float]:
     return {path: median(found) for path, found in ratios.items()}
 
 
-def _shares_finding(table: ResultTable, rows: list[_Row], sums: list[float]) -> Finding:
+def _shares_finding(table: ResultTable, rows: list[_Row], sums: list[float]) -> AuditFinding:
     wholes = _wholes(rows)
     of = ", ".join(f"{_WORDS[path]} of {ratio:.3f}" for path, ratio in wholes.items())
     spread = max(wholes.values(), default=1.0) / min(wholes.values(), default=1.0) - 1
@@ -109,7 +109,7 @@ def _shares_finding(table: ResultTable, rows: list[_Row], sums: list[float]) -> 
         corrected = f"of all allocations, in % (F-L-P / L / P over F, if F counts every allocation): {listed}"
     else:
         corrected = "give each share of the sum of the counts"
-    return Finding(
+    return AuditFinding(
         table.place,
         f"the shares of a row add up to {min(sums):.1f} to {max(sums):.1f} %, not 100: they are taken of {why}"
         f" ({of} times the sum of the counts)",
@@ -128,7 +128,7 @@ _COUNT = re.compile(r"\d{1,9}")
 _TIME = re.compile(r"(\d{1,7})\s*s(?:ec(?:onds)?)?\.?")
 
 
-def payment_quoted(case: Case) -> Iterator[Finding]:
+def payment_quoted(case: Case) -> Iterator[AuditFinding]:
     """Find lists of throughputs that repeat Payment's counts, the first pair of the interval lines, not New-Order's.
 
     Yield one finding for each row of a table that repeats Payment's counts.
@@ -142,7 +142,7 @@ def payment_quoted(case: Case) -> Iterator[Finding]:
                 yield from _of_row(logs, table, row)
 
 
-def _of_row(logs: _Logs, table: Table, row: TableRow) -> Iterator[Finding]:
+def _of_row(logs: _Logs, table: TextTable, row: TableRow) -> Iterator[AuditFinding]:
     quoted = [(at, int(cell)) for at, cell in enumerate(row.cells) if at and _COUNT.fullmatch(cell)]
     if len(quoted) < _ENOUGH or "payment" in row.cells[0].lower():
         return
@@ -154,7 +154,7 @@ def _of_row(logs: _Logs, table: Table, row: TableRow) -> Iterator[Finding]:
             return
 
 
-def _header_times(table: Table, columns: list[int]) -> list[int] | None:
+def _header_times(table: TextTable, columns: list[int]) -> list[int] | None:
     """Return the times in a header, or None when a column has none."""
     found = [_TIME.fullmatch(table.header[at].split(" ")[-1]) if at < len(table.header) else None for at in columns]
     return [int(time[1]) for time in found if time] if all(found) else None
@@ -191,12 +191,12 @@ class _Logs:
 
 
 def _payment_finding(
-    table: Table, row: TableRow, quoted: list[int], new_orders: list[int], intervals: list[Interval]
-) -> Finding:
+    table: TextTable, row: TableRow, quoted: list[int], new_orders: list[int], intervals: list[Interval]
+) -> AuditFinding:
     name = " ".join(cell for cell in row.cells if cell and not _COUNT.fullmatch(cell))
     wrong = " ".join(map(str, quoted))
     right = " ".join(map(str, new_orders))
-    return Finding(
+    return AuditFinding(
         Place(table.place.file, row.line, name),
         f"the throughputs {wrong} are the Payment counts of the interval lines at"
         f" {', '.join(str(interval.elapsed_s) for interval in intervals)} s, not New-Order's",
@@ -225,7 +225,7 @@ class Throughputs:
         return mean(self.values)
 
 
-def single_runs(case: Case) -> Iterator[Finding]:
+def single_runs(case: Case) -> Iterator[AuditFinding]:
     """Find best settings picked from one run each, where the next ones are as near as runs scatter.
 
     The measure is the scatter of the runs' interval lines or, without them, the usual scatter of tpcc-mysql's. Repeated
@@ -273,7 +273,7 @@ def _grouped(rows: list[tuple[str, float]]) -> list[Throughputs]:
 _NAMES = {"tpmc": "TpmC", "tps": "tps"}
 
 
-def _best(settings: list[Throughputs], place: Place, scatter: float | None, role: str) -> Iterator[Finding]:
+def _best(settings: list[Throughputs], place: Place, scatter: float | None, role: str) -> Iterator[AuditFinding]:
     if len(settings) < 2:
         return
     best = max(settings, key=lambda setting: setting.mean)
@@ -291,7 +291,7 @@ def _best(settings: list[Throughputs], place: Place, scatter: float | None, role
     )
     alike = ", ".join(setting.name for setting in settings if setting is best or setting in near)
     listed = ", ".join(f"{other.name} {100 * (other.mean / best.mean - 1):+.1f} %".replace("-", "−") for other in near)
-    yield Finding(
+    yield AuditFinding(
         place,
         f"{best.name} has the highest {_NAMES[role]}, {best.mean:.10g} from {kind}; as near as runs scatter: {listed}"
         f" ({known})",

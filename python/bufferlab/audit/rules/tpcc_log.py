@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from statistics import mean, median, stdev
 
-from bufferlab.audit.case import Case, Finding, Judges
+from bufferlab.audit.case import AuditFinding, Case, Judges
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.text import Place
-from bufferlab.audit.parsers.tpcc_mysql import TYPES, Check, Counts, Interval, TpccLog
+from bufferlab.audit.parsers.tpcc_mysql import TYPES, Interval, ResponseCheck, TpccLog, TransactionCounts
 from bufferlab.units import format_percent
 
 #: Seconds as the specification means them, milliseconds as tpcc-mysql compares them.
@@ -17,7 +17,7 @@ LIMITS = (5, 5, 5, 80, 20)
 _NEEDED = 90.0
 
 
-def response_limits(case: Case) -> Iterator[Finding]:
+def response_limits(case: Case) -> Iterator[AuditFinding]:
     """Find NG lines of tpcc-mysql's response-time check that come from comparing its limits in milliseconds.
 
     Source: src/main.c, `rt_limit[5] = {5, 5, 5, 80, 20}`, and src/driver.c, which compares them with a time in ms;
@@ -61,7 +61,9 @@ def _share_within(log: TpccLog, at: int) -> float | None:
     return 100 * within / total if total else None
 
 
-def _response_limits_finding(log: TpccLog, wrong: dict[int, Check], judged: dict[int, float | None]) -> Finding:
+def _response_limits_finding(
+    log: TpccLog, wrong: dict[int, ResponseCheck], judged: dict[int, float | None]
+) -> AuditFinding:
     said = ", ".join(f"{TYPES[at]} {found.percent:g} %" for at, found in wrong.items())
     limits = "/".join(str(LIMITS[at]) for at in wrong)
     n = len(log.intervals)
@@ -70,7 +72,7 @@ def _response_limits_finding(log: TpccLog, wrong: dict[int, Check], judged: dict
         corrected = f"[OK]: within {limits} s at least: {', '.join(parts)}, by the {n} interval lines given"
     else:
         corrected = f"not known here: no interval line tells the slowest; run it again with limits of {limits} s in ms"
-    return Finding(
+    return AuditFinding(
         next(iter(wrong.values())).place,
         f"[NG] for {said}: the limits {limits} were compared in milliseconds, and are meant in seconds",
         "the check says nothing about whether the system was slow",
@@ -94,7 +96,7 @@ def _within(log: TpccLog, at: int, share: float | None) -> str:
 _PERCENT = 0.06
 
 
-def totals_agree(case: Case) -> Iterator[Finding]:
+def totals_agree(case: Case) -> Iterator[AuditFinding]:
     """Compare interval lines, raw results, sums and printed percentages: all count the same transactions.
 
     Yield a finding for each log with counts that disagree.
@@ -143,21 +145,21 @@ def _percentages(log: TpccLog) -> Iterator[_Contradiction]:
                 yield name, shares[0], found.percent, shares[0], found.place
 
 
-def _share_of_all(block: dict[int, Counts], at: int) -> float | None:
+def _share_of_all(block: dict[int, TransactionCounts], at: int) -> float | None:
     total = sum(counts.success + counts.late for counts in block.values())
     return 100 * (block[at].success + block[at].late) / total if total else None
 
 
-def _share_in_time(block: dict[int, Counts], at: int) -> float | None:
+def _share_in_time(block: dict[int, TransactionCounts], at: int) -> float | None:
     total = block[at].success + block[at].late
     return 100 * block[at].success / total if total else None
 
 
-def _totals_agree_finding(log: TpccLog, found: list[_Contradiction]) -> Finding:
+def _totals_agree_finding(log: TpccLog, found: list[_Contradiction]) -> AuditFinding:
     listed = "; ".join(f"{name}: {a:,.10g} against {b:,.10g}" for name, a, b, *_ in found)
     where = found[0][-1]
     known = "; ".join(f"{name}: {value:,.6g}" for name, _, _, value, _ in found if value is not None)
-    return Finding(
+    return AuditFinding(
         where or log.tpmc_place or log.place,
         f"{log.name} counts the same transactions differently: {listed}",
         "one of the numbers is not of this run, or was changed; TpmC follows from one of them",
@@ -178,7 +180,7 @@ _LEAST_MS = 1.001
 _Above = tuple[Interval, str, float, str, float]
 
 
-def above_maximum(case: Case) -> Iterator[Finding]:
+def above_maximum(case: Case) -> Iterator[AuditFinding]:
     """Find percentiles above the maximum of their line, or above a higher percentile.
 
     Source: tpcc-mysql, src/sb_percentile.c: bins 0.03 % wide from 1 ms on, the nearest one is printed.
@@ -206,11 +208,11 @@ def _above(interval: Interval) -> Iterator[_Above]:
             return
 
 
-def _above_maximum_finding(log: TpccLog, found: list[_Above]) -> Finding:
+def _above_maximum_finding(log: TpccLog, found: list[_Above]) -> AuditFinding:
     interval, lower, low, higher, high = found[0]
     lines = len(found)
     more = f", and in {lines - 1} more of {len(log.intervals)} lines" if lines > 1 else ""
-    return Finding(
+    return AuditFinding(
         interval.place,
         f"at {interval.elapsed_s} s {lower} of the New-Orders took up to {low:g} ms, and {higher} is {high:g} ms{more}",
         "no percentile can be above the maximum, or above a higher one: one of the two is wrong",
@@ -238,7 +240,7 @@ _Line = tuple[float, float, Place]
 """The second of a line, its count, and its place."""
 
 
-def cold_start(case: Case) -> Iterator[Finding]:
+def cold_start(case: Case) -> Iterator[AuditFinding]:
     """Find windows whose first part is far below the rest: counting began while the pool was cold.
 
     Yield a finding for each log, and each load generator's lines of progress, that begin far below their later level.
@@ -282,13 +284,13 @@ def _slow(lines: list[_Line]) -> tuple[list[_Line], list[_Line]] | None:
     return lines[:slow], lines[slow:]
 
 
-def _cold_log_finding(log: TpccLog, slow: list[_Line], others: list[_Line]) -> Finding:
+def _cold_log_finding(log: TpccLog, slow: list[_Line], others: list[_Line]) -> AuditFinding:
     cold, warm = ([int(count) for _, count, _ in lines] for lines in (slow, others))
     whole, rest, until_s = mean([*cold, *warm]), mean(warm), round(slow[-1][0])
     per_minute = 60 / (log.spacing_s or 1)
     ramp = log.parameters.get("rampup")
     said = f" after a ramp-up of {ramp} s" if ramp is not None else ""
-    return Finding(
+    return AuditFinding(
         slow[0][-1],
         f"until {until_s} s{said} {min(cold)} to {max(cold)} New-Orders a line, later {min(warm)} to {max(warm)}",
         f"the pool was filling: TpmC mixes two states, and is {format_percent(1 - whole / rest)} below the second",
@@ -304,10 +306,10 @@ def _cold_log_finding(log: TpccLog, slow: list[_Line], others: list[_Line]) -> F
     )
 
 
-def _cold_load_finding(load: LoadRun, slow: list[_Line], others: list[_Line]) -> Finding:
+def _cold_load_finding(load: LoadRun, slow: list[_Line], others: list[_Line]) -> AuditFinding:
     cold, warm = ([rate for _, rate, _ in lines] for lines in (slow, others))
     whole, rest, until_s = mean([*cold, *warm]), mean(warm), slow[-1][0]
-    return Finding(
+    return AuditFinding(
         slow[0][-1],
         f"until {until_s:g} s {load.title} has {min(cold):g} to {max(cold):g} a second in its lines, later"
         f" {min(warm):g} to {max(warm):g}",

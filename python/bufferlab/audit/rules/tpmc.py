@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from bufferlab.audit.case import Case, Finding, Judges
+from bufferlab.audit.case import AuditFinding, Case, Judges
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
-from bufferlab.audit.parsers.tpcc_mysql import Counted, TpccLog
+from bufferlab.audit.parsers.tpcc_mysql import CountedTransactions, TpccLog
 
 #: Two counts of the same run may differ by as much, and a table may be rounded.
 _NEAR = 0.005
@@ -17,7 +17,7 @@ _NEAR = 0.005
 _CHANCE = 200
 
 
-def tpmc_counts(case: Case) -> Iterator[Finding]:
+def tpmc_counts(case: Case) -> Iterator[AuditFinding]:
     """Find a TpmC that does not follow from the New-Orders and the seconds of its log.
 
     Source: tpcc-mysql, src/main.c: (success + late) * 60 / seconds; the ramp-up is in neither.
@@ -34,7 +34,7 @@ def tpmc_counts(case: Case) -> Iterator[Finding]:
                 yield _tpmc_counts_finding(row.place, tpmc.value, *both)
 
 
-def contradicted(log: TpccLog) -> Counted | None:
+def contradicted(log: TpccLog) -> CountedTransactions | None:
     """Return the counts of a log that its TpmC contradicts, or None."""
     found = log.counted
     return found if log.tpmc and found and found.new_orders and not _near(log.tpmc, found.tpmc) else None
@@ -53,7 +53,7 @@ def _near(one: float, other: float) -> bool:
     return abs(one - other) <= _NEAR * other
 
 
-def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[Counted, TpccLog] | None:
+def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[CountedTransactions, TpccLog] | None:
     """Return the log of a row and its counts, when the row's TpmC is these counts over another time."""
     tpmc = row.first("tpmc")
     if tpmc is None or not tpmc.value:
@@ -76,7 +76,7 @@ def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[
     return found
 
 
-def _round_time(counts: Counted, tpmc: Number) -> list[int]:
+def _round_time(counts: CountedTransactions, tpmc: Number) -> list[int]:
     """Return the multiple of ten seconds that gives this TpmC, unless chance could hit one."""
     near = max(1, round(counts.seconds_behind(tpmc.value) / 10)) * 10
     step = 60 * counts.new_orders * (1 / near - 1 / (near + 10))
@@ -91,7 +91,7 @@ def _logs_of(case: Case, table: ResultTable, row: ResultRow) -> list[TpccLog]:
     return [log for run in runs for log in run.logs]
 
 
-def _tpmc_counts_finding(place: Place, tpmc: float, found: Counted, log: TpccLog) -> Finding:
+def _tpmc_counts_finding(place: Place, tpmc: float, found: CountedTransactions, log: TpccLog) -> AuditFinding:
     behind = found.seconds_behind(tpmc)
     rampup = log.parameters.get("rampup", 0)
     what = (
@@ -100,7 +100,7 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: Counted, log: TpccLog
     )
     if rampup and round(behind) == found.seconds + rampup:
         what += f", and the ramp-up of {rampup} s is not counted"
-    return Finding(
+    return AuditFinding(
         place,
         what,
         f"throughput is given {max(found.tpmc / tpmc, tpmc / found.tpmc):.3g} times too "
@@ -125,7 +125,7 @@ _MOST_RUNS = 20
 _OFF = 0.5
 
 
-def tpmc_grid(case: Case) -> Iterator[Finding]:
+def tpmc_grid(case: Case) -> Iterator[AuditFinding]:
     """Find TpmCs that no single run of the stated length gives.
 
     Counts are whole, so TpmC is a multiple of 60 / seconds. Source: tpcc-mysql, src/main.c: (success + late) * 60 /
@@ -165,7 +165,7 @@ def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int
     return int((seconds or 0) // interval * interval)
 
 
-def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator[Finding]:
+def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator[AuditFinding]:
     if not whole:
         return
     # A text that is coarser than the grid fits any length.
@@ -185,7 +185,7 @@ def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator
     else:
         fits = f"means of {runs} such runs or more could give all of them, as they could any number"
     nearest = ", ".join(f"{round(float(text) / step) * step:.{_decimals(text) + 1}f}" for text in off[:1])
-    yield Finding(
+    yield AuditFinding(
         place,
         f"TpmC {', '.join(off)}: one run of {whole} s gives multiples of {step:g} only ({len(off)} of"
         f" {len(told)} are none)",

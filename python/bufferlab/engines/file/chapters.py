@@ -17,7 +17,7 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Column, EffectsPlot, Figure, Ratio, Row, Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
-from bufferlab.stats.factors import Effect, Observation, effects
+from bufferlab.stats.factors import Effect, FactorRun, effects
 from bufferlab.theory.random_read import pages_per_read
 
 #: Figures told of every effect; what the sweep asks for stands first in the sentence.
@@ -52,7 +52,7 @@ def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | No
     if within:
         factors = {name: levels for name, levels in factors.items() if name != within[0]}
     observations = [
-        Observation(point.swept, block, value)
+        FactorRun(point.swept, block, value)
         for point in analysis.points
         if within is None or point.swept.get(within[0]) == within[1]
         for _, block, value in point.values(metric)

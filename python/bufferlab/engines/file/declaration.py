@@ -6,7 +6,7 @@ POSIX_FADV_RANDOM). A setting of the host is put back after the run (engines/hos
 
 from __future__ import annotations
 
-from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.declaration import DeclaredRates, EngineDeclaration
 from bufferlab.engines.file.results import RESULTS
 from bufferlab.engines.read_ahead_knob import AS_IS, READ_AHEAD
 from bufferlab.knob import Knob, Values
@@ -50,7 +50,7 @@ DECLARATION = EngineDeclaration(
     name="file",
     meaning="a file, a loop device over one, or a block device, read only: the storage without a database",
     knobs=_KNOBS,
-    rates=Rates(
+    rates=DeclaredRates(
         load_bytes_per_s=300 * MIB,
         restore_bytes_per_s=1000 * MIB,
         warm_up_bytes_per_s=10_000 * MIB,

@@ -36,7 +36,7 @@ _SPARE_BYTES = 512 << 20
 
 
 @dataclass(frozen=True)
-class Attached:
+class AttachedLoop:
     """A loop device that is attached to its file."""
 
     path: Path
@@ -45,7 +45,7 @@ class Attached:
 
 
 @contextmanager
-def over(path: Path, size_bytes: int) -> Iterator[Attached]:
+def over(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
     """Context manager for a read-only loop device over the first `size_bytes` of a file or block device."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -56,7 +56,7 @@ def over(path: Path, size_bytes: int) -> Iterator[Attached]:
 
 
 @contextmanager
-def over_memory(path: Path, size_bytes: int) -> Iterator[Attached]:
+def over_memory(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
     """Context manager for a read-only loop device over a copy in memory of the first `size_bytes` of a file.
 
     Raises EnvironmentLackingError when memory for the copy and _SPARE_BYTES are not available.
@@ -100,11 +100,11 @@ def _copy(path: Path, memory: int, size_bytes: int) -> None:
 
 
 @contextmanager
-def _attached(backing: int, size_bytes: int, *, direct_io: bool) -> Iterator[Attached]:
+def _attached(backing: int, size_bytes: int, *, direct_io: bool) -> Iterator[AttachedLoop]:
     device, path = _configure(backing, size_bytes, direct_io=direct_io)
     try:
         flags = _INFO.unpack(fcntl.ioctl(device, _STATUS, bytes(_INFO.size)))[_FLAGS]
-        yield Attached(path, bool(flags & _DIRECT_IO))
+        yield AttachedLoop(path, bool(flags & _DIRECT_IO))
     finally:
         with suppress(OSError):
             fcntl.ioctl(device, _CLEAR)

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from bufferlab.results.metrics import SECONDS, Device, Metric, Table, counter, derived, gauge
+from bufferlab.results.metrics import SECONDS, Device, Metric, MetricTable, counter, derived, gauge
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.window import Value, Window
 
 
 # fmt: off
-class Reads(Table, probe="engine", source="the driver of random reads, from its own offsets"):
+class Reads(MetricTable, probe="engine", source="the driver of random reads, from its own offsets"):
     """Counters of the driver, and the page cache's level."""
 
     logical_reads = counter("reads", "neither", "reads that the driver asked for and got")
@@ -72,7 +72,7 @@ def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:
 
 
 # fmt: off
-class Rates(Table):
+class FileRates(MetricTable):
     """What a reader sees of random reads."""
 
     iops = derived("reads/s", "ratio", "higher", "Reads per second (IOPS)", "logical reads", Reads.logical_reads / SECONDS)

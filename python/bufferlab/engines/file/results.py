@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.engines.file.metrics import Rates, Reads
+from bufferlab.engines.file.metrics import FileRates, Reads
 from bufferlab.engines.read_ahead_knob import READ_AHEAD_WORDS
 from bufferlab.results.check import (
     Check,
@@ -151,7 +151,7 @@ _OVER_TIME = {
 
 RESULTS = EngineResults(
     raw=Reads.rows,
-    derived=Rates.rows,
+    derived=FileRates.rows,
     courses=frozenset({Reads.logical_reads.name, Device.device_reads.name}),
     checks=CHECKS,
     knob_words=_SETTING_WORDS,

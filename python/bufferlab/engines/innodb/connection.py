@@ -43,7 +43,7 @@ _SPACE = " \t\n\v\f\r"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 
 
-class Line(NamedTuple):
+class OptionLine(NamedTuple):
     """An option of a group, or a directive: its group is then "!"."""
 
     group: str
@@ -60,7 +60,7 @@ class Option(NamedTuple):
     file: Path
 
 
-def lines(text: str) -> Iterator[Line]:
+def lines(text: str) -> Iterator[OptionLine]:
     r"""Yield the options and directives of a text; what the clients call an error ends it, as there.
 
     >>> list(lines("[client]\nuser=me # not root\npassword = 'a # b\\''\n!include /etc/more.cnf"))[1:]
@@ -73,7 +73,7 @@ def lines(text: str) -> Iterator[Line]:
             continue
         if line[0] == "!":
             if directive := re.fullmatch(rf"(include|includedir)[{_SPACE}]+(.+)", line[1:].lstrip(_SPACE)):
-                yield Line("!", directive[1], directive[2])
+                yield OptionLine("!", directive[1], directive[2])
         elif line[0] == "[":
             if "]" not in line:
                 return
@@ -82,7 +82,7 @@ def lines(text: str) -> Iterator[Line]:
             return
         else:
             name, equals, value = _without_comment(line).partition("=")
-            yield Line(group, name.rstrip(_SPACE), _unquoted(value.strip(_SPACE)) if equals else None)
+            yield OptionLine(group, name.rstrip(_SPACE), _unquoted(value.strip(_SPACE)) if equals else None)
 
 
 def options(path: Path, groups: Collection[str], depth: int = 0) -> Iterator[Option]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from bufferlab.engines.innodb.dump_text import DOUBLE_QUOTED, NAME, STRING, DumpTextError, Statement
+from bufferlab.engines.innodb.dump_text import DOUBLE_QUOTED, NAME, STRING, DumpStatement, DumpTextError
 
 _FLAGS = re.IGNORECASE | re.DOTALL
 _QUOTED = re.compile(STRING + rb"|" + DOUBLE_QUOTED + rb"|" + NAME, re.DOTALL)
@@ -94,7 +94,7 @@ class Rules:
     def __init__(self) -> None:
         self.database: str | None = None
 
-    def judge(self, statement: Statement) -> tuple[Kind, bytes] | None:
+    def judge(self, statement: DumpStatement) -> tuple[Kind, bytes] | None:
         """Return a statement's kind and the text to send; None for one that is left out.
 
         Raises DumpTextError, which names what refuses the dump.
@@ -120,7 +120,7 @@ class Rules:
             _require_plain_table(statement, bare)
         return "other", statement.text
 
-    def _enter(self, statement: Statement, found: re.Match[bytes]) -> None:
+    def _enter(self, statement: DumpStatement, found: re.Match[bytes]) -> None:
         name = found[2].strip(b"`").decode("utf-8", "replace")
         if name.lower() in _SYSTEM:
             raise _refused(statement, f"the system's database {name}", "dump your own database alone: mysqldump NAME")
@@ -142,7 +142,7 @@ def _emptied(found: re.Match[bytes]) -> bytes:
     return found[0][:1] * 2
 
 
-def require_plain_quotes(statement: Statement, settings: bytes) -> None:
+def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
     """Raise DumpTextError if the settings name one under which quotes end elsewhere.
 
     They are the statement's text, and after it those that the server tells: a statement may also give a number, a
@@ -166,7 +166,7 @@ def _as_definer(found: re.Match[bytes]) -> bytes:
     return found[1] + b"DEFINER" if found[1] else found[0]
 
 
-def _require_plain_table(statement: Statement, bare: bytes) -> None:
+def _require_plain_table(statement: DumpStatement, bare: bytes) -> None:
     """Refuse a table of another engine, and one made of a query's rows."""
     if re.search(rb"\bSELECT\b", bare, re.IGNORECASE):
         raise _refused(statement, "CREATE TABLE of a query")
@@ -176,11 +176,11 @@ def _require_plain_table(statement: Statement, bare: bytes) -> None:
             raise _refused(statement, what, "leave it out: mysqldump --ignore-table=DB.TABLE")
 
 
-def _refused(statement: Statement, what: str, hint: str = _READ_BY_OTHERS) -> DumpTextError:
+def _refused(statement: DumpStatement, what: str, hint: str = _READ_BY_OTHERS) -> DumpTextError:
     return DumpTextError(f"the dump holds {what}", statement.line, hint)
 
 
-def _unknown(statement: Statement, bare: bytes) -> DumpTextError:
+def _unknown(statement: DumpStatement, bare: bytes) -> DumpTextError:
     words = _words(b" ".join(re.findall(rb"\w+", bare[:200])[:3])) or "a statement without words"
     if _CLIENTS.match(bare):
         return _refused(statement, f"a command of the mysql client: {words}")

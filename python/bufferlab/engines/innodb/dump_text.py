@@ -41,7 +41,7 @@ _NAMES = {b"'": "string", b'"': "string", b"`": "name"}
 
 
 @dataclass(frozen=True)
-class Statement:
+class DumpStatement:
     """One statement of a dump, without comments."""
 
     line: int
@@ -82,11 +82,11 @@ class Splitter:
         self._line = 1
         self._delimiter = b";"
 
-    def __iter__(self) -> Iterator[Statement]:
+    def __iter__(self) -> Iterator[DumpStatement]:
         while (statement := self._next()) is not None:
             yield statement
 
-    def _next(self) -> Statement | None:
+    def _next(self) -> DumpStatement | None:
         """Return the next statement that is not blank; None at the end of the file."""
         while True:
             try:
@@ -100,7 +100,7 @@ class Splitter:
             self._line += self._buffer.count(b"\n", self._place, end)
             self._place = end
             if text.strip():
-                return Statement(line, text)
+                return DumpStatement(line, text)
 
     def _read_more(self) -> None:
         """Read as much again as is waiting, so that a statement is looked at twice at most, in sum."""

@@ -22,7 +22,7 @@ from bufferlab.engines.servers.look import (
     STATEMENT_SECONDS,
     Facts,
     Look,
-    Pool,
+    PoolLevels,
     Query,
     Refused,
     Sample,
@@ -136,7 +136,7 @@ class InnodbLook(Look):
                 found[f"{name}_ms"] = found.pop(f"{name}_ps") / _PS_PER_MS
         return found
 
-    def pool(self, query: Query, facts: Facts) -> Pool:
+    def pool(self, query: Query, facts: Facts) -> PoolLevels:
         levels = self.sample(query, facts, 0.0, lambda: 0).levels
         values = {name: value for name, value in levels.items() if name not in ("connections", "history_list_length")}
         why: dict[str, str] = {}
@@ -162,7 +162,7 @@ class InnodbLook(Look):
                 why["log_age_bytes"] = f"{error}; GRANT PROCESS ON *.* TO the account would let it"
         if capacity := _log_capacity(facts):
             values["log_capacity_bytes"] = capacity
-        return Pool(values, why)
+        return PoolLevels(values, why)
 
     def own_total(self, query: Query) -> Mapping[str, float]:
         found = {}

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bufferlab.engines.servers.counts import Counts
-from bufferlab.results.metrics import SECONDS, Engine, Table, counted, counter, derived, gauge
+from bufferlab.results.metrics import SECONDS, Engine, MetricTable, counted, counter, derived, gauge
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.window import Value, Window
 
@@ -32,7 +32,7 @@ METRIC_PREFIX = "innodb_metric_"
 
 
 # fmt: off
-class Status(Table, probe="engine", source=_STATUS_SOURCE):
+class Status(MetricTable, probe="engine", source=_STATUS_SOURCE):
     """Status variables, and two lines of SHOW ENGINE INNODB STATUS."""
 
     innodb_buffer_pool_wait_free = counter("loops", "lower", "times a thread that found no free frame went on to a single-page flush; from MariaDB 10.5 on, waited for the page cleaner (buf0lru.cc: buf_LRU_get_free_block)")
@@ -67,7 +67,7 @@ class Status(Table, probe="engine", source=_STATUS_SOURCE):
     innodb_lsn_age_bytes = gauge("bytes", "neither", "redo written since the last checkpoint (Log sequence number - Last checkpoint at)")
 
 
-class Metrics(Table, probe="engine", source=_METRICS_SOURCE, prefix=METRIC_PREFIX):
+class Metrics(MetricTable, probe="engine", source=_METRICS_SOURCE, prefix=METRIC_PREFIX):
     """Rows of INNODB_METRICS, under their names in lower case. Gauges are overwritten each time: levels, which may fall."""
 
     buffer_lru_get_free_search = counter("frames", "neither", "times a free frame was looked for (buf0lru.cc: buf_LRU_get_free_block)")
@@ -174,7 +174,7 @@ LRU_BATCH_WRITES = _lru_writes()
 
 
 # fmt: off
-class VictimPath(Table):
+class VictimPath(MetricTable):
     """Where frames come from, over each unit of work."""
 
     frame_requests = counted("frames", "neither", "Free-frame requests", "searches for a free frame (S)", FRAME_REQUESTS)
@@ -183,7 +183,7 @@ class VictimPath(Table):
     single_page_flushes = counted("frames", "lower", "Frames by single-page flush", "W - F", SINGLE_PAGE)
 
 
-class PerWork(Table):
+class InnodbPerWork(MetricTable):
     """Counts that are each the growth of one counter of the server; a report shows them in this order."""
 
     redo_bytes = counted("bytes", "lower", "Redo bytes", "bytes written to the redo log", Status.innodb_os_log_written)
@@ -193,7 +193,7 @@ class PerWork(Table):
     row_lock_waits = counted("waits", "lower", "Row-lock waits", "times a row lock had to be waited for", Status.innodb_row_lock_waits)
 
 
-class Inside(Table):
+class Inside(MetricTable):
     """What the pool holds, and who writes."""
 
     free_list_share = derived("1", "share", "higher", "Free-list share", "share of free-frame searches that the free list served: (S - L + F) / S", FREE_LIST / FRAME_REQUESTS)
@@ -232,8 +232,8 @@ class Inside(Table):
 
 RAW = (*Status.rows, *Metrics.rows)
 #: One unit of work after the other.
-DERIVED = (*sorted((*VictimPath.rows, *PerWork.rows), key=lambda metric: metric.work or ""), *Inside.rows)
-OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in PerWork.rows))
+DERIVED = (*sorted((*VictimPath.rows, *InnodbPerWork.rows), key=lambda metric: metric.work or ""), *Inside.rows)
+OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in InnodbPerWork.rows))
 # fmt: on
 
 

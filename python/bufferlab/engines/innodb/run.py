@@ -25,8 +25,8 @@ from bufferlab.engines.innodb.option_file import VARIABLES, as_asked, server_set
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
-from bufferlab.engines.servers.run import Difference, Run
+from bufferlab.engines.servers.existing.mark import SchemaMark, parts_of, require_as_loaded, require_none
+from bufferlab.engines.servers.run import Difference, FamilyRun
 
 MARKER = "bufferlab_marker"
 """The marker table's name.
@@ -70,7 +70,7 @@ WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command <> 'Daemon' AN
 """The clients that ask, or asked within some seconds: of one that sleeps, `time` counts whole seconds since then."""
 
 
-class InnodbRun(Run):
+class InnodbRun(FamilyRun):
     """The way to run in a schema of a MySQL or MariaDB server that runs already."""
 
     read_only = ("1290", "1792", "1836")
@@ -146,7 +146,7 @@ class InnodbRun(Run):
             found += [words.format(*names, ", ".join(parts)) for names, parts in lists.items()]
         return found
 
-    def require_ours(self, connection: Client, address: Address) -> tuple[Mark | None, dict[str, str]]:
+    def require_ours(self, connection: Client, address: Address) -> tuple[SchemaMark | None, dict[str, str]]:
         """Return the schema's mark and its relations, where all of them are ours."""
         schema = address.schema
         mark, there = self.marked(connection, schema), _relations(connection, schema)
@@ -187,14 +187,14 @@ class InnodbRun(Run):
                 f"GRANT ALL PRIVILEGES ON {schema}.* TO the user of the URL",
             ) from error
 
-    def sign(self, connection: Client, schema: str, mark: Mark) -> None:
+    def sign(self, connection: Client, schema: str, mark: SchemaMark) -> None:
         """Write our comment to the tables that a script's own statements made; those of a load have it already."""
         unsigned = _names(connection, schema, mark.made) - _commented(connection, schema)
         for name, is_a in _relations(connection, schema).items():
             if name in unsigned and is_a != "VIEW":
                 connection.change(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
-    def mark(self, connection: Client, schema: str, mark: Mark) -> None:
+    def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
         """Record in the marker which data the schema holds, what was done with them, and what was made for them."""
         told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
                 "objects": json.dumps(mark.objects)}  # fmt: skip
@@ -211,12 +211,12 @@ class InnodbRun(Run):
         finally:
             connection.rows("UNLOCK TABLES")
 
-    def marked(self, connection: Client, schema: str) -> Mark | None:
+    def marked(self, connection: Client, schema: str) -> SchemaMark | None:
         """Return the mark; None where there is none, or one of another version."""
         told = _read(connection, schema)
         try:
             made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))
-            return Mark(str(told["data_id"]), str(told["state"]), made, whole)
+            return SchemaMark(str(told["data_id"]), str(told["state"]), made, whole)
         except (KeyError, TypeError, ValueError, RecursionError):
             return None
 

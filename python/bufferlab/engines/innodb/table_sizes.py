@@ -19,7 +19,7 @@ from bufferlab.engines.innodb import control
 from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.data_folder import Sizes, Tree
+from bufferlab.engines.servers.data_folder import Sizes, StoredTree
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,9 +89,9 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
     return {"page_size_bytes": page_bytes, "pages": pages, "free_pages": free_pages, "trees": shapes}
 
 
-def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, Tree], int, int, int]:
+def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, StoredTree], int, int, int]:
     """Return (trees by index id, overflow pages, pages, free pages) of one tablespace."""
-    trees: dict[int, Tree] = defaultdict(Tree)
+    trees: dict[int, StoredTree] = defaultdict(StoredTree)
     blobs = free = number = 0
     descriptors = b""
     with file.open("rb") as opened:
@@ -121,7 +121,7 @@ def compressed_page_bytes(first: bytes) -> int | None:
     return 512 << (flags >> 1 & 0xF) if flags & 0x1E and not flags & 0x10 else None
 
 
-def _add(trees: dict[int, Tree], page: bytes, page_bytes: int) -> None:
+def _add(trees: dict[int, StoredTree], page: bytes, page_bytes: int) -> None:
     slots, heap_top, _, garbage, records, level, index_id = _PAGE.unpack_from(page, 38)
     tree = trees[index_id]
     tree.levels[level] += 1

@@ -27,7 +27,7 @@ from bufferlab.engines.servers.look import (
     STATEMENT_SECONDS,
     Facts,
     Look,
-    Pool,
+    PoolLevels,
     Query,
     Refused,
     Sample,
@@ -139,7 +139,7 @@ class PostgresLook(Look):
                 found[ours] = found.pop(name) / 1000
         return found
 
-    def pool(self, query: Query, facts: Facts) -> Pool:
+    def pool(self, query: Query, facts: Facts) -> PoolLevels:
         values: dict[str, float] = {
             "pool_size_bytes": facts.pool_size_bytes,
             "pool_pages": facts.pool_size_bytes / facts.page_size_bytes,
@@ -154,7 +154,7 @@ class PostgresLook(Look):
             values |= _buffers(query)
         except (Refused, ValueError):
             why |= dict.fromkeys(("free_pages", "data_pages", "dirty_pages", "pages_by_usage_count"), _BUFFERCACHE)
-        return Pool(values, why)
+        return PoolLevels(values, why)
 
     def unpublished(self, query: Query, seconds: float) -> Unpublished:
         (row,) = query(_UNPUBLISHED.format(seconds=seconds))

@@ -25,8 +25,8 @@ from bufferlab.results.metrics import (
     Device,
     Engine,
     Metric,
-    Server,
-    Table,
+    MetricTable,
+    ServerMetrics,
     counted,
     counter,
     derived,
@@ -40,7 +40,7 @@ _SOURCE = "PostgreSQL's statistics views, forced out at the window's edges (docs
 
 
 # fmt: off
-class Views(Table, probe="engine", source=_SOURCE):
+class Views(MetricTable, probe="engine", source=_SOURCE):
     """Columns of the statistics views."""
 
     postgres_bgwriter_buffers_checkpoint = counter("pages", "lower", "pages that checkpoints wrote (17: pg_stat_checkpointer.buffers_written)")
@@ -130,7 +130,7 @@ def _of_postgres(unit: str, name: str, *counters: Metric) -> Quantity:
 def _device_pages(window: Window) -> Value:
     if MARK not in window.end:
         return Value(None, NOT_POSTGRES)
-    read = window.change(Server.server_read_bytes.name)
+    read = window.change(ServerMetrics.server_read_bytes.name)
     if read.value is None:
         read = window.change(Device.device_read_bytes.name)
     return read if read.value is None else Value(read.value / PAGE_BYTES)
@@ -186,7 +186,7 @@ def _waited(of: Metric) -> Quantity:
 
 SHARED_BUFFER_HITS = _of_postgres("gets", "shared-buffer hits", Engine.page_gets, Engine.demand_misses)
 _PAGES = Unit.parse("pages")
-_DEVICE = frozenset({MARK, Server.server_read_bytes.name, Device.device_read_bytes.name})
+_DEVICE = frozenset({MARK, ServerMetrics.server_read_bytes.name, Device.device_read_bytes.name})
 _CACHE = _DEVICE | {Engine.pages_read.name}
 _WRITERS = frozenset({MARK, _BACKEND_WRITES_UNTIL_16, *_BACKEND_WRITES_SINCE_17})
 DEVICE_PAGES = Quantity(_PAGES, _device_pages, "pages from the device", _DEVICE)
@@ -204,7 +204,7 @@ WAL_LOG_BYTES = _of_postgres("bytes", "log bytes", Views.postgres_wal_bytes)
 
 
 # fmt: off
-class PerWork(Table):
+class PostgresPerWork(MetricTable):
     """Counts over each unit of work."""
 
     shared_buffer_hits = counted("gets", "higher", "Shared-buffer hits", "page gets that found their page in shared buffers", SHARED_BUFFER_HITS)
@@ -221,7 +221,7 @@ class PerWork(Table):
     io_wait_ms = counted("ms", "lower", "IO waits", "the same of IO: reads, writes and syncs of files, the log's too", _waited(Views.postgres_activity_io))
 
 
-class Rates(Table):
+class PostgresRates(MetricTable):
     """Rates and shares of a run."""
 
     page_cache_share = derived("1", "share", "neither", "Page-cache share of reads", "of the pages that were not in shared buffers, those that the page cache had", PAGE_CACHE_SHARE)
@@ -232,5 +232,5 @@ class Rates(Table):
     checkpoints_in_window = derived("checkpoints", "counter", "neither", "Checkpoints", "begun in the window, by time or on request", Views.postgres_checkpointer_num_timed + Views.postgres_checkpointer_num_requested)
 
 
-DERIVED = (*PerWork.rows, *Rates.rows)
+DERIVED = (*PostgresPerWork.rows, *PostgresRates.rows)
 # fmt: on

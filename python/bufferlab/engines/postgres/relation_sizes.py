@@ -21,7 +21,7 @@ from bufferlab.engines.postgres.knobs import PAGE_BYTES
 from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-from bufferlab.engines.servers.data_folder import Sizes, Tree
+from bufferlab.engines.servers.data_folder import Sizes, StoredTree
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,22 +92,22 @@ def count(data: Path, relations: list[dict[str, Any]]) -> dict[str, Any]:
     return {"page_size_bytes": PAGE_BYTES, "pages": pages, "free_pages": 0, "trees": shapes}
 
 
-def _table(table: Mapping[str, Any], key: Tree | None, data: Path, toast_pages: int) -> dict[str, Any]:
+def _table(table: Mapping[str, Any], key: StoredTree | None, data: Path, toast_pages: int) -> dict[str, Any]:
     heap_pages = table["bytes"] // PAGE_BYTES
     payload, unused = _count_heap(data / table["file"], table["bytes"])
-    key = key or Tree()
-    heap = Tree(rows=table["rows"], payload_bytes=payload, unused_bytes=unused + key.unused_bytes)
+    key = key or StoredTree()
+    heap = StoredTree(rows=table["rows"], payload_bytes=payload, unused_bytes=unused + key.unused_bytes)
     return heap.shape(table["name"], table["name"], [*key.level_pages, heap_pages], toast_pages)
 
 
-def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: Tree) -> dict[str, Any]:
+def _index(index: Mapping[str, Any], table: Mapping[str, Any], tree: StoredTree) -> dict[str, Any]:
     # Deduplication gathers equal keys in one entry, so entries are fewer than rows.
     tree.rows = index["rows"] or tree.rows
     return tree.shape(index["name"], table["name"], tree.level_pages)
 
 
-def _count_index(file: Path, size_bytes: int) -> Tree:
-    tree = Tree()
+def _count_index(file: Path, size_bytes: int) -> StoredTree:
+    tree = StoredTree()
     for number, page in enumerate(_pages(file, size_bytes)):
         lower, upper, special = _HEADER.unpack_from(page, 12)
         if number == 0 or special != PAGE_BYTES - _SPECIAL_BYTES:

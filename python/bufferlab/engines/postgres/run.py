@@ -23,8 +23,8 @@ from bufferlab.engines.postgres.postgresql_conf import VARIABLES, as_asked, in_w
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import FAILURES, Client, ServerError
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.mark import Mark, parts_of, require_as_loaded, require_none
-from bufferlab.engines.servers.run import Difference, Run
+from bufferlab.engines.servers.existing.mark import SchemaMark, parts_of, require_as_loaded, require_none
+from bufferlab.engines.servers.run import Difference, FamilyRun
 
 _BEGIN = "bufferlab: "
 _OTHERS_DEPEND = "2BP01"
@@ -93,7 +93,7 @@ _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TAB
 """The kinds in the order in which they can be dropped."""
 
 
-class PostgresRun(Run):
+class PostgresRun(FamilyRun):
     """The way to run in a database of a PostgreSQL server that runs already."""
 
     read_only = ("25006",)
@@ -209,19 +209,19 @@ class PostgresRun(Run):
                 f"ALTER DATABASE {address.schema} OWNER TO {address.user}",
             ) from error
 
-    def mark(self, connection: Client, database: str, mark: Mark) -> None:
+    def mark(self, connection: Client, database: str, mark: SchemaMark) -> None:
         """Record in the comment which data the database holds, what was done with them, and what was made for them."""
         told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
         connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
 
-    def marked(self, connection: Client, database: str) -> Mark | None:
+    def marked(self, connection: Client, database: str) -> SchemaMark | None:
         """Return the mark; None where there is none, or one of another version."""
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
         try:
             told = json.loads(comment.removeprefix(_BEGIN)) if comment.startswith(_BEGIN) else {}
             made, whole = (tuple(map(str, told[name])) for name in ("made", "objects"))
-            return Mark(str(told["data_id"]), str(told["state"]), made, whole)
+            return SchemaMark(str(told["data_id"]), str(told["state"]), made, whole)
         except (KeyError, TypeError, ValueError, RecursionError):
             return None
 

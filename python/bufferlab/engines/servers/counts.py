@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bufferlab.results.metrics import Device, Engine, Table, counter
+from bufferlab.results.metrics import Device, Engine, MetricTable, counter
 
 
 # fmt: off
-class Counts(Table, probe="look", source="the server's own counters, over all its sessions but ours"):
+class Counts(MetricTable, probe="look", source="the server's own counters, over all its sessions but ours"):
     """Counts over the whole server, in the order of tables."""
 
     page_gets = replace(Engine.page_gets, title="Gets")

@@ -133,7 +133,7 @@ def store_where_known(sizes: Sizes, database: Path) -> None:
 
 
 @dataclass
-class Tree:
+class StoredTree:
     """A tree as it is counted in closed files, page by page."""
 
     levels: Counter[int] = field(default_factory=Counter)

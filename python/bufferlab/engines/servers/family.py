@@ -28,7 +28,7 @@ from bufferlab.engines.servers.look import Look
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.engines.servers.restoring import Dump, Restorer
-from bufferlab.engines.servers.run import Run
+from bufferlab.engines.servers.run import FamilyRun
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
@@ -76,7 +76,7 @@ class Family(ABC):
     arguments: tuple[str, ...]
     """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
 
-    run: Run | None = None
+    run: FamilyRun | None = None
     """How runs go to servers that run already; None: they cannot."""
     look: Look | None = None
     """How such servers are looked at; None: they cannot be."""
@@ -122,7 +122,7 @@ class Family(ABC):
         return Path(inspect.getfile(type(self))).with_name("page_sites.toml")
 
     @property
-    def running(self) -> Run:
+    def running(self) -> FamilyRun:
         """The part `run`. Raises EnvironmentLackingError where the family has none."""
         if self.run is None:
             raise EnvironmentLackingError("this engine has no servers that run already", None)

@@ -96,7 +96,7 @@ class Unpublished:
 
 
 @dataclass(frozen=True)
-class Pool:
+class PoolLevels:
     """What the pool is at one moment: numbers by a name with its unit, and why others cannot be told."""
 
     values: Mapping[str, float]
@@ -126,9 +126,9 @@ class Look(ABC):
         """Return an interval's counts, those of `Counts`, from the growth of the counters."""
         return dict(grown)
 
-    def pool(self, query: Query, facts: Facts) -> Pool:
+    def pool(self, query: Query, facts: Facts) -> PoolLevels:
         """Return what the pool is at this moment."""
-        return Pool({"pool_size_bytes": facts.pool_size_bytes}, {})
+        return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:
         """Return what our session alone did, of quantities that samples do not subtract; asked once, at the end."""

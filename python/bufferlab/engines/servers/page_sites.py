@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from bufferlab.engines.behaviour import OnEvent
-from bufferlab.engines.native import PageTrace, ask_host, failure_of_core, native
+from bufferlab.engines.native import NativePageTrace, ask_host, failure_of_core, native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.engines.servers.signs_of_life import signs_of_life
@@ -144,7 +144,7 @@ class Recording:
         self._refused: Failure | None = None
         self._uncounted: list[int] = []
         self._late: list[int] = []
-        self._trace: PageTrace | None = None
+        self._trace: NativePageTrace | None = None
         if isinstance(sites, Failure):
             self._refused = sites
             return

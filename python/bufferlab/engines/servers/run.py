@@ -14,7 +14,7 @@ from bufferlab.engines.behaviour import NativeKnobs
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.client import Client, ServerError
 from bufferlab.engines.servers.existing.address import Address
-from bufferlab.engines.servers.existing.mark import Mark
+from bufferlab.engines.servers.existing.mark import SchemaMark
 
 
 class Difference(NamedTuple):
@@ -61,7 +61,7 @@ class Survey:
     """Whether the server is on this host; None: its address is, and a tunnel or a container may be behind it."""
 
 
-class Run(ABC):
+class FamilyRun(ABC):
     """The way to run in one schema of a server that runs already."""
 
     needs: str
@@ -122,14 +122,14 @@ class Run(ABC):
         """
 
     @abstractmethod
-    def mark(self, connection: Client, schema: str, mark: Mark) -> None:
+    def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
         """Replace the schema's mark: which data it holds, their state, and the tables made for them.
 
         Before: `claim` was called for these data, now or by an earlier run.
         """
 
     @abstractmethod
-    def marked(self, connection: Client, schema: str) -> Mark | None:
+    def marked(self, connection: Client, schema: str) -> SchemaMark | None:
         """Return the schema's mark; None when there is no such schema, or it has no mark that we can read."""
 
     # Only some families override these.

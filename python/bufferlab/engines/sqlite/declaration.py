@@ -5,7 +5,7 @@ They follow sqlite.org/pragma.html and the core's VFS and page cache.
 
 from __future__ import annotations
 
-from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.declaration import DeclaredRates, EngineDeclaration
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.engines.sqlite.results import RESULTS
 from bufferlab.knob import Knob
@@ -36,7 +36,7 @@ DECLARATION = EngineDeclaration(
     name="sqlite",
     meaning="SQLite, bundled; direct I/O on the database file and a page pool in aligned frames",
     knobs=_KNOBS,
-    rates=Rates(
+    rates=DeclaredRates(
         load_bytes_per_s=90 * MIB,
         restore_bytes_per_s=500 * MIB,
         warm_up_bytes_per_s=60 * MIB,

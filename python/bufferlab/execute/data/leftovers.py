@@ -31,7 +31,7 @@ _DAY_S = 86400
 
 
 @dataclass(frozen=True)
-class Entry:
+class Leftover:
     """A folder that bufferlab keeps, or that a killed process left."""
 
     PRINTED: ClassVar = ("kind", "name", "path", "size_bytes", "last_used_at", "in_use")
@@ -65,7 +65,7 @@ def noted(cache: Path, *directories: Path) -> Iterator[None]:
     _forget()
 
 
-def kept() -> list[Entry]:
+def kept() -> list[Leftover]:
     """Return the loaded databases and fetched servers in this user's caches."""
     databases = [file for cache in _caches() for file in sorted(cache.glob("data/[!.]*/manifest.json"))]
     servers = [file for cache in _caches() for file in sorted(cache.glob("servers/[!.]*/manifest.json"))]
@@ -75,7 +75,7 @@ def kept() -> list[Entry]:
     ]
 
 
-def left_over(*directories: Path) -> list[Entry]:
+def left_over(*directories: Path) -> list[Leftover]:
     """Return the folders that killed processes left in the caches, in `directories`, and where killed sweeps worked."""
     noted = [place for note in _notes() for place in _directories(note)]
     in_caches = [
@@ -88,13 +88,13 @@ def left_over(*directories: Path) -> list[Entry]:
     return [*in_caches, *short, *(entry for place in worked for entry in _left_by_sweeps(place))]
 
 
-def unused(days: int) -> list[Entry]:
+def unused(days: int) -> list[Leftover]:
     """Return the kept folders that were not used for that many days and are not in use now."""
     before_s = time.time() - days * _DAY_S
     return [entry for entry in kept() if not entry.in_use and entry.last_used_s < before_s]
 
 
-def remove(entries: Iterable[Entry]) -> dict[Entry, str]:
+def remove(entries: Iterable[Leftover]) -> dict[Leftover, str]:
     """Remove these folders, and the notes of killed sweeps of which no folder is left.
 
     Return the folders that could not be removed, each with the reason.
@@ -112,7 +112,7 @@ def _forget() -> None:
                 marked.remove(note)
 
 
-def _left_by_sweeps(directory: Path) -> list[Entry]:
+def _left_by_sweeps(directory: Path) -> list[Leftover]:
     places = {directory / SCRATCH: "copies of a killed sweep", directory: "a sweep folder in the making"}
     for runs in (directory / "runs", *sorted(directory.glob("*/runs"))):
         places |= {runs.parent: places.get(runs.parent, "a report in the making"), runs: "a run that was being written"}
@@ -123,7 +123,7 @@ def _short_sockets() -> list[Path]:
     return marked.leftovers(Path("/tmp").resolve(), f"{SHORT_SOCKETS}*")
 
 
-def _left_in(places: Mapping[Path, str]) -> list[Entry]:
+def _left_in(places: Mapping[Path, str]) -> list[Leftover]:
     return [
         _entry("left over", what, path)
         for place, what in places.items()
@@ -131,7 +131,7 @@ def _left_in(places: Mapping[Path, str]) -> list[Entry]:
     ]
 
 
-def _remove(entry: Entry) -> str | None:
+def _remove(entry: Leftover) -> str | None:
     try:
         with _loaders_kept_out(entry) as alone:
             state = marked.remove(entry.path) if alone else "in use"
@@ -143,7 +143,7 @@ def _remove(entry: Entry) -> str | None:
 
 
 @contextmanager
-def _loaders_kept_out(entry: Entry) -> Iterator[bool]:
+def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
     """Hold the lock of the key of a database, of one that is left over too. Yield False if a sweep holds it."""
     if entry.path.parent not in [cache / "data" for cache in _caches()]:
         yield True
@@ -183,8 +183,8 @@ def _directories(note: Path) -> list[Path]:
     return []
 
 
-def _entry(kind: Kind, name: str, path: Path) -> Entry:
-    return Entry(kind, name, path, _size_bytes(path), marked.last_use_s(path), marked.state(path) == "in use")
+def _entry(kind: Kind, name: str, path: Path) -> Leftover:
+    return Leftover(kind, name, path, _size_bytes(path), marked.last_use_s(path), marked.state(path) == "in use")
 
 
 def _database_name(manifest: Path) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import Problem
-from bufferlab.execute.progress import Status
+from bufferlab.execute.progress import SweepStatus
 from bufferlab.execute.run.child import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.block"
@@ -54,7 +54,7 @@ class Telling:
     def __init__(self, send: Send) -> None:
         self._send, self._last = send, -_SHOWN_S
 
-    def show(self, status: Status) -> None:
+    def show(self, status: SweepStatus) -> None:
         """Send the state, once a second at most."""
         if time.monotonic() - self._last >= _SHOWN_S:
             self._last = time.monotonic()

@@ -27,7 +27,7 @@ from bufferlab.execute.fleet import courier
 from bufferlab.execute.fleet.cluster_address import require_cluster
 from bufferlab.execute.fleet.gathering import Gathering
 from bufferlab.execute.fleet.node_options import NodeOptions
-from bufferlab.execute.progress import Progress, Status
+from bufferlab.execute.progress import Progress, SweepStatus
 from bufferlab.execute.resume import SUPERSEDED
 from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
@@ -87,7 +87,7 @@ def _gathered(gathering: Gathering, address: str, progress: Progress) -> tuple[S
             outcome = _courier(gathering, address, progress, stop)
             if outcome.result is None or outcome.result["status"] != "whole":
                 _require_whole(gathering, outcome, hint, stop)
-        progress.show(Status("merging", 0, 0, "", 1.0, 0.0))
+        progress.show(SweepStatus("merging", 0, 0, "", 1.0, 0.0))
         merged, problems = gathering.join()
     return merged, problems
 
@@ -129,7 +129,7 @@ class _Heard:
                 busy, home = event["busy"], event["home"]
                 who = f"{busy} {'node works' if busy == 1 else 'nodes work'}" if busy else "waiting for a node"
                 stage = f"{who}, {home} of {self._runs} runs are home"
-                self._progress.show(Status(stage, 0, self._runs, "", event["done"], event["left_s"]))
+                self._progress.show(SweepStatus(stage, 0, self._runs, "", event["done"], event["left_s"]))
 
 
 def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: StopRequest) -> None:

@@ -17,7 +17,7 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.storage import filesystem_of
-from bufferlab.plan import Point
+from bufferlab.plan import GridPoint
 from bufferlab.units import format_bytes
 
 
@@ -35,7 +35,7 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def require_memory(engine: EngineDeclaration, points: Sequence[Point]) -> None:
+def require_memory(engine: EngineDeclaration, points: Sequence[GridPoint]) -> None:
     """Refuse pools that are larger than this host's memory: the kernel would end their runs, or other programs.
 
     Raises an EnvironmentLackingError that names the first such point. The pool of a server by URL may lie on another

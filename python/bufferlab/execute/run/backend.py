@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from bufferlab.errors import BufferlabError, Failure, Interrupted, causes, is_full
 from bufferlab.execute.run.supervise import interrupted
 from bufferlab.execute.stop import StopRequest
-from bufferlab.plan import PlannedRun, Point
+from bufferlab.plan import GridPoint, PlannedRun
 from bufferlab.results import schema
 from bufferlab.results.keys import actual_key
 from bufferlab.results.schema import Run, StoredFailure, StoredSetting
@@ -65,13 +65,15 @@ class FilledRun:
 class Backend(Protocol):
     """An engine or a model, ready for the runs of one sweep."""
 
-    def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
+    def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
         """Return run.json of a run that begins: `common`, the fields of all backends, and the source of its numbers."""
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:
         """Context manager for the folder that a run may work in: gone afterwards, in every case."""
 
-    def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
+    def do(
+        self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
+    ) -> Failure | None:
         """Do the run and gather its results. Return why it cannot be used; None if it can.
 
         Raises BufferlabError or OSError when the run ends early: it is published as failed or interrupted.
@@ -80,12 +82,12 @@ class Backend(Protocol):
     def leave(self, home: Path, filled: FilledRun) -> None:
         """Clean up, before publication, after the run on this host, however it ended."""
 
-    def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
+    def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs, `spent_s` into a stage of which a share is done."""
 
 
 def execute_run(
-    backend: Backend, folder: SweepFolder, planned: PlannedRun, point: Point, on_stage: OnStage, stop: StopRequest
+    backend: Backend, folder: SweepFolder, planned: PlannedRun, point: GridPoint, on_stage: OnStage, stop: StopRequest
 ) -> RunRecord:
     """Do the run and publish it as ok, failed or interrupted. Raises only when the run cannot be published."""
     run = backend.begun(

@@ -30,7 +30,7 @@ from bufferlab.execute.run.jobs import Job, check_job, run_job, run_workload, st
 from bufferlab.execute.run.run_checks import check_run, fatal, started_with
 from bufferlab.execute.run.supervise import Event, Outcome, supervise
 from bufferlab.execute.stop import StopRequest
-from bufferlab.plan import PlannedRun, Point, stored_workload
+from bufferlab.plan import GridPoint, PlannedRun, stored_workload
 from bufferlab.plan.estimate import window_seconds
 from bufferlab.results.schema import Database, Measured, PhaseDone, Run, Shape, StoredSetting, WarmUp
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
@@ -75,10 +75,10 @@ class EngineBackend:
     """The backend that measures: a worker runs the experiment's engine on a copy of the point's database."""
 
     context: SweepContext
-    dataset: Callable[[Point], Dataset]
+    dataset: Callable[[GridPoint], Dataset]
     """Returns the database of a point, which it may have to load first."""
 
-    def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
+    def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
         """Return a run with the source, clock, seed and host of a measurement."""
         context, engine = self.context, self.context.engine
         return Run(
@@ -103,7 +103,9 @@ class EngineBackend:
         finally:
             marked.clear(home)
 
-    def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
+    def do(
+        self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
+    ) -> Failure | None:
         """Measure the point once."""
         home.mkdir()
         open_way(home, self.context.owner)
@@ -116,7 +118,7 @@ class EngineBackend:
         for said in restore_host():  # A worker that was killed could not put these back itself.
             filled.log += f"{said}\n"
 
-    def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
+    def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs: of the window, or of all that comes before it."""
         if stage == MEASURING:
             return _window_left_s(self.context.experiment, share, spent_s)
@@ -130,7 +132,7 @@ class _OneRun:
     """One run while it is measured."""
 
     context: SweepContext
-    point: Point
+    point: GridPoint
     dataset: Dataset
     home: Path
     filled: FilledRun
@@ -283,7 +285,7 @@ def _stage(event: Event) -> str:
     return _STAGES.get(phase, f"measuring {phase}")
 
 
-def _settings(point: Point, result: dict[str, Any]) -> dict[str, StoredSetting]:
+def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
     A value that the engine reports and that belongs to no setting of the point is kept under the engine's name.

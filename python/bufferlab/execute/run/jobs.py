@@ -11,7 +11,7 @@ from typing import Any
 
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Values
-from bufferlab.plan import DataKnobs, Point, least_transactions
+from bufferlab.plan import DataKnobs, GridPoint, least_transactions
 from bufferlab.results.schema import Condition, Consistency
 from bufferlab.spec import Experiment
 from bufferlab.spec.experiment import Phase, Workload
@@ -25,7 +25,7 @@ _LOAD_THREADS = 2
 Job = dict[str, Any]
 
 
-def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> Job:
+def run_job(experiment: Experiment, point: GridPoint, seed: int, database: Path) -> Job:
     """Return the core's job for one run on the copy `database`."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
@@ -45,21 +45,21 @@ def run_job(experiment: Experiment, point: Point, seed: int, database: Path) -> 
     }
 
 
-def _connections(experiment: Experiment, point: Point) -> Job:
+def _connections(experiment: Experiment, point: GridPoint) -> Job:
     """Return the number of connections, for an engine that takes more than one."""
     if engines.declaration(experiment.engine).max_connections == 1:
         return {}
     return {"connections": point.connections}
 
 
-def _transactions(workload: Workload, point: Point, seed: int) -> Job:
+def _transactions(workload: Workload, point: GridPoint, seed: int) -> Job:
     """Return the source of the transactions: the workload, or an external program that the engine starts."""
     if workloads.declaration(workload.name).needs_server:
         return {"program": {name: point.parameters[name] for name in ("exec", "kind_of_transaction")}}
     return {"workload": {**run_workload(workload, point), "seed": seed}}
 
 
-def run_workload(workload: Workload, point: Point) -> Job:
+def run_workload(workload: Workload, point: GridPoint) -> Job:
     """Return the workload at a point; of a script, its text and its variables."""
     if workload.script is None:
         return {"name": workload.name, **point.parameters}
@@ -118,7 +118,7 @@ def shape_job(database: Path) -> Job:
     return {"database": str(database)}
 
 
-def _phase(phase: Phase, point: Point, seed: int) -> Job:
+def _phase(phase: Phase, point: GridPoint, seed: int) -> Job:
     return {
         "name": phase.name,
         "source": phase.script.source,

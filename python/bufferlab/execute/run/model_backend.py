@@ -18,7 +18,7 @@ from bufferlab.execute.stop import StopRequest
 from bufferlab.models.ahead import Ahead, Watch
 from bufferlab.models.managers.declaration import BufferManager, Server
 from bufferlab.models.predict import Predicted
-from bufferlab.plan import Plan, PlannedRun, Point
+from bufferlab.plan import GridPoint, Plan, PlannedRun
 from bufferlab.registry import declared
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Measured, Run, StoredSetting
@@ -53,10 +53,10 @@ class Origin(Protocol):
     def prediction_bytes(self) -> int:
         """Return the bytes of memory that a prediction takes, at most."""
 
-    def described(self, planned: PlannedRun, point: Point, /) -> dict[str, Any]:
+    def described(self, planned: PlannedRun, point: GridPoint, /) -> dict[str, Any]:
         """Return the fields of run.json about engine, data and transactions."""
 
-    def predicted(self, planned: PlannedRun, point: Point, watch: Watch, /) -> Predicted:
+    def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch, /) -> Predicted:
         """Predict a run. Raises a BufferlabError, and what `watch` raises."""
 
 
@@ -71,7 +71,7 @@ class ModelBackend:
     """Predicts the runs on all cores; here each is waited for in its turn."""
     stop: StopRequest
 
-    def begun(self, planned: PlannedRun, point: Point, /, **common: Any) -> Run:
+    def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
         """Return a run with the model's numbers about the origin's engine, data and transactions."""
         described = self.origin.described(planned, point)
         return Run(**common, source="predicted", clock="virtual", versions=self.versions, **described)
@@ -81,7 +81,9 @@ class ModelBackend:
         """Context manager for the sweep's folder: a prediction needs no other place."""
         yield self.folder
 
-    def do(self, planned: PlannedRun, point: Point, home: Path, filled: FilledRun, on_stage: OnStage) -> Failure | None:
+    def do(
+        self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
+    ) -> Failure | None:
         """Wait for the prediction of the point."""
 
         def watch(stage: str, share: float) -> None:
@@ -99,12 +101,12 @@ class ModelBackend:
     def leave(self, home: Path, filled: FilledRun) -> None:
         """Do nothing: a prediction changes nothing on this host."""
 
-    def seconds_left(self, point: Point, stage: str, share: float, spent_s: float) -> float:
+    def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a stage still needs, by its share; 0 for one that does not report its progress."""
         return spent_s / share - spent_s if share else 0.0
 
 
-def _settings(point: Point, predicted: Predicted) -> dict[str, StoredSetting]:
+def _settings(point: GridPoint, predicted: Predicted) -> dict[str, StoredSetting]:
     """Return the settings of run.json: as replayed if the model obeys them, others as planned."""
     settings = point.stored()
     for name, setting in settings.items():

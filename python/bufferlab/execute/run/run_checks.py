@@ -12,7 +12,7 @@ from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.execute.data.run_copy import Method
-from bufferlab.plan import Point
+from bufferlab.plan import GridPoint
 from bufferlab.results.check import FOREIGN_SERVER
 from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
@@ -34,7 +34,7 @@ _RAN_THROUGH = "window_ran_through"
 def check_run(
     experiment: Experiment,
     engine: EngineDeclaration,
-    point: Point,
+    point: GridPoint,
     run: Run,
     result: Mapping[str, Any],
     samples: Sequence[Mapping[str, Any]],
@@ -100,7 +100,7 @@ def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
     return [part for part in details.get("settings_applied", []) if ROUNDED in part]
 
 
-def _asked_of(point: Point, run: Run, result: Mapping[str, Any]) -> dict[str, StoredSetting]:
+def _asked_of(point: GridPoint, run: Run, result: Mapping[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings that the engine was given.
 
     Left out are values that the engine chose, and settings that a server by URL keeps as they were found.

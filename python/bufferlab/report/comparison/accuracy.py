@@ -68,7 +68,7 @@ class PointAccuracy:
 
 
 @dataclass(frozen=True)
-class Summary:
+class ErrorSummary:
     """The errors of several points."""
 
     ALSO_PRINTED: ClassVar = ("times_better",)
@@ -129,7 +129,7 @@ class Accuracy:
     metric: str
     points: tuple[PointAccuracy, ...]
     steps: tuple[StepAccuracy, ...]
-    summaries: tuple[Summary, ...]
+    summaries: tuple[ErrorSummary, ...]
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
     """By table and index, where the predicted side is generated and a measured run carries a page trace."""
@@ -269,7 +269,7 @@ def _way(first: float, second: float) -> Literal["falls", "rises", "stays"]:
     return "falls" if second < first else "rises"
 
 
-def _summaries(points: Iterable[PointAccuracy]) -> Iterable[Summary]:
+def _summaries(points: Iterable[PointAccuracy]) -> Iterable[ErrorSummary]:
     told = [point for point in points if point.error is not None]
     parts: list[tuple[Literal["all", "held out", "development"], list[PointAccuracy]]] = [
         ("all", told),
@@ -279,7 +279,7 @@ def _summaries(points: Iterable[PointAccuracy]) -> Iterable[Summary]:
     for name, of in parts:
         if of and (name == "all" or len(of) < len(told)):
             errors, lru = [point.error or 0.0 for point in of], [point.lru_error or 0.0 for point in of]
-            yield Summary(name, len(of), _mean(errors), max(errors, key=abs), _mean(lru), max(lru, key=abs))
+            yield ErrorSummary(name, len(of), _mean(errors), max(errors, key=abs), _mean(lru), max(lru, key=abs))
 
 
 def _mean(errors: list[float]) -> float:

@@ -18,7 +18,7 @@ from bufferlab.chapter.blocks import (
 from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.registry import declared
 from bufferlab.report.comparison import touched
-from bufferlab.report.comparison.accuracy import Accuracy, Summary
+from bufferlab.report.comparison.accuracy import Accuracy, ErrorSummary
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
 
@@ -124,7 +124,7 @@ def _table(accuracy: Accuracy) -> Table:
 def _summary_table(accuracy: Accuracy) -> Table:
     heads = ("<Points", "n", "Mean |error|", "Largest error", "LRU's mean |error|", "LRU's largest", "Times better")
 
-    def cells(told: Summary) -> tuple[str, ...]:
+    def cells(told: ErrorSummary) -> tuple[str, ...]:
         times = words.NOTHING if told.times_better is None else f"{told.times_better:.1f}"
         numbers = (
             _share(told.mean),

@@ -15,9 +15,9 @@ import numpy as np
 
 from bufferlab.registry import declared
 from bufferlab.report.comparison.rules import Rule, RuleAtPoint, RuleJudged, at_setting, refuse
-from bufferlab.report.comparison.sides import FigureAt, Setting
+from bufferlab.report.comparison.sides import FigureAt, MatchedSetting
 from bufferlab.report.comparison.sweeps import Sweeps, SweepTold, changed_beside
-from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, Array, Change, Found, changes
+from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, Array, Change, FoundChange, changes
 from bufferlab.stats.comparison import Compared, single_level
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Scale
@@ -39,7 +39,7 @@ class Step(FigureAt):
 
 
 @dataclass(frozen=True)
-class Series(FigureAt):
+class HistorySeries(FigureAt):
     """One figure at one setting over the sweeps of a history."""
 
     PRINTED: ClassVar = (
@@ -70,7 +70,7 @@ class Series(FigureAt):
 
 
 @dataclass(frozen=True)
-class Event:
+class HistoryEvent:
     """Changes of several figures that one sweep can have brought."""
 
     place: int
@@ -100,9 +100,9 @@ class History:
 
     sweeps: Sweeps
     headline: str
-    series: tuple[Series, ...]
+    series: tuple[HistorySeries, ...]
     """Figure by figure, the headline first, each at every setting."""
-    events: tuple[Event, ...]
+    events: tuple[HistoryEvent, ...]
     since_place: int
     """The place from which on changes count for the rules."""
     rules: tuple[RuleJudged, ...] = ()
@@ -122,7 +122,7 @@ class History:
         """Return whether no change could be told from chance, however large."""
         return len(self.kept) < FEWEST
 
-    def of(self, metric: str) -> list[Series]:
+    def of(self, metric: str) -> list[HistorySeries]:
         """Return one figure at every setting."""
         return [one for one in self.series if one.metric == metric]
 
@@ -149,7 +149,7 @@ def history(sweeps: Sweeps, rules: Sequence[Rule] = (), since: str = "") -> Hist
     return replace(told, rules=tuple(_judged_rule(told, rule, level) for rule in rules))
 
 
-def _series(sweeps: Sweeps) -> Iterator[Series]:
+def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
     """Yield every figure at every setting, not judged yet."""
     kept, names = sweeps.kept, sweeps.swept
     points = [{tuple(point.asked.get(name) for name in names): point for point in sweep.points} for sweep in kept]
@@ -171,12 +171,14 @@ def _series(sweeps: Sweeps) -> Iterator[Series]:
                 continue
             positive = all(value > 0 for values in runs for value in values)
             scale: Scale = "log" if declared(metric).scale == "log" and positive else "linear"
-            setting = Setting(place, {name: value for name, value in zip(names, key, strict=True) if value is not None})
+            setting = MatchedSetting(
+                place, {name: value for name, value in zip(names, key, strict=True) if value is not None}
+            )
             means = tuple(_centre(values, scale) if values else None for values in runs)
-            yield Series(metric, setting, means, tuple(map(len, runs)), scale, None, None, blocked)
+            yield HistorySeries(metric, setting, means, tuple(map(len, runs)), scale, None, None, blocked)
 
 
-def _column(series: Series) -> Array:
+def _column(series: HistorySeries) -> Array:
     return np.array([_scaled(value, series.scale) for value in series.values], dtype=np.float64)
 
 
@@ -195,7 +197,7 @@ def _told(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _judged(series: Series, found: Found, cuts: Sequence[Change], level: float) -> Series:
+def _judged(series: HistorySeries, found: FoundChange, cuts: Sequence[Change], level: float) -> HistorySeries:
     """Return the series with its changes and their sizes."""
     edges = [0, *(cut.place for cut in cuts), len(series.values)]
     stretches = [_told(series.values[a:b]) for a, b in pairwise(edges)]
@@ -217,7 +219,7 @@ def _verdict(estimate: Estimate, scale: Scale, detectable: float | None = None) 
     return Verdict("before", "since", direction_of(estimate, contrast), estimate, contrast, detectable)
 
 
-def could_find(series: Series) -> Verdict:
+def could_find(series: HistorySeries) -> Verdict:
     """Return a verdict that claims nothing, for the words on the step that would have been found."""
     detectable = series.detectable
     if detectable is not None and series.scale == "log":
@@ -225,7 +227,7 @@ def could_find(series: Series) -> Verdict:
     return _verdict(Estimate(1.0 if series.scale == "log" else 0.0, None, None, series.n), series.scale, detectable)
 
 
-def _events(series: Sequence[Series], sweeps: Sweeps) -> Iterator[Event]:
+def _events(series: Sequence[HistorySeries], sweeps: Sweeps) -> Iterator[HistoryEvent]:
     """Yield the changes that one sweep can have brought together, in the order of the sweeps."""
     left = [step for one in series for step in one.steps]
     beside, found = changed_beside(sweeps.kept), []
@@ -234,7 +236,7 @@ def _events(series: Sequence[Series], sweeps: Sweeps) -> Iterator[Event]:
         sure = min(left, key=lambda step: (step.change.latest - step.change.earliest, step.change.p)).change
         mine = [step for step in left if _may_be_one(step.change, sure)]
         left = [step for step in left if step not in mine]
-        found.append(Event(sure.place, sure.earliest, sure.latest, tuple(mine), beside[sure.place]))
+        found.append(HistoryEvent(sure.place, sure.earliest, sure.latest, tuple(mine), beside[sure.place]))
     yield from sorted(found, key=lambda event: event.place)
 
 
@@ -262,7 +264,7 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
     return RuleJudged(rule, level, tuple(points))
 
 
-def _unchanged(rule: Rule, series: Series) -> RuleAtPoint:
+def _unchanged(rule: Rule, series: HistorySeries) -> RuleAtPoint:
     """Return what is said of a rule beside the changes that are found: it holds if the limit would have been seen."""
     limit = series.detectable
     if limit is None:

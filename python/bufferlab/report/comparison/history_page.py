@@ -23,7 +23,7 @@ from bufferlab.chapter.blocks import (
 from bufferlab.chapter.points_figure import points_data, side_by_side
 from bufferlab.registry import declared
 from bufferlab.report.comparison.history import History
-from bufferlab.report.comparison.history import Series as Told
+from bufferlab.report.comparison.history import HistorySeries as Told
 from bufferlab.report.comparison.history_words import (
     answer,
     apart_table,

@@ -10,7 +10,7 @@ import numpy as np
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Row, Table
 from bufferlab.registry import declared
-from bufferlab.report.comparison.history import Event, History, Series, Step, could_find
+from bufferlab.report.comparison.history import History, HistoryEvent, HistorySeries, Step, could_find
 from bufferlab.report.comparison.rules import RuleJudged, sentences
 from bufferlab.report.comparison.sweeps import Apart, SweepTold
 from bufferlab.report.comparison.words import claimed, title_of, title_within
@@ -42,7 +42,7 @@ def _would_have(history: History) -> str:
     return f" ({said} of {title_within(worst.metric)} would have been, had it come in the middle)" if said else ""
 
 
-def _sentence(history: History, event: Event) -> str:
+def _sentence(history: History, event: HistoryEvent) -> str:
     """Return a change: from which sweep on, which figure, where, by how much, and what else changes there."""
     lead, *rest = dict.fromkeys(step.metric for step in event.figures)
     steps = [step for step in event.figures if step.metric == lead]
@@ -57,7 +57,7 @@ def _sentence(history: History, event: Event) -> str:
     return f"From {place(history, event)} on, {title_within(lead)} are {words.listing(parts)}{others}."
 
 
-def place(history: History, event: Event) -> str:
+def place(history: History, event: HistoryEvent) -> str:
     """Return the first sweep that shows a change: "sweep 25 (3f2a91c)"."""
     return f"sweep {event.place + 1} ({history.kept[event.place].name})"
 
@@ -70,7 +70,7 @@ def change(step: Step) -> str:
     return f"other ({words.signed_change(verdict, words.unit_of_change(declared(step.metric)))})"
 
 
-def detectable(series: Series) -> str:
+def detectable(series: HistorySeries) -> str:
     """Return "a step of 3.1 %": what would have been found in the middle of the history; "" where nothing would."""
     shown = words.detectable(could_find(series), words.unit_of_change(declared(series.metric)))
     return f"a step of {shown}" if shown else ""
@@ -171,7 +171,7 @@ def series_table(history: History) -> Table:
     return Table.of("series", "Every figure", heads, rows, caption, folded=True)
 
 
-def _scatter(series: Series) -> str:
+def _scatter(series: HistorySeries) -> str:
     if series.scatter is None:
         return words.NOTHING
     if series.scale == "log":

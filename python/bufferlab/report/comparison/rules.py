@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from bufferlab.chapter import words
 from bufferlab.errors import SpecError
 from bufferlab.registry import declared, registry
-from bufferlab.report.comparison.sides import Setting
+from bufferlab.report.comparison.sides import MatchedSetting
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
 
@@ -49,7 +49,7 @@ class RuleAtPoint:
 
     PRINTED: ClassVar = ("settings", "outcome", "low", "high", "reason")
 
-    setting: Setting
+    setting: MatchedSetting
     outcome: Outcome
     low: float | None
     high: float | None
@@ -109,7 +109,7 @@ def parse(text: str) -> Rule:
     return Rule(text.strip(), name, _WORDS[word], limit)
 
 
-def judge(rule: Rule, level: float, points: Sequence[tuple[Setting, Compared | None]]) -> RuleJudged:
+def judge(rule: Rule, level: float, points: Sequence[tuple[MatchedSetting, Compared | None]]) -> RuleJudged:
     """Judge a rule at every matched setting. Raises SpecError where it can be judged at none of them."""
     found = tuple(at_setting(rule, setting, compared) for setting, compared in points)
     if all(point.reason for point in found):
@@ -122,7 +122,7 @@ def refuse(rule: Rule, why: str, hint: str) -> SpecError:
     return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
 
 
-def at_setting(rule: Rule, setting: Setting, compared: Compared | None) -> RuleAtPoint:
+def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -> RuleAtPoint:
     """Judge a rule at one setting; `compared` is None where a side has no such figure."""
     if compared is None:
         return RuleAtPoint(setting, "undecided", None, None, "a side has no such figure")

@@ -25,7 +25,7 @@ _NOT_SETTINGS = ("name", "version")
 
 
 @dataclass(frozen=True)
-class Setting:
+class MatchedSetting:
     """A point that the sides of a comparison have, by the swept settings that tell it from others."""
 
     place: int
@@ -38,7 +38,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class MatchedPoint(Setting):
+class MatchedPoint(MatchedSetting):
     """A point of A and the point of B with the same settings: those that both swept."""
 
     a: PointRuns
@@ -55,7 +55,7 @@ class FigureAt:
     """A figure at one setting, whatever is said of it."""
 
     metric: str
-    setting: Setting
+    setting: MatchedSetting
 
     @property
     def unit(self) -> str:

@@ -21,7 +21,7 @@ from bufferlab.traces.touches import touches
 
 
 @dataclass(frozen=True)
-class Pair:
+class TouchedPair:
     """A number measured from the trace, and the generated one; None where that side has none."""
 
     ALSO_PRINTED: ClassVar = ("difference",)
@@ -44,9 +44,9 @@ class Pair:
 class TouchedPages:
     """The touches of some pages on both sides."""
 
-    gets: Pair
+    gets: TouchedPair
     """Gets and creations for each transaction."""
-    pages: dict[int, Pair]
+    pages: dict[int, TouchedPair]
     """Distinct pages in a stretch of so many transactions."""
 
 
@@ -118,8 +118,10 @@ def _joined(measured: Sequence[ObjectTouches], generated: Sequence[ObjectTouches
 
 
 def _both(a: Touches | None, b: Touches | None, stretches: Iterable[int]) -> TouchedPages:
-    pages = {each: Pair(a.pages.get(each) if a else None, b.pages.get(each) if b else None) for each in stretches}
-    return TouchedPages(Pair(a.gets if a else None, b.gets if b else None), pages)
+    pages = {
+        each: TouchedPair(a.pages.get(each) if a else None, b.pages.get(each) if b else None) for each in stretches
+    }
+    return TouchedPages(TouchedPair(a.gets if a else None, b.gets if b else None), pages)
 
 
 def table(one: Touched) -> Table:

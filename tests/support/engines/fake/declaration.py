@@ -5,7 +5,7 @@ Its runs say source = predicted, inputs = given and clock = virtual: nothing of 
 
 from __future__ import annotations
 
-from bufferlab.engines.declaration import EngineDeclaration, Rates
+from bufferlab.engines.declaration import DeclaredRates, EngineDeclaration
 from bufferlab.engines.sqlite.results import RESULTS
 from bufferlab.knob import Knob
 from bufferlab.units import KIB, MIB
@@ -26,7 +26,7 @@ DECLARATION = EngineDeclaration(
     name="fake",
     meaning="a scripted engine for tests: counters from a formula, a virtual clock",
     knobs=_KNOBS,
-    rates=Rates(
+    rates=DeclaredRates(
         load_bytes_per_s=100 * MIB,
         restore_bytes_per_s=1000 * MIB,
         warm_up_bytes_per_s=1000 * MIB,

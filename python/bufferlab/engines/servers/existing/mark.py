@@ -24,7 +24,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Mark:
+class SchemaMark:
     """The mark of one schema."""
 
     data_id: str
@@ -61,7 +61,7 @@ def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
     return tuple(quoted or double or (plain.lower() if folds else plain) for quoted, double, plain in found)
 
 
-def require_as_loaded(there: Collection[str], mark: Mark | None, address: Address, form: Form) -> bool:
+def require_as_loaded(there: Collection[str], mark: SchemaMark | None, address: Address, form: Form) -> bool:
     """Return whether all that a load made is there; raise EngineFailure when anything is that it did not make.
 
     After a load that was not finished only code counts (`CODE`): it would run in our sessions.

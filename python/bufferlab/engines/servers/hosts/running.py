@@ -25,7 +25,7 @@ from bufferlab.engines.servers.client import FAILURES
 from bufferlab.engines.servers.existing import address as addresses
 from bufferlab.engines.servers.existing import passwords, whereabouts
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, LOOK_LASTS_SECONDS, LOOK_SECONDS, Address
-from bufferlab.engines.servers.existing.mark import Mark, made_by, require_as_loaded
+from bufferlab.engines.servers.existing.mark import SchemaMark, made_by, require_as_loaded
 from bufferlab.engines.servers.family import Family, ReadBack
 from bufferlab.engines.servers.hosts import preflight
 from bufferlab.engines.servers.hosts.preflight import (
@@ -254,7 +254,7 @@ class RunningHost(Host):
     def _load(self, address: Address, note: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         family = self.family
         schema_sql = load_recipe(family.flavour, note["workload"])["schema_sql"]
-        mark = Mark(note["data_id"], LOADING, made_by(schema_sql))
+        mark = SchemaMark(note["data_id"], LOADING, made_by(schema_sql))
         family.running.make_sure_of(address)
         family.running.require_safe(address)
         with closing(family.connect(address)) as connection:
@@ -290,11 +290,11 @@ class RunningHost(Host):
         with closing(self.family.connect(address)) as connection:
             return self.family.running.objects(connection, address.schema)
 
-    def _mark(self, address: Address, mark: Mark) -> None:
+    def _mark(self, address: Address, mark: SchemaMark) -> None:
         with closing(self.family.connect(address, self.family.system_database)) as connection:
             self.family.running.mark(connection, address.schema, mark)
 
-    def _marked(self, address: Address) -> Mark | None:
+    def _marked(self, address: Address) -> SchemaMark | None:
         with closing(self.family.connect(address, self.family.system_database)) as connection:
             return self.family.running.marked(connection, address.schema)
 
