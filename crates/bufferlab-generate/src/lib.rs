@@ -2,8 +2,8 @@
 //! says which pages each statement touches.
 //!
 //! [`Loaded`](loaded::Loaded) knows what the load wrote; an [`Engine`](engine::Engine) lays it out in pages and has the
-//! server's rules of access, one file each; [`Ghost`](ghost::Ghost) is the client; [`run`](run::run) plays transactions
-//! to several pools at once. No access is stored.
+//! server's rules of access, by operations on tables and indexes; [`Ghost`](ghost::Ghost) is the client, and has a plan of
+//! each statement; [`run`](run::run) plays transactions to several pools at once. No access is stored.
 
 pub mod engine;
 pub mod ghost;
