@@ -512,6 +512,8 @@ class Predicted(Folder):
         ):
             predicted = predict_sweep(self.measured, Overrides(), folder / "template-out")
         self.templates = [predicted.folder.path.rename(folder / "template-predicted")]
+        # It has the times of day.
+        (self.templates[0] / "bufferlab.log").unlink()
         self.path = folder / "sweep"
         self.begin_with(self.templates[0])
 

@@ -24,7 +24,7 @@ from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.without_a_run import without_a_run
 from bufferlab.report.document import as_json
 from bufferlab.report.figures.svg import draw
-from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, OtherPools, PredictionVerdict
+from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, OtherPools, Verdict
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
 from bufferlab.units import KIB, MIB
 from support.traced import DATABASE_BYTES, GET, Access, build, repeat
@@ -55,7 +55,7 @@ def predicted(folder: SweepFolder) -> tuple[GeneratedPoints | None, list[str]]:
     return generated_points(plan_of(folder), folder, nothing, nothing)
 
 
-def kept(folder: SweepFolder, *, traces: bool = True, verdicts: Sequence[PredictionVerdict] = ()) -> SweepFolder:
+def kept(folder: SweepFolder, *, traces: bool = True, verdicts: Sequence[Verdict] = ()) -> SweepFolder:
     """Return the sweep with predictions made by hand: a tenth above the middle run, and a read around that."""
     windows = [(record.run.point.index, record.measured().window) for record in folder.runs()]
     counted: dict[int, list[int]] = {}
@@ -240,7 +240,7 @@ def test_groups_of_points_have_a_panel_each(tmp_path: Path) -> None:
 
 
 def test_its_doubts_stand_beside_it(tmp_path: Path) -> None:
-    doubt = PredictionVerdict(name="not_calibrated", sentence="the rules were set beside traces of no such server")
+    doubt = Verdict(name="not_calibrated", sentence="the rules were set beside traces of no such server")
     folder = kept(measured(tmp_path), verdicts=[doubt])
     report = build_report(folder)
     sections = {one.id: one for one in report.sections}

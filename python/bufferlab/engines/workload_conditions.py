@@ -57,7 +57,7 @@ class WorkloadCondition:
     def code(self) -> str:
         """The query without its comments and its final semicolon.
 
-        >>> Condition(1, "b", "-- a: b\\nSELECT 1;").code
+        >>> WorkloadCondition(1, "b", "-- a: b\\nSELECT 1;").code
         'SELECT 1'
         """
         return re.sub(r"(?m)^--.*\n?", "", self.query).strip().rstrip(";")
@@ -65,7 +65,7 @@ class WorkloadCondition:
     def with_values(self, variables: Mapping[str, Any]) -> str:
         """Return the query with the whole numbers it names in their places.
 
-        >>> Condition(1, "b", "-- a: b\\nSELECT k::int WHERE 2 > :rows;").with_values({"rows": 3})
+        >>> WorkloadCondition(1, "b", "-- a: b\\nSELECT k::int WHERE 2 > :rows;").with_values({"rows": 3})
         'SELECT k::int WHERE 2 > 3'
         """
         return re.sub(_VARIABLE, lambda found: str(int(variables[found[1]])), self.code)

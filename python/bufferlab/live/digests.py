@@ -148,7 +148,7 @@ def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold
 def grown(first: Mapping[Key, DigestEntry], last: Mapping[Key, DigestEntry]) -> Growth:
     """Return what each entry did between two snapshots. No count is negative.
 
-    >>> before, after = Entry(None, {"calls": 5}), Entry(None, {"calls": 7})
+    >>> before, after = DigestEntry(None, {"calls": 5}), DigestEntry(None, {"calls": 7})
     >>> grown({("s", "a", None): before}, {("s", "a", None): after}).counts
     {('s', 'a', None): {'calls': 2}}
     """

@@ -49,10 +49,10 @@ from bufferlab.results.page_traces import (
     GeneratedRun,
     ObjectTouches,
     Prediction,
-    PredictionVerdict,
     Replayed,
     SimulatedPart,
     Touches,
+    Verdict,
 )
 from bufferlab.results.schema import Database, WarmUp
 from bufferlab.results.window import Window
@@ -95,9 +95,9 @@ class _Played:
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]
-    speed: PredictionVerdict | None
+    speed: Verdict | None
     """The doubt that leaves no prediction; None where speed does not matter."""
-    verdicts: list[PredictionVerdict]
+    verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
@@ -181,9 +181,7 @@ class Generated:
         )
         return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
 
-    def reads(
-        self, planned: PlannedRun, point: GridPoint, watch: Watch
-    ) -> tuple[GeneratedReads, list[PredictionVerdict]]:
+    def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
         """Generate one run of a point as `predicted` does; return its reads alone, and the doubts about them.
 
         It raises what `predicted` raises.
@@ -268,20 +266,20 @@ class Generated:
 
     def _verdicts(
         self, point: GridPoint, pool: Pool, played: Mapping[str, Any], run: GeneratedRun
-    ) -> Iterable[PredictionVerdict]:
+    ) -> Iterable[Verdict]:
         if not self.server.is_in(self.rules.calibrated):
             sentence = (
                 f"the rules of access were set beside traces of {in_words(self.rules.calibrated)}, and of no "
                 f"{self.server.engine} {self.server.version}"
             )
-            yield PredictionVerdict(name="not_calibrated", sentence=sentence)
+            yield Verdict(name="not_calibrated", sentence=sentence)
         elif run.page_size_bytes < self.rules.calibrated_page_bytes:
             sentence = (
                 f"the rules of access were set beside traces, table by table, with pages of "
                 f"{format_bytes(self.rules.calibrated_page_bytes)} and more, and these have "
                 f"{format_bytes(run.page_size_bytes)}"
             )
-            yield PredictionVerdict(name="not_calibrated", sentence=sentence)
+            yield Verdict(name="not_calibrated", sentence=sentence)
         yield from _part_simulated(run.simulated, int(dict(point.data.parameters).get(_SCALE, 1)))
         found = _replayed(played)
         before = (found.brought_in_since_start - found.brought_in) / pool.frames
@@ -289,13 +287,13 @@ class Generated:
         inside = found.brought_in / pool.frames * window_transactions(self.plan.experiment) / played["transactions"]
         if pool.frames >= run.pages:
             sentence = f"the pool holds all {format_count(run.pages)} pages of the database"
-            yield PredictionVerdict(name="holds_all", sentence=sentence)
+            yield Verdict(name="holds_all", sentence=sentence)
         elif not played["is_warm"]:
             sentence = (
                 f"the warm-up ended at its cap of {played['warm_up_transactions']:,} transactions, before the pool was "
                 "warm: first reads of pages weigh too much"
             )
-            yield PredictionVerdict(name="short_warm_up", sentence=sentence)
+            yield Verdict(name="short_warm_up", sentence=sentence)
         elif (
             self.plan.experiment.workload.name not in _PREFILLED
             and self.manager.filled - before > UNFILLED_LIMIT * inside
@@ -305,7 +303,7 @@ class Generated:
                 f"the warm-up fills this pool less than {times}, so that what was in it at first "
                 "weighs too much: a measured run reads as many pages after such a warm-up, and fewer after a longer one"
             )
-            yield PredictionVerdict(name="short_warm_up", sentence=sentence)
+            yield Verdict(name="short_warm_up", sentence=sentence)
         yield from self.manager.untraced(pool)
         yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
 
@@ -546,13 +544,13 @@ def _wanted(counted: Mapping[str, Any]) -> dict[str, Any]:
     return {"gets": counted["gets_per_transaction"], "pages": pages}
 
 
-def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[PredictionVerdict]:
+def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
     """Yield a verdict if a simulated part stands for the whole database."""
     told = [f"{part.warehouses:,} warehouses stand for {warehouses:,}"] if part.warehouses < warehouses else []
     told += [f"one page in {part.one_in} stands for all"] if part.one_in > 1 else []
     if told:
         error = "" if part.error is None else f": misses may be off by {max(1, ceil(part.error * 100))} % for that"
-        yield PredictionVerdict(name="part_simulated", sentence=", and ".join(told) + error)
+        yield Verdict(name="part_simulated", sentence=", and ".join(told) + error)
 
 
 def _pages(database: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ from bufferlab.models.generated import LEAST_RUNS, Generated, of_measured, rules
 from bufferlab.models.managers.declaration import Server
 from bufferlab.models.other_pools import pool_bytes_of
 from bufferlab.plan import GridPoint, Plan, PlannedRun
-from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, PredictionVerdict
+from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, Verdict
 from bufferlab.results.store import RunRecord, SweepFolder
 
 BUDGET_S = 5.0
@@ -28,7 +28,7 @@ _WORKLOAD = "tpcc"
 _LEAST_S = 8e-6
 """A transaction takes longer than this on any processor: 25 to 35 microseconds where it was timed (TPC-C, SQLite)."""
 
-_Told = tuple[GeneratedReads, list[PredictionVerdict]]
+_Told = tuple[GeneratedReads, list[Verdict]]
 
 
 class _OverBudgetError(Exception):

@@ -21,7 +21,7 @@ from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.source import RECORD_AGAIN, Source
 from bufferlab.plan import DataFacts, GridPoint, Plan, PlannedRun, make
-from bufferlab.results.page_traces import OtherPool, Prediction, PredictionVerdict, Replayed, TracedRun
+from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
@@ -81,7 +81,7 @@ class Target:
     source: Source
     manager: BufferManager
     plan: Plan
-    verdicts: tuple[PredictionVerdict, ...]
+    verdicts: tuple[Verdict, ...]
     """The source's verdicts, which hold at every point."""
     seen: Traced
     """The facts about the source that the model may use."""
@@ -277,7 +277,7 @@ class _Played:
     """The counts; None where they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
-    verdicts: list[PredictionVerdict]
+    verdicts: list[Verdict]
 
 
 def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], None]) -> _Played:
@@ -426,7 +426,7 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
     return Clock(times(first_ns / 1e9, before), times((end_ns - first_ns) / 1e9, within))
 
 
-def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> PredictionVerdict | None:
+def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
     """Return the doubt about reads that replays at several speeds do not agree about; None where they do."""
     reads = [one.reads for one in replays.values()]
     if not _differ(max(reads), min(reads), SPEED_LIMIT):
@@ -436,14 +436,14 @@ def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: in
         f"{why}, so that reads depend on the speed of the run: {told} a transaction in replays at the speeds that the "
         "run may have, and no prediction; these are no bounds"
     )
-    return PredictionVerdict(name="depends_on_speed", sentence=sentence)
+    return Verdict(name="depends_on_speed", sentence=sentence)
 
 
 def _differ(reads: int, reference: int, limit: float) -> bool:
     return abs(reads - reference) > max(limit * reference, FEW_READS)
 
 
-def _own_point(target: Target) -> Iterable[PredictionVerdict]:
+def _own_point(target: Target) -> Iterable[Verdict]:
     traced = target.traced
     if not _differ(traced.modelled_reads, traced.measured_reads, OWN_LIMIT):
         return
@@ -453,25 +453,23 @@ def _own_point(target: Target) -> Iterable[PredictionVerdict]:
         f"at the traced run's own point the model reads {modelled:.4g} pages a transaction and the engine counted "
         f"{counted:.4g}{'' if error is None else f' ({100 * error:+.1f} %)'}: the model lacks a rule that matters here"
     )
-    yield PredictionVerdict(name="own_point", sentence=sentence)
+    yield Verdict(name="own_point", sentence=sentence)
 
 
-def _of_point(
-    target: Target, pool: Pool, found: Replayed, speed: PredictionVerdict | None
-) -> Iterable[PredictionVerdict]:
+def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None) -> Iterable[Verdict]:
     source = target.source
     in_window, before = found.brought_in / pool.frames, _before(found) / pool.frames
     if pool.frames >= source.trace.pages:
         pages = format_count(source.trace.pages)
         sentence = f"the pool holds all {pages} pages that the run touched"
-        yield PredictionVerdict(name="holds_all", sentence=sentence)
+        yield Verdict(name="holds_all", sentence=sentence)
     elif target.manager.filled - before > UNFILLED_LIMIT * in_window:
         sentence = (
             f"the trace's warm-up fills this pool {before:.2g} times, and {target.manager.filled:g} are needed; the "
             f"window fills it {in_window:.2g} times more: first reads of pages weigh too much, so that a longer trace "
             "would predict fewer reads"
         )
-        yield PredictionVerdict(name="short_trace", sentence=sentence)
+        yield Verdict(name="short_trace", sentence=sentence)
     if speed:
         yield speed
     if found.guessed_scan_gets:
@@ -479,29 +477,29 @@ def _of_point(
             f"the trace does not tell which gets belong to scans that have a ring in this pool: "
             f"{format_count(found.guessed_scan_gets)} gets were taken for such by their order"
         )
-        yield PredictionVerdict(name="guessed_scans", sentence=sentence)
+        yield Verdict(name="guessed_scans", sentence=sentence)
     yield from target.manager.doubts(target.seen, pool)
 
 
-def _of_source(source: Source, manager: BufferManager) -> list[PredictionVerdict]:
+def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
     found = []
     (reads, _), (gets, recorded) = source.trace.counted("read"), source.trace.counted("get")
     read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
     if reads and read_ahead / reads > READ_AHEAD_LIMIT:
         share = format_percent(read_ahead / reads)
         sentence = f"{share} of the run's reads were read ahead; another pool may read ahead more or less"
-        found.append(PredictionVerdict(name="read_ahead", sentence=sentence))
+        found.append(Verdict(name="read_ahead", sentence=sentence))
     if gets and (gets - recorded) / gets > _HIDDEN_LIMIT:
         share = format_percent((gets - recorded) / gets)
         sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
-        found.append(PredictionVerdict(name="hidden_accesses", sentence=sentence))
+        found.append(Verdict(name="hidden_accesses", sentence=sentence))
     return [*found, *presumed_otherwise(manager.presumes, lambda name: source.setting(name).value)]
 
 
-def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[PredictionVerdict]:
+def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[Verdict]:
     """Yield the doubt about each setting that is presumed to have another value than it ran with."""
     for name, presumed in presumes.items():
         value = ran(name)
         if value is not None and value != presumed:
             sentence = f"the model takes {name} to be {presumed}, and the run had {value}"
-            yield PredictionVerdict(name="presumes", sentence=sentence)
+            yield Verdict(name="presumes", sentence=sentence)

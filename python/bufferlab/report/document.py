@@ -20,7 +20,7 @@ from bufferlab.stats.verdict import Direction
 
 if TYPE_CHECKING:
     # They load pydantic, which no answer needs.
-    from bufferlab.results.page_traces import Prediction, PredictionVerdict
+    from bufferlab.results.page_traces import Prediction, Verdict
     from bufferlab.results.schema import StoredSetting
 
 Status = Literal["ok", "failed", "interrupted", "lost", "cannot_say"]
@@ -63,7 +63,7 @@ class GeneratedResult:
     metric: str
     mean: Estimate | None
     """None where reads depend on the speed of the run."""
-    verdicts: tuple[PredictionVerdict, ...]
+    verdicts: tuple[Verdict, ...]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from bufferlab.chapter.blocks import Curve, Dot, Figure, Look, PointsPlot, Secti
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.report.document import PredictedRun
 from bufferlab.results.metrics import WORK, Work
-from bufferlab.results.page_traces import GeneratedRun, Prediction, PredictionVerdict, Replayed, TracedRun
+from bufferlab.results.page_traces import GeneratedRun, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.units import format_bytes
 
 NO_INTERVAL = "one trace predicts them, which gives no interval"
@@ -78,7 +78,7 @@ def doubts_of_generated(analysis: Analysis) -> list[str]:
     return doubts(analysis) if any(one.generated for _, one in predictions(analysis)) else []
 
 
-def verdicts_said(found: Sequence[tuple[str, Sequence[PredictionVerdict]]], every: str) -> list[str]:
+def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
     """Return the verdicts on things by their labels, each sentence once; `every` is the label of all of them."""
     where: dict[str, dict[str, None]] = {}
     for label, verdicts in found:

@@ -139,7 +139,7 @@ class Replayed(_Strict):
         return self.reads + self.creates - self.ring_reuses
 
 
-class PredictionVerdict(_Strict):
+class Verdict(_Strict):
     """A reason not to believe a prediction, as a name for programs and a sentence."""
 
     name: Literal[
@@ -291,7 +291,7 @@ class Prediction(_Strict):
     """The turnovers before the window."""
     is_traced_point: bool
     """Whether this is the traced run's own point."""
-    verdicts: list[PredictionVerdict]
+    verdicts: list[Verdict]
 
     @model_validator(mode="before")
     @classmethod
@@ -345,7 +345,7 @@ class OtherPool(_Strict):
     reads: int | None = Field(ge=0)
     """Pages read in the traced window; None where they depend on the speed of the run."""
     is_traced_point: bool
-    verdicts: list[PredictionVerdict]
+    verdicts: list[Verdict]
 
 
 class PoolsOfTrace(_Strict):
@@ -373,7 +373,7 @@ class GeneratedPoint(_Strict):
     """The point's place in the plan."""
     pool_bytes: int = Field(gt=0)
     runs: list[GeneratedReads] = Field(min_length=1, max_length=1000)
-    verdicts: list[PredictionVerdict]
+    verdicts: list[Verdict]
 
 
 class GeneratedPoints(_Strict):

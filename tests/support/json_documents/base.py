@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bufferlab.report.document import Report
 from bufferlab.report.printed import FORMAT_VERSION, names_of
-from bufferlab.results.page_traces import Prediction, PredictionVerdict
+from bufferlab.results.page_traces import Prediction, Verdict
 from bufferlab.results.schema import StoredSetting
 
 Number = float | None
@@ -85,7 +85,7 @@ def _evaluated(text: Any, owner: Any) -> Any:
 
 
 #: Names that modules import for their types alone.
-_NAMES: dict[str, Any] = {one.__name__: one for one in (Prediction, PredictionVerdict, StoredSetting)}
+_NAMES: dict[str, Any] = {one.__name__: one for one in (Prediction, Verdict, StoredSetting)}
 _NAMES |= {"Mapping": Mapping, "Sequence": Sequence}
 
 

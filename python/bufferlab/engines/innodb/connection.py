@@ -63,8 +63,9 @@ class Option(NamedTuple):
 def lines(text: str) -> Iterator[OptionLine]:
     r"""Yield the options and directives of a text; what the clients call an error ends it, as there.
 
-    >>> list(lines("[client]\nuser=me # not root\npassword = 'a # b\\''\n!include /etc/more.cnf"))[1:]
-    [Line(group='client', name='password', value="a # b'"), Line(group='!', name='include', value='/etc/more.cnf')]
+    >>> found = lines("[client]\nuser=me # not root\npassword = 'a # b\\''\n!include /etc/more.cnf")
+    >>> [tuple(one) for one in found][1:]
+    [('client', 'password', "a # b'"), ('!', 'include', '/etc/more.cnf')]
     """
     group = None
     for raw in text.split("\n"):

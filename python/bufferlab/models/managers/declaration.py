@@ -12,7 +12,7 @@ from typing import Any
 
 from bufferlab import versions
 from bufferlab.engines.native import native
-from bufferlab.results.page_traces import PagesOfObject, PredictionVerdict
+from bufferlab.results.page_traces import PagesOfObject, Verdict
 from bufferlab.results.window import Window
 
 Settings = Mapping[str, Any]
@@ -81,9 +81,9 @@ class BufferManager:
     """Counters of pages that the server read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
     """Returns which setting makes the reads of a pool depend on the speed of the run; None where none does."""
-    doubts: Callable[[Traced, Pool], Iterable[PredictionVerdict]] = lambda _traced, _pool: ()
+    doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """Returns why the model must not be believed at a point."""
-    untraced: Callable[[Pool], Iterable[PredictionVerdict]] = lambda _: ()
+    untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()
     """Returns why the model must not be believed for a pool that no trace covers."""
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
-from bufferlab.results.page_traces import PredictionVerdict
+from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
 _FILLED = 1.5
@@ -41,7 +41,7 @@ def _by_speed(pool: Pool) -> str | None:
     return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
 
 
-def _doubts(traced: Traced, pool: Pool) -> Iterable[PredictionVerdict]:
+def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
     """Yield why a prediction must not be believed: purge, and the depth of the LRU scans."""
     behind = _behind(traced.edges, traced.transactions)
     # At the traced run's own point the trace has what purge wanted there.
@@ -59,19 +59,19 @@ def _doubts(traced: Traced, pool: Pool) -> Iterable[PredictionVerdict]:
         yield from _deep(pool, f" and not the trace's {of_trace:,}")
 
 
-def _deep(pool: Pool, unlike: str = "") -> Iterable[PredictionVerdict]:
+def _deep(pool: Pool, unlike: str = "") -> Iterable[Verdict]:
     """Yield the doubt about a long free list."""
     depth = pool.values[_DEPTH]
     if depth > _DEEP * pool.frames:
-        yield PredictionVerdict(
+        yield Verdict(
             name="scan_depth",
             sentence=f"lru_scan_depth is {depth:,}{unlike}: it is {100 * depth / pool.frames:.0f} % of the "
             "frames, and how many of them are free then depends on time, which the model does not know",
         )
 
 
-def _purge_behind(sentence: str) -> PredictionVerdict:
-    return PredictionVerdict(name="purge_behind", sentence=sentence)
+def _purge_behind(sentence: str) -> Verdict:
+    return Verdict(name="purge_behind", sentence=sentence)
 
 
 def _behind(window: Window, transactions: int) -> str:

@@ -15,7 +15,7 @@ from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axi
 from bufferlab.engines import registry as engines
 from bufferlab.report.predicted import SEEDS, verdicts_said
 from bufferlab.results.metrics import WORK, Work, per_work
-from bufferlab.results.page_traces import GeneratedPoints, PredictionVerdict
+from bufferlab.results.page_traces import GeneratedPoints, Verdict
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import fit
 
@@ -34,7 +34,7 @@ class WithoutRun:
     unit: Work
     means: Mapping[int, Estimate]
     """By the point's index, without the points whose reads depend on the speed of the run."""
-    verdicts: Mapping[int, Sequence[PredictionVerdict]]
+    verdicts: Mapping[int, Sequence[Verdict]]
     """By the point's index: all that were predicted."""
 
     @property
