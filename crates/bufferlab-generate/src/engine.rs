@@ -208,7 +208,7 @@ pub trait Engine {
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 
-    /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
+    /// Returns the bytes of data and indexes after the load, as the engine itself reports them, if all are laid out.
     fn bytes(&self) -> Option<u64>;
 
     /// Returns the pages above the leaves of B-trees, as they are now.

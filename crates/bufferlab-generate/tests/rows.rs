@@ -1,4 +1,4 @@
-//! hot_rows without a server: the table's pages, what a select gets, and misses beside measured ones.
+//! hot_rows without a server: the table's pages, the gets of a select, and misses compared with measured ones.
 
 mod open;
 

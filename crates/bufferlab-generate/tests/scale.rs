@@ -1,4 +1,4 @@
-//! Parts of a database beside all of it: the choice of pages beside a naive twin, and answers beside exact ones.
+//! Parts of a database compared with all of it: the choice of pages with a naive twin's, and answers with exact ones.
 
 mod open;
 
@@ -114,7 +114,7 @@ fn one_page_in_one_is_the_exact_run() {
     assert!(exact.pools.iter().all(|pool| pool.error.is_none()));
 }
 
-/// The errors told were 3 to 6 %.
+/// The reported errors were 3 to 6 %.
 #[test]
 fn one_page_in_four_reads_what_all_pages_read() {
     let exact = done(&job(4, json!({}))).unwrap();

@@ -123,7 +123,7 @@ impl Undo {
         self.system + 3 + segment
     }
 
-    /// Writes a record of so many bytes (trx0rec.cc, `trx_undo_report_row_operation`).
+    /// Writes a record of `bytes` bytes (trx0rec.cc, `trx_undo_report_row_operation`).
     pub(super) fn write(&mut self, pools: &mut Pools, log: Log, bytes: u32) {
         let segment = *self.open.get_or_insert_with(|| {
             self.next_slot = (self.next_slot + 1) % SLOTS;

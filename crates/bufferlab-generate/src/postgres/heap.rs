@@ -149,7 +149,7 @@ impl Heap {
         block as u32
     }
 
-    /// Returns a row's version; `loaded` tells number and bytes of one that is as it was loaded.
+    /// Returns a row's version; `loaded` returns number and bytes of one that is as it was loaded.
     pub(super) fn version(&self, row: RowId, loaded: impl FnOnce() -> (u32, u16)) -> Version {
         self.versions.get(&row).copied().unwrap_or_else(|| {
             let (number, bytes) = loaded();

@@ -27,7 +27,7 @@ pub(super) struct Table {
 pub(super) struct Laid {
     /// Groups, and keys of a group.
     pub(super) keys: (u32, u64),
-    /// Bytes of an entry, and of one above the leaves. Columns that do not tell two leaves apart are left out there
+    /// Bytes of an entry, and of one above the leaves. Columns not needed to separate two leaves are left out there
     /// (nbtutils.c, `_bt_truncate`).
     pub(super) entry: (u32, u32),
     /// Pages that it may grow by.
