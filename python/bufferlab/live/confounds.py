@@ -1,6 +1,6 @@
-"""Tells what else a server does besides its application's work: backups, changes of tables, vacuum, old transactions.
+"""Finds the work that a server does besides its application's: backups, changes of tables, vacuum, old transactions.
 
-Each finding is a sentence of who does what, and what that does to the pool or to reads. What cannot be seen is said.
+Each finding is a sentence of who does what, and its effect on the pool or on reads. Limits of sight are stated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Confound:
     kind: Kind
     sentence: str
     seconds: float | None = None
-    """How long it has lasted, where the server tells."""
+    """How long it has lasted, where the server says."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_
 
 
 class _Asker:
-    """Asks, and keeps what was refused; a refusal for lack of a right is kept once."""
+    """Asks, and keeps the refusals; a refusal for lack of a right is kept once."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -189,5 +189,5 @@ def _who(session: object, account: object) -> str:
 
 
 def _name(value: object) -> str:
-    """Return a name or a word that a server told, safe to show."""
+    """Return a name or a word from a server, safe to show."""
     return printable(text(value) or "an unknown account").replace("\n", " ")

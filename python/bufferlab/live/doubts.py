@@ -37,7 +37,7 @@ _STRANGERS = {
 
 
 def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
-    """Return why no other size can be judged by what was seen, the gravest reason first; none where it can."""
+    """Return why the look cannot judge another size, the gravest reason first; none where it can."""
     rows = seen.window.rows
     rules: tuple[Callable[[], NotTold | None], ...] = (
         lambda: _broken(seen, is_away),

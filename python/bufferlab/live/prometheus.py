@@ -1,4 +1,4 @@
-"""Writes what is seen as a file for Prometheus's textfile collector, anew each second: renamed into place, whole.
+"""Writes each sample to a file for Prometheus's textfile collector, anew each second: renamed into place, whole.
 
 Metrics are counters since the observation began and levels of the last second. No label holds SQL.
 """

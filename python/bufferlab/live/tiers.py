@@ -27,7 +27,7 @@ from bufferlab.units import format_duration, format_percent
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
 TOLD_WITHIN = 1 / 3
-"""What was measured is told as a value where half of its interval is at most this share of what the stops take."""
+"""A measured cost is given as a value if half of its interval is at most this share of the time of the stops."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Second:
     processor_s: float
     """Of all threads of the server."""
     ours_s: float
-    """Of our own process, the reader of the events included."""
+    """Of this process, the reader of the events included."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TierCost:
     foretold_cores: float
     """By the rates that were seen before anything was attached."""
     by_events_cores: float
-    """The stops that came, each at the time that is told for one."""
+    """The counted stops, each at the known time of one."""
     server_cores: float | None
     """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
     low: float | None
@@ -64,7 +64,7 @@ class TierCost:
 
     @property
     def is_told(self) -> bool:
-        """Whether the interval is narrow enough to set the measured cost beside the foretold one.
+        """Whether the interval is narrow enough to compare the measured cost with the foretold one.
 
         A tier may take a thousandth of a processor, and the seconds of a busy server differ by hundredths.
         """
@@ -74,7 +74,7 @@ class TierCost:
 
 
 def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
-    """Return the processors that recording so many events a second takes.
+    """Return the processors that recording takes at that many events a second.
 
     >>> foretold_cores(100_000, "postgres", "full")
     0.3
@@ -109,7 +109,7 @@ class Processors:
 def cost(
     seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
 ) -> TierCost:
-    """Return what a tier cost that was attached for so long and stopped so many threads; `foretold` are processors."""
+    """Return the cost of a tier, from its time and its `events`, the stops of threads; `foretold` are processors."""
     during = [one for one in seconds if one.tier == tier and one.gets]
     beside = [one for one in seconds if one.tier is None and one.gets]
     whole_s = sum(one.seconds for one in during)
@@ -130,7 +130,7 @@ def cost(
 def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
     """Return the processor time of a get, its standard error, and the degrees of freedom of that error (Welch's).
 
-    A ratio of sums: PostgreSQL's sessions tell their gets about once a second, so that a second with few gets has the
+    A ratio of sums: PostgreSQL's sessions report their gets about once a second, so that a second with few gets has the
     time of others. The error is Cochran's ("Sampling Techniques", 1977, 6.4).
     """
     gets, count = sum(one.gets for one in seconds), len(seconds)

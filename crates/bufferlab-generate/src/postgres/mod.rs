@@ -6,6 +6,7 @@
 //! because waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait for
 //! each other; splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The state
 //! of transactions is in other pools (slru.c).
+
 mod heap;
 mod index;
 mod layout;
