@@ -134,7 +134,7 @@ class EngineDeclaration:
         return {knob.spelling: values[knob.name] for knob in self.knobs if knob.spelling and knob.name in values}
 
     def named(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the core tells by its own words, by the settings' names where they are settings."""
+        """Return the core's values by the settings' names, and by its own words where they are not settings."""
         names = {knob.spelling: knob.name for knob in self.knobs if knob.spelling}
         return {names.get(word, word): value for word, value in told.items()}
 

@@ -2,7 +2,7 @@
 
 Before it changes a setting, a run writes the old value into a small file that outlives its process. The next start of
 any sweep, the sweep that lost its worker, and `bufferlab doctor` look for files of dead processes, and put the values
-back. A value that somebody else has changed since stays. The files are in /run, which is empty after a boot, when the
+back. A value that another program has changed since stays. The files are in /run, which is empty after a boot, when the
 settings are at their defaults too.
 
 Read-ahead is one such setting, of the whole device, for all that read it through the page cache
@@ -99,7 +99,7 @@ def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
 
 
 def _put_back(told: dict[str, Any]) -> list[str]:
-    """Put the old value back, unless somebody else has changed ours since; return a sentence if it was put back."""
+    """Put the old value back, unless another program has changed ours since; return a sentence if it was put back."""
     file = Path(told["file"])
     with suppress(OSError):
         if _value(file) == told["new"] != told["old"]:

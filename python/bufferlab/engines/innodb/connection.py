@@ -125,7 +125,7 @@ def _last_password(path: Path, groups: Collection[str]) -> tuple[str, Path] | No
     found = None
     for option in options(path, groups):
         if option.name == "password":
-            # Without a value it tells a client to ask.
+            # Without a value it makes a client ask.
             found = None if option.value is None else (option.value, option.file)
     return found
 

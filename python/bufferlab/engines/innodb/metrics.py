@@ -120,7 +120,7 @@ _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
 def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
     """Return the formula of one way to a frame, from S, L, W and F.
 
-    It needs all four: W has another meaning where there is no F.
+    It needs all four: W has another meaning without F.
     """
     metrics = (FAILURES, LOOPS, SEARCHES, WAIT_FREE)
 

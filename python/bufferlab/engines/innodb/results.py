@@ -71,7 +71,7 @@ def redo_read_bytes(run: MeasuredRun) -> float:
 
     Its log writer writes each piece of redo as it comes (log0write.cc: log_writer). strace showed pwrite64 of 512 to
     4,096 bytes on 8.0.15. The redo log lies in the page cache, and a page that is not there is read before a part of it
-    is written. /proc/PID/task/TID/io told 0.8 to 1.0 bytes read for each byte written, by the one thread that writes
+    is written. /proc/PID/task/TID/io showed 0.8 to 1.0 bytes read for each byte written, by the one thread that writes
     the log and calls no read. It ends when the log has been written around once. 8.0.30 made the redo log anew; 9.7.4
     reads nothing. 5.6, 5.7 and MariaDB write larger pieces, less often.
     """

@@ -1,4 +1,4 @@
-"""Checks the workload's consistency conditions on tables that nobody changes; on a private server by a second client.
+"""Checks the workload's consistency conditions on tables that do not change; on a private server by a second client.
 
 That is psycopg. On a running server, which may want TLS, the core's own sessions ask. First it checks the b-trees, by
 amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/ rewords those that PostgreSQL

@@ -105,7 +105,7 @@ _SIZES_FORMAT = "bufferlab-server-sizes"
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a server tells of loaded tables, and the way to count their trees in its closed files."""
+    """The server's facts of loaded tables, and the way to count their trees in its closed files."""
 
     allocated_bytes: int
     asked: Mapping[str, Any] = field(default_factory=dict)

@@ -4,8 +4,8 @@
 behind the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
 such a URL is refused; passwords.py finds the password.
 
-The modes of TLS mean what they mean to libpq ("SSL Mode Descriptions"), on MySQL and MariaDB too. On a Unix socket
-there is no TLS, whatever the mode. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
+The modes of TLS mean what they mean to libpq ("SSL Mode Descriptions"), on MySQL and MariaDB too. A Unix socket
+has TLS in no mode. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Security:
     key: str | None = None
     """The path of the key of `cert`."""
     server_public_key: str | None = None
-    """The path of a MySQL server's RSA key, which encrypts the password where there is no TLS."""
+    """The path of a MySQL server's RSA key, which encrypts the password without TLS."""
     get_server_public_key: bool = False
     """Whether the RSA key that the server sends is trusted."""
     allow_unverified_password: bool = False
@@ -83,7 +83,7 @@ PASSWORD = "BUFFERLAB_PASSWORD"
 CHANGE_SECONDS = 120.0
 """The seconds that a statement which changes our schema may take; it may wait for locks, for 50 s by default."""
 ANSWER_SECONDS = 30.0
-"""The seconds for what waits for nobody, a greeting or a question: far beyond an overloaded server's."""
+"""The seconds for a greeting or a question, which wait for no other session: far beyond an overloaded server's."""
 LOOK_SECONDS = 10.0
 """The seconds that each question of a look before a run may take."""
 LOOK_LASTS_SECONDS = 18.0
@@ -116,7 +116,7 @@ class Address:
     """The password of a private server's account; None: the server runs already, and passwords.py finds it."""
     security: Security = field(default_factory=Security)
     most_seconds: float | None = None
-    """The most that a statement may take, whoever connects; None: as long as each caller lets it."""
+    """The most that a statement may take, for any caller; None: as long as each caller lets it."""
     until_s: float | None = None
     """The time of the monotonic clock after which no further statement is sent; None: there is none."""
 

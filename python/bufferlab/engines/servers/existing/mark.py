@@ -1,8 +1,8 @@
 """The mark of a schema that bufferlab has claimed: which data it holds, and which tables bufferlab made there.
 
 bufferlab drops only tables in the mark's list of names. A load writes the list before it makes the first table, from
-the statements that make them, so that the tables of a killed load are known as well. Whoever may write in the schema
-may write the list: each family also asks the server whose these tables are.
+the statements that make them, so that the tables of a killed load are known as well. An account that may write in the
+schema may write the list: each family also asks the server whose these tables are.
 """
 
 from __future__ import annotations
