@@ -87,7 +87,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Context manager for words: where reader, terminal or disk are gone, what is measured goes on without them."""
+    """Context manager for words: if reader, terminal or disk are gone, the measurement goes on without them."""
     try:
         yield
     except OSError:
@@ -111,9 +111,9 @@ def beginning(what: str) -> Iterator[None]:
 
 @contextmanager
 def answering(*files: Callable[[], None]) -> Iterator[None]:
-    """Context manager for printing the answer. The files follow it, also where nobody reads standard output any more.
+    """Context manager for printing the answer. The files follow it, also where standard output has lost its reader.
 
-    What cannot be written ends the command with EnvironmentLackingError, and the answer stands.
+    An answer that cannot be written ends the command with EnvironmentLackingError, and the answer stands.
     """
     try:
         yield

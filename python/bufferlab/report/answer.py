@@ -1,4 +1,4 @@
-"""The answer in one sentence, what it does not tell, and what to know before believing it.
+"""The answer in one sentence, its limits, and the doubts to know before believing it.
 
 Sentences are chosen by the verdict on the sweep and filled with its intervals; they never go beyond them.
 """
@@ -66,7 +66,7 @@ def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
 
 
 def _without_figures(analysis: Analysis, metric: str) -> str:
-    """Return why there is no answer: the reason that all failed runs have in common, or how many reasons there are."""
+    """Return why the answer is missing: the reason that all failed runs have in common, or the number of reasons."""
     failed = [record for point in analysis.points for record in point.failures]
     if analysis.runs or not failed:
         reasons = [point.reason for point in analysis.points if point.reason]
@@ -212,7 +212,7 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Yield sentences on points that were asked for as different ones and ran as one: there is no step between them."""
+    """Yield sentences on points that were asked for as different ones and ran as one: no step lies between them."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)

@@ -102,7 +102,7 @@ def of_analysis(analysis: Analysis) -> Report:
 
 @dataclass(frozen=True)
 class _First:
-    """The blocks beside the answer: a figure, and either the steps of the headline metric or a chapter's table."""
+    """The blocks next to the answer: a figure, and either the steps of the headline metric or a chapter's table."""
 
     figure: Figure | None
     chapters: tuple[Section, ...]

@@ -186,7 +186,7 @@ def run_table(analysis: Analysis) -> Table:
             run.point.label,
             str(run.block + 1),
             str(run.seed),
-            # The reasons of runs whose place no later run took have a table of their own.
+            # The reasons of runs whose place no later run took have a separate table.
             run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
             warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
             words.number(warm_up.seconds if warm_up else None),

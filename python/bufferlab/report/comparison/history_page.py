@@ -109,7 +109,7 @@ def _rules(history: History) -> Table | None:
 
 
 def _figure(history: History) -> Figure:
-    """Return the headline at every setting over the sweeps, and further figures that change, in panels of their own."""
+    """Return the headline at every setting over the sweeps, and further figures that change, in separate panels."""
     of_headline = history.of(history.headline)
     changing = [one for one in history.series if one.steps and one.metric != history.headline]
     shown = sorted([*of_headline, *changing], key=lambda one: not one.steps)[:_MOST_PANELS]

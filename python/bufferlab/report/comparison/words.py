@@ -258,7 +258,7 @@ def _rests_on_known(compared: SidesCompared) -> bool:
 
 
 def _by_known(figures: Sequence[MetricCompared]) -> str:
-    """Return what the claims rest on where that is the known scatter of a count; "" where the runs tell their own."""
+    """Return the base of the claims where that is the known scatter of a count; "" where it is that of the runs."""
     judged = [figure.found.verdict.estimate for figure in figures if figure.found and figure.outcome in _JUDGED]
     times = [estimate.times for estimate in judged if estimate.times is not None]
     differ = "what two runs of this metric differ by"

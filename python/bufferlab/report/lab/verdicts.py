@@ -21,7 +21,7 @@ def verdicts(analysis: Analysis) -> list[str]:
 
 
 def _of_group(analysis: Analysis, metric: str, group: Group, *, steps: bool) -> str:
-    """Return the verdicts on the steps along a group, or on its ends; steps with the same words are told together."""
+    """Return the verdicts on the steps along a group, or on its ends; steps with the same words are listed together."""
     ran = analysis.distinct(group, metric)
     pairs = list(pairwise(ran)) if steps else [(ran[0], ran[-1])] if len(ran) > 1 else []
     judged = [(a, b, verdict_cell(analysis, metric, a.index, b.index)) for a, b in pairs]
