@@ -137,7 +137,7 @@ fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
 fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
     let all = job.workload.warehouses();
     let refuse = |field, what| Err(RunError::Asked { field, what });
-    // Half of several tell what a warehouse adds.
+    // Half of several warehouses show what one adds.
     let least = all.min(2);
     if !(least..=all).contains(&way.warehouses) {
         return refuse("simulated_warehouses", format!("{least} to {all} warehouses stand for {all}"));

@@ -406,7 +406,7 @@ fn every_transaction_of_a_window_is_counted_by_its_type() {
 fn without_a_pool_the_answer_is_the_loaded_database() {
     let innodb = done(json!({"pools": []})).unwrap();
     assert_eq!((innodb.pools.len(), innodb.census.len()), (0, 0));
-    // Of what MySQL 5.7.22 told (tests/fixtures/prediction/measured) an interior page of STOCK is missing.
+    // One interior page of STOCK that MySQL 5.7.22 reported (tests/fixtures/prediction/measured) is missing.
     assert_eq!(innodb.database_bytes, Some(93_880_320 - 16384));
     let sqlite = done(json!({"engine": "sqlite", "page_size_bytes": 4096, "connections": 1, "pools": []})).unwrap();
     // The page that is missing is the second one of the schema (tests/fixtures/sweeps/before).

@@ -280,7 +280,7 @@ impl Engine for Innodb {
                 look_up(pools, self.tree(joined.of), *joined);
             }
         }
-        // The last batch of rows goes on behind the range's end; the first four rows are no batch (row0sel.cc,
+        // The last batch of rows goes on behind the range's end; the first four rows are not a batch (row0sel.cc,
         // `row_search_mvcc`; row0mysql.h, `MYSQL_FETCH_CACHE_THRESHOLD`).
         let beyond = FETCHED - u32::saturating_sub(rows, 4) % FETCHED;
         if self.grown(first.of).later_rows(place, first.group).0 < beyond {

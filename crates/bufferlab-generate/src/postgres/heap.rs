@@ -386,7 +386,7 @@ mod tests {
         let first = update(&mut heap, &mut pools, 0, 10);
         assert!(has_moved(first) && first.1.block == 3);
         assert!(!heap.is_all_visible(0) && heap.is_all_visible(1));
-        // Another transaction may still see the old version: it stays, and there is no room.
+        // Another transaction may still see the old version: it stays, and the page is full.
         assert!(has_moved(update(&mut heap, &mut pools, 1, 17)));
         // Both old versions can go.
         for (row, transaction) in [(2, 40), (3, 41), (2, 60), (2, 80), (2, 100)] {

@@ -398,7 +398,7 @@ impl Btree {
         while nodes.len() < ends.len() {
             nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
-        // A node that is no longer used stays, empty: a run frees few.
+        // An unused node stays, empty: a run frees few.
         let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
         self.free_pages.extend(free);
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();

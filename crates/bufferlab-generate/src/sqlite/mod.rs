@@ -171,7 +171,7 @@ impl Sqlite {
         let columns: Vec<(u32, u32)> = match (row.of, is_update, purpose) {
             (Relation::Stock, true, _) => stock.of(KEPT_STOCK_COLUMNS).collect(),
             (Relation::Stock, ..) => {
-                // A district's customers ask for the text of their own; all districts ask as often.
+                // A district's customers ask for its own text; all districts ask as often.
                 let own = FIRST_DISTRICT_COLUMN + row.key as usize % 10;
                 stock.of([own, STOCK_DATA_COLUMN].into_iter()).collect()
             }
