@@ -42,8 +42,8 @@ _SLACK_S = 60.0
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages by which a relation grows as read (engines/postgres/look.py)."""
-_SHARES = (0.5, 0.75, 1.5, 2.0, 4.0)
-"""The sizes that are judged where none are named, as shares of the present one."""
+_SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
+"""The sizes that a tier judges where none are named, as shares of the present one."""
 
 Answer = Callable[
     [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]
@@ -224,7 +224,7 @@ def _temporary() -> Path:
 
 def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
     """Return the sizes to judge, the present one left out, the smallest first."""
-    wanted = asked.sizes or tuple(partial(_share, ratio) for ratio in _SHARES)
+    wanted = asked.sizes or tuple(partial(_share, ratio) for ratio in _SHARES[asked.tier])
     return tuple(sorted({one(present_bytes) for one in wanted} - {present_bytes})) or (present_bytes,)
 
 

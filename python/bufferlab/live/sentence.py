@@ -178,6 +178,10 @@ _AS_MUCH = 1.1
 """A smaller size that reads at most this many times as much reads about as much."""
 
 
+_TIMES = {1.25: "A quarter more memory", 1.5: "Half as much memory again", 2: "Twice the memory",
+          4: "Four times the memory"}  # fmt: skip
+
+
 def advised(advice: Advice) -> str:
     """Return the sentence, of the sizes that were judged."""
     told = [one for one in advice.others if one.cannot_say is None]
@@ -188,10 +192,12 @@ def advised(advice: Advice) -> str:
     larger = [one for one in told if one.pool_size_bytes > advice.present_bytes]
     smaller = [one for one in told if one.pool_size_bytes < advice.present_bytes]
     parts = [begin]
+    lead = ""
     holds_all = bool(larger) and all(one.tier == "counted" for one in larger)
     if holds_all:
         parts.append("a larger one can spare no more than that, for the pool holds what this load reads")
     elif chosen := _chosen(larger, advice):
+        lead = _lead(larger, advice)
         first, *rest = chosen
         shown = [f"{_size(first, advice)} would read {bounds(first, advice)}"]
         parts.append(", ".join(shown + [f"{_size(one, advice)} {bounds(one, advice)}" for one in rest]))
@@ -205,7 +211,31 @@ def advised(advice: Advice) -> str:
             parts.append(f"{size} would read no more than {few_digits(most, math.ceil)}")
     parts += _smaller(smaller, advice)
     end = ", after a restart" if is_postgres(advice) and larger and not holds_all else ""
-    return f"{'; '.join(parts)}{end}."
+    return f"{lead}{'; '.join(parts)}{end}."
+
+
+def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
+    """Return what the size nearest to twice the present one would save, in per cent; "" where no bounds are known.
+
+    Sizes for which there is memory come first.
+    """
+    present, room = advice.present.reads_per_s, advice.largest_bytes
+    known = [one for one in larger if one.low is not None and one.high is not None and one.reads_per_s is not None]
+    fitting = [one for one in known if room is None or one.pool_size_bytes <= room] or known
+    if not present or not fitting:
+        return ""
+    one = min(fitting, key=lambda size: abs(math.log2(size.pool_size_bytes / advice.present_bytes) - 1))
+    ratio = one.pool_size_bytes / advice.present_bytes
+    size = next(
+        (text for known, text in _TIMES.items() if abs(ratio / known - 1) < 0.01), f"{ratio:.3g} times the memory"
+    )
+    assert one.low is not None
+    assert one.high is not None
+    assert one.reads_per_s is not None
+    less, least, most = (100 * (1 - value / present) for value in (one.reads_per_s, one.high, one.low))
+    if least <= 0:
+        return f"{size} would read about as much (up to {max(0, math.ceil(most))} % less): "
+    return f"{size} would read {less:.0f} % less ({math.floor(least)} to {min(100, math.ceil(most))} %): "
 
 
 def is_postgres(advice: Advice) -> bool:

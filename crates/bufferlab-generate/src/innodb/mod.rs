@@ -306,12 +306,12 @@ impl Engine for Innodb {
         dive(pools, self.tree(span.first.of), span.first, Row { key: span.most, ..span.first });
         for row in (0..span.rows).map(|place| span.row(place)) {
             let tree = self.tree(row.of);
-            let place = if row == span.first {
-                seek(pools, tree, row)
-            } else {
-                reach(pools, tree, tree.place(row), SHARED);
-                tree.place(row)
-            };
+            let place = tree.place(row);
+            let low = if row == span.first { low_end(tree, place, row) } else { place };
+            reach(pools, tree, low, SHARED);
+            if low != place {
+                pass(pools, tree, place);
+            }
             self.grow(pools, row, place);
         }
         let tree = self.tree(span.first.of);
