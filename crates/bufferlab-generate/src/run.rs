@@ -36,7 +36,7 @@ pub struct Plan<'a> {
     /// The end of the warm-up: after a number of transactions, when the window has the transactions of a measured run's
     /// window, or when the pool's gate opens.
     pub warm_up: WarmUpAsked,
-    /// The gate of each pool, and how many times as many misses as the pool's it hears of.
+    /// The gate of each pool, and the factor by which it multiplies the pool's misses.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
     /// Misses of the prefill that a gate hears of at most.
     pub most_prefill_misses: u64,
@@ -75,7 +75,7 @@ pub struct PoolRun {
     pub committed: ByType,
     /// Those that rolled back as the workload asks, by type.
     pub rolled_back: ByType,
-    /// How the gate opened; none where it did not, or where there is none.
+    /// How the gate opened; none where it did not, or without a gate.
     pub gate: Option<&'static str>,
     /// Pages that got a frame since the first transaction, up to the window's end.
     pub brought_in_since_start: u64,

@@ -20,7 +20,7 @@ pub struct Interior {
 }
 
 impl Interior {
-    /// Adds a tree of `leaves` leaves to the objects, whose pages come behind those above them; a page has `fan_out`
+    /// Adds a tree of `leaves` leaves to the objects, whose pages come after those above them; a page has `fan_out`
     /// children. Returns the pages above the leaves, and the first leaf's.
     pub fn new(objects: &mut Objects, name: &str, leaves: u32, fan_out: u32, growth: u32) -> (Self, u32) {
         let (mut spans, mut below) = (Vec::new(), 1);
@@ -385,7 +385,7 @@ impl Grown {
         self.begun[group as usize] = Begun { rows, bytes, low: self.extents[group as usize].low, next };
     }
 
-    /// Returns the group and the key of the second row behind a group, where keys follow each other without a gap.
+    /// Returns the group and the key of the second row after a group, where keys follow each other without a gap.
     pub fn second_of_later_groups(&self, group: u32) -> (u32, u32) {
         let mut later = (group + 1..self.groups.len() as u32).filter(|&group| self.extents[group as usize].rows > 0);
         later.next().map_or((group + 1, 0), |group| (group, self.extents[group as usize].low + 1))

@@ -56,7 +56,7 @@ def put(text: str) -> None:
 
 
 def show(answer: Report, as_json: bool, table: Table | None = None) -> None:
-    """Print an answer on standard output: as its JSON object, as this table's CSV if there is one, or for people."""
+    """Print an answer on standard output: as its JSON object, as the CSV of a given table, or for people."""
     if as_json:
         from bufferlab.report.document import as_json as document
 
@@ -180,7 +180,7 @@ def write_page(path: Path | None, report: Report, folder_name: str = "", made_by
 
 
 def write_figure(path: Path | None, report: Report) -> None:
-    """Write a report's first figure as the file that --svg asks for, if it does and there is one."""
+    """Write a report's first figure as the file that --svg asks for, if it does and one exists."""
     if path is not None and report.headline:
         from bufferlab.report.figures.svg import draw
 

@@ -89,7 +89,7 @@ class EngineDeclaration:
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
-    """The prefix of the engine's own variables, which are given to it as they are written; "": there are none."""
+    """The prefix of the engine's own variables, which are given to it as they are written; "": it has none."""
     data_is_read_only: bool = False
     """Whether no run writes to the data, so that they are used in place, not copied."""
     data_bytes: Callable[[Values], int] | None = None

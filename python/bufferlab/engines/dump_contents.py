@@ -21,7 +21,7 @@ from bufferlab.versions import numbers
 
 _CHUNK_BYTES = 4 << 20
 _MARGIN_BYTES = 512
-"""The bytes behind a line's beginning that are known when it is looked at."""
+"""The bytes after a line's beginning that are known when it is looked at."""
 _LINE = re.compile(
     rb"\n(?:(?P<delimiter>DELIMITER +;;?)|(?P<table>CREATE TABLE )|(?P<rows>(?:INSERT|REPLACE) )|"
     rb"(?:USE |CREATE DATABASE (?:/\*!32312 IF NOT EXISTS\*/ )?)`(?P<database>[^`\n]{1,256})`)"

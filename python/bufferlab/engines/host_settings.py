@@ -156,7 +156,7 @@ def _write(entry: Path, told: dict[str, Any]) -> None:
 
 @contextmanager
 def _held(journal: Path) -> Iterator[bool]:
-    """Context manager that lets one process at a time use the journal; yields False where there is none."""
+    """Context manager that lets one process at a time use the journal; yields False without one."""
     try:
         descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

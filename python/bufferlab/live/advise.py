@@ -324,7 +324,7 @@ def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | Non
 
 
 def count(rows: Sequence[SampledRow]) -> Counted:
-    """Return the counts of some rows. Work is counted in transactions where there are any, else in statements."""
+    """Return the counts of some rows. Work is counted in transactions if the server has any, else in statements."""
     sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
     unit = "transaction" if sums["transactions"] else "statement"

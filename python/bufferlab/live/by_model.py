@@ -1,6 +1,6 @@
 """Smaller and larger pools from all accesses, which the registered model of the server plays at each size.
 
-Windows are played one behind the other, as if nothing lay between them: the pages that the next one wants first are
+Windows are played one after the other, as if nothing lay between them: the pages that the next one wants first are
 missed a little more often than in truth. A pool begins with the pages that the server lists (`resident`), else empty.
 One of the server's own size that begins with them counts at once, every other from one turnover on. Reads are those of
 the model at a size, times the server's count for each read of the model at the server's own size. Pure.
@@ -69,7 +69,7 @@ class Played:
     prefix: int
     """The rows that fill the pool with what the server had in it."""
     ends: NDArray[np.intp]
-    """The row behind each slice."""
+    """The row after each slice."""
     cut: Cut
     objects: tuple[PagesOfObject, ...]
     """PostgreSQL's relations that were scanned."""

@@ -45,14 +45,14 @@ class Confound:
 
 @dataclass(frozen=True)
 class Confounds:
-    """What a server does besides its application's work, as far as the account may see it."""
+    """The work of a server besides its application's, as far as the account may see it."""
 
     found: tuple[Confound, ...]
     not_told: tuple[NotTold, ...]
 
 
 def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_s: float = LONG_S) -> Confounds:
-    """Ask a server what else it does. `own_ids` are connections or processes of ours, besides the one that asks."""
+    """Ask a server what else it does. `own_ids` are our connections or processes, except the asking one."""
     asker = _Asker(query)
     found = _postgres(asker, own_ids, long_s) if flavour == "postgres" else _innodb(asker, flavour, own_ids, long_s)
     return Confounds(tuple(found), tuple(asker.not_told))

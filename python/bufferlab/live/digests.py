@@ -58,7 +58,7 @@ class Growth:
 
     counts: Mapping[Key, Counts]
     restarted: int
-    """Entries that began to count anew in between: they were reset, or evicted and made again."""
+    """Entries whose counts restarted in between: they were reset, or evicted and made again."""
     gone: int
     """Entries that were there at the first snapshot only."""
 
@@ -108,7 +108,7 @@ class Digests:
 
 
 def start(query: Query, flavour: Flavour) -> Snapshot | NotTold:
-    """Read the table at the window's first end, or say why there is none."""
+    """Read the table at the window's first end, or say why it is missing."""
     where: Row = {}
     if flavour == "postgres":
         found = ask(query, postgres.STATEMENTS_PLACE)

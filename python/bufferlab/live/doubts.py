@@ -17,7 +17,7 @@ from bufferlab.models.predict import READ_AHEAD_LIMIT
 from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0
-"""A server with fewer gets a second is idle: its maintenance is all there is to see."""
+"""A server with fewer gets a second is idle: only its maintenance can be seen."""
 MOST_DIRTY = 0.75
 """Share of the pool that is dirty, from which on reads wait for writes."""
 MOST_MIX = 0.2
@@ -90,7 +90,7 @@ def _stranger(confounds: Sequence[Confound]) -> NotTold | None:
 
 
 def _behind(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason where InnoDB's purge was behind: in another pool it is behind by more or less."""
+    """Return the reason where InnoDB's purge lagged: in another pool its lag differs."""
     lengths = [row.levels["history_list_length"] for row in rows if "history_list_length" in row.levels]
     told = next((one.sentence for one in seen.inside.confounds if one.kind == "history_list"), "")
     if lengths and max(lengths) > MOST_HISTORY:

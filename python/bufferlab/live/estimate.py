@@ -128,7 +128,7 @@ class Cut:
     """The rows of several windows, in slices of about equal length, numbered through all windows."""
 
     ends: tuple[NDArray[np.intp], ...]
-    """By window, the row behind each of its slices."""
+    """By window, the row after each of its slices."""
     seconds: Floats
     """By slice."""
     reads: Floats

@@ -298,7 +298,7 @@ def _numbered(thread: int, proc: Path) -> Iterator[int]:
 
 
 def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
-    """Return whether the identity in a process's data directory is the server's; None where there is none to read."""
+    """Return whether the identity in a process's data directory is the server's; None without a readable one."""
     with suppress(OSError, struct.error):
         if facts.flavour == "postgres" and facts.identity:
             identifier = _SYSTEM_IDENTIFIER.unpack_from(_beginning(proc / f"{pid}/cwd/global/pg_control"))[0]

@@ -213,8 +213,8 @@ class Recorded:
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
     """End a trace and return its record.
 
-    Where records were lost, accesses are missing; those behind the file's limit lack. `stopped`: our user ended it
-    early. Raise EnvironmentLackingError when the file could not be written.
+    Where records were lost, accesses are missing; none are recorded after the file's limit. `stopped`: our user ended
+    it early. Raise EnvironmentLackingError when the file could not be written.
     """
     told = trace.finish()
     if told["problem"]:

@@ -28,7 +28,7 @@ _PREFIX = "innodb_"
 
 
 def model_of(facts: Facts) -> BufferManager | None:
-    """Return the model of a server; None where there is none."""
+    """Return the model of a server; None without one."""
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
 
 
@@ -139,7 +139,7 @@ def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
 def keys(found: Sequence[Page], window: Recorded) -> list[int]:
     """Return pages as keys of 64 bits: the number of the object in a window in the upper half, the page in the lower.
 
-    InnoDB's objects are numbers everywhere. A window numbers those of PostgreSQL that it has; others come behind them.
+    InnoDB's objects are numbers everywhere. A window numbers those of PostgreSQL that it has; others come after them.
     """
     numbers = {name: place for place, name in enumerate(window.relations)}
     is_numbered = bool(window.relations)

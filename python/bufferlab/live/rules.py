@@ -54,7 +54,7 @@ LIST_ERROR = 0.04
 """The list's error has two parts: a share of the added frames, so that bounds are wide where frames matter, and a share
 of the reads."""
 OF_PRESENT = 0.005
-"""Of the present reads: what any estimate may be off besides, since few reads that are left are single events."""
+"""A share of the present reads: a further error of any estimate, since few remaining reads are single events."""
 
 # Tier misses, which knows frames by calls (frames.py).
 UNNAMED_SHARE = 0.1
@@ -63,7 +63,7 @@ are of frames that a page left unseen (MOVED_SHARE): that page is in the list, a
 FIRST_TURNOVER = 0.6
 """Of the reads: at most this share may lie before that moment."""
 MOVED_SHARE = 0.05
-"""Of the reads behind it: at most this share may be of pages whose leaving was not seen. The bounds hold the difference
+"""Of the reads after it: at most this share may be of pages whose leaving was not seen. The bounds hold the difference
 between "left just now" and leaving these reads out."""
 FRAMES_SEEN = 0.2
 """Of the pool's frames: at least this share must have been read into."""

@@ -142,7 +142,7 @@ def rate(seen: Seen, name: str) -> float | None:
 
 
 def per(seen: Seen, name: str, unit: str) -> float | None:
-    """Return a count per statement or transaction; None where there were none, or they are not counted."""
+    """Return a count per statement or transaction; None without any, or if they are not counted."""
     count, units = rate(seen, name), rate(seen, unit)
     return count / units if count is not None and units else None
 
@@ -217,7 +217,7 @@ def advised(advice: Advice) -> str:
 def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
     """Return what the size nearest to twice the present one would save, in per cent; "" where no bounds are known.
 
-    Sizes for which there is memory come first.
+    Sizes that fit into memory come first.
     """
     present, room = advice.present.reads_per_s, advice.largest_bytes
     known = [one for one in larger if one.low is not None and one.high is not None and one.reads_per_s is not None]

@@ -140,7 +140,7 @@ def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
 
 
 BESIDE_S = 5.0
-"""Seconds before and behind each attachment in which nothing is attached: the cost is measured against them."""
+"""Seconds before and after each attachment in which nothing is attached: the cost is measured against them."""
 FULL_S = 10.0
 MOST_FULL = 3
 """Windows of all accesses, each of FULL_S; longer where the pool turns over slowly (`full_s`)."""

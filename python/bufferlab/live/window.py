@@ -86,7 +86,7 @@ class LookWindow:
         self._identity, self._is_new = identity, True
 
     def add(self, sample: Sample) -> SampledRow | None:
-        """Add a sample; return the row of the interval that it ends, None when there is none."""
+        """Add a sample; return the row of the interval that it ends, None without one."""
         last, self._last = self._last, sample
         is_new, self._is_new = self._is_new, False
         started_s, self._started_s = self._started_s, sample.started_s

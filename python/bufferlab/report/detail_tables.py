@@ -43,7 +43,7 @@ _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not 
 
 
 def check_table(checks: Sequence[Check]) -> Table:
-    """Return every integrity check with the numbers behind it."""
+    """Return every integrity check with its numbers."""
     marks = {"passed": "passed", "failed": "failed", "not_applicable": "quiet"}
     rows = (
         Row((check.title, _STATUS_WORDS[check.status], check.detail), marks[check.status])  # type: ignore[arg-type]

@@ -186,7 +186,7 @@ class Report:
     """What a terminal shows, in its order."""
     notes: tuple[Note, ...] = ()
     data: Any = field(default_factory=dict, repr=False)
-    """What --json has besides: a dataclass of the command's own."""
+    """The command's own part of --json: a dataclass."""
 
     @property
     def blocks(self) -> list[Table | Figure]:

@@ -1,7 +1,7 @@
 """What a report says of a predicted sweep: whose numbers they are, what to doubt, and the same for programs.
 
 Its chapter shows the model's reads with a yardstick and, from a trace, a floor and the traced run's own count. From
-generated accesses there are several runs of a point, and their means have intervals.
+generated accesses a point has several runs, and their means have intervals.
 """
 
 from __future__ import annotations

@@ -324,7 +324,7 @@ impl Heap {
         }
     }
 
-    /// Asks the map for a page with room; the next search begins behind it. The map's lowest page that has noted a full
+    /// Asks the map for a page with room; the next search begins after it. The map's lowest page that has noted a full
     /// one is searched first, then the map from its top (freespace.c, `RecordAndGetPageWithFreeSpace`, `fsm_search`).
     fn search(&mut self, pools: &mut Pools, bytes: u16, full: Option<u32>) -> Option<u32> {
         let enough = max_aligned(bytes.into()).div_ceil(CATEGORY) as usize;

@@ -437,7 +437,7 @@ impl Btree {
         self.path.truncate(1);
     }
 
-    /// Returns every page of the tree, level by level, interior pages first. Chains of rows are behind the page.
+    /// Returns every page of the tree, level by level, interior pages first. Chains of rows come after the page.
     pub fn pages(&self) -> Vec<u32> {
         let (mut pages, mut level) = (Vec::new(), vec![0]);
         while !level.is_empty() {

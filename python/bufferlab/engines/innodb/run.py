@@ -212,7 +212,7 @@ class InnodbRun(FamilyRun):
             connection.rows("UNLOCK TABLES")
 
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the mark; None where there is none, or one of another version."""
+        """Return the mark; None without one, or for one of another version."""
         told = _read(connection, schema)
         try:
             made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))
@@ -222,7 +222,7 @@ class InnodbRun(FamilyRun):
 
 
 def _read(connection: Client, schema: str) -> dict[str, Any]:
-    """Return the marker's row by column; {} where there is none. HANDLER reads tables alone, never a view."""
+    """Return the marker's row by column; {} without one. HANDLER reads tables alone, never a view."""
     try:
         connection.rows(f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
         try:

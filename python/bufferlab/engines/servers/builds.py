@@ -61,7 +61,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Listed:
-    """A line of `bufferlab engines`: a build, or the reason why there is none."""
+    """A line of `bufferlab engines`: a build, or the reason why it is missing."""
 
     name: str
     where: str

@@ -84,7 +84,7 @@ def start(
 
     `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in one without
     a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the
-    new process's id before the program's first instruction; when it raises, there is none.
+    new process's id before the program's first instruction; when it raises, that does not run.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
@@ -188,7 +188,7 @@ def _loader(libraries: Path | None) -> Path | None:
 
 
 def tail(log: Path, lines: int | None = _TAIL_LINES) -> str:
-    """Return the last lines of a log, or with None all of its last 64 KiB; "" when there is none.
+    """Return the last lines of a log, or with None all of its last 64 KiB; "" without a log.
 
     No link is followed: the server's user may put one there.
     """

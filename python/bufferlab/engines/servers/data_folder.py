@@ -61,7 +61,7 @@ def store_identity(database: Path, identity: Identity, user: tuple[int, int] | N
 
 
 def read_identity(database: Path) -> Identity:
-    """Return the identity of a loaded data directory; raise DataFileError when there is none."""
+    """Return the identity of a loaded data directory; raise DataFileError if it is missing."""
     path = database / _AUTH
     try:
         told = json.loads(path.read_text("utf-8"))
@@ -166,7 +166,7 @@ class StoredTree:
 
 
 def read_sizes(database: Path) -> dict[str, Any]:
-    """Return the content of sizes.json; raise DataFileError when there is none."""
+    """Return the content of sizes.json; raise DataFileError if it is missing."""
     path = database / _SIZES
     try:
         document: dict[str, Any] = json.loads(path.read_text())

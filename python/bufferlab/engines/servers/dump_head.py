@@ -45,7 +45,7 @@ class CutArchiveError(ValueError):
 
 
 class Archive:
-    """A reader of an archive's numbers and texts. Raises ValueError where there are none."""
+    """A reader of an archive's numbers and texts. Raises ValueError if they are missing."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file

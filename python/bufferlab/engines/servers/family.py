@@ -47,7 +47,7 @@ class ReadBack:
     frames: int
     """The number of page frames in the pool."""
     confounds: list[str]
-    """Sentences for the reader: where the server deviates from the asked settings, or does other work besides."""
+    """Sentences for the reader: where the server deviates from the asked settings, or does other work too."""
     notes: dict[str, str] = field(default_factory=dict)
     """By the setting's name, the reason why the server runs with another value than was asked for."""
     standing: dict[str, str] = field(default_factory=dict)
@@ -69,9 +69,9 @@ class Family(ABC):
     form: Form
     """The form of the family's URLs."""
     find: Callable[[str], Build]
-    """Returns a build that can be run: the one of that name, or for `path` the first there is.
+    """Returns a build that can be run: the one of that name, or for `path` the first one found.
 
-    Raises EnvironmentLackingError when there is none, with the way to get one.
+    Raises EnvironmentLackingError without one, with the way to get one.
     """
     arguments: tuple[str, ...]
     """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""

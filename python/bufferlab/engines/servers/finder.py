@@ -1,4 +1,4 @@
-"""Finds servers of any family: by name, the first there is, or all. Fetches nothing and starts no database.
+"""Finds servers of any family: by name, the first one found, or all. Fetches nothing and starts no database.
 
 innodb/programs.py and postgres/programs.py know the programs' names, places and answers.
 
@@ -137,9 +137,9 @@ class Finder:
     """The error when the host has no server of the flavour."""
 
     def find(self, name: str) -> Build:
-        """Return the server with that name or path or, for `path`, the first there is.
+        """Return the server with that name or path or, for `path`, the first one found.
 
-        Raise EnvironmentLackingError, with the way to get one, when there is none.
+        Raise EnvironmentLackingError, with the way to get one, if the host has none.
         """
         if name.startswith("/"):
             try:

@@ -64,7 +64,7 @@ class Question:
 
 
 def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
-    """Return the rows that answer a question, or why there are none.
+    """Return the rows that answer a question, or why they are missing.
 
     Errors that are not refusals pass through: a lost connection is the caller's to mend.
     """

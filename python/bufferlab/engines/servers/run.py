@@ -40,7 +40,7 @@ class Survey:
     page_bytes: int
     pool_bytes: int
     schema_bytes: int | None
-    """The bytes of the URL's schema; None: there is none of that name."""
+    """The bytes of the URL's schema; None: it does not exist."""
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""
@@ -58,7 +58,7 @@ class Survey:
     data_folder: str | None = None
     """The server's data directory, as its host names it; None: the account may not know."""
     is_here: bool | None = None
-    """Whether the server is on this host; None: its address is, and a tunnel or a container may be behind it."""
+    """Whether the server is on this host; None: its address is, and it may lead to a tunnel or a container."""
 
 
 class FamilyRun(ABC):

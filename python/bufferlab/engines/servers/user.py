@@ -93,7 +93,7 @@ def give(path: Path, user: tuple[int, int] | None) -> None:
 
 
 def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
-    """Write a file anew that only `user` may read (None: we), in a folder where `user` may have put something else.
+    """Rewrite a file that only `user` may read (None: we), in a folder where `user` may have put something else.
 
     Raises FileExistsError when `user` makes one of that name meanwhile.
     """

@@ -277,7 +277,7 @@ def _table(analysis: Analysis) -> Table:
 
 
 def _best_table(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
-    """Return a row for each number of connections of which may be claimed whether it is the best."""
+    """Return a row for each number of connections that may be judged as the best or not."""
     rows = []
     for one in found:
         if one.best is None:

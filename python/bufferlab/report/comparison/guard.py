@@ -118,7 +118,7 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 def _other_data(sides: Sides) -> Problem | None:
     """Return the objection to other loaded data.
 
-    There is none where a compared setting (a page size) or the engine's version explains the difference.
+    None if a compared setting (a page size) or the engine's version explains the difference.
     """
     for match in sides.matched:
         a, b = ({run.run.data_key for run in point.ok} for point in match.both)

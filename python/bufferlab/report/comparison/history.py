@@ -64,7 +64,7 @@ class HistorySeries(FigureAt):
         return sum(value is not None for value in self.values)
 
     def levels(self) -> list[tuple[int, int, float]]:
-        """Return the stretches: the first place, the one behind the last, and the level."""
+        """Return the stretches: the first place, the one after the last, and the level."""
         edges = [0, *(step.change.place for step in self.steps), len(self.values)]
         return [(a, b, _centre(told, self.scale)) for a, b in pairwise(edges) if (told := _told(self.values[a:b]))]
 

@@ -103,7 +103,7 @@ def _banners(history: History) -> Iterator[Banner]:
 
 
 def _rules(history: History) -> Table | None:
-    """Return the rules of --fail-if at every setting; None where there is none."""
+    """Return the rules of --fail-if at every setting; None without any."""
     rows = [(line,) for judged in history.rules for line in rule_lines(history, judged)]
     return Table.of("rules", "What would fail", ("<Rule",), rows) if rows else None
 

@@ -21,7 +21,7 @@ _MOST_SETTINGS = 3
 
 
 def answer(history: History) -> str:
-    """Return what may be said of the history: each change in a sentence, or that there is none."""
+    """Return what may be said of the history: each change in a sentence, or that none was found."""
     sweeps, apart = words.plural(len(history.kept), "sweep"), len(history.sweeps.apart)
     beside = f" {words.plural(apart, 'sweep')} set apart." if apart else ""
     if history.is_too_short:

@@ -167,7 +167,7 @@ def _metrics(sides: Sides) -> list[str]:
 
 
 def told_metrics(analysis: Analysis, phases: Iterable[str], has: Callable[[str], bool]) -> list[str]:
-    """Return the metrics that the workload compares, those of _OF_THE_HOST that there are, and a few of each phase."""
+    """Return the metrics that the workload compares, those of _OF_THE_HOST that runs have, and a few of each phase."""
     metrics = [analysis.headline, *analysis.compared, *filter(has, _OF_THE_HOST)]
     for phase in phases:
         # Statements that return no rows, such as inserts, are counted per transaction.

@@ -118,7 +118,7 @@ def judge(rule: Rule, level: float, points: Sequence[tuple[MatchedSetting, Compa
 
 
 def refuse(rule: Rule, why: str, hint: str) -> SpecError:
-    """Return the error of a rule on a metric of which nothing may be claimed."""
+    """Return the error of a rule on a metric that may not be claimed."""
     return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
 
 
@@ -163,7 +163,7 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
 
 
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
-    """Return the interval of the change towards bad: "+5.1 to +6.3 % higher"; or why there is none."""
+    """Return the interval of the change towards bad: "+5.1 to +6.3 % higher"; or why it is missing."""
     if point.low is None or point.high is None:
         return str(point.reason)
     unit = "percentage points" if declared(judged.rule.metric).is_share else "%"

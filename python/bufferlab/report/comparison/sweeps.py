@@ -111,7 +111,7 @@ class Sweeps:
         return swept_names(self.kept)
 
     def place_of(self, name: str, flag: str) -> int:
-        """Return the place of the sweep of this name. Raises SpecError where there is none."""
+        """Return the place of the sweep of this name. Raises SpecError if it is missing."""
         for place, sweep in enumerate(self.kept):
             if _same_name(sweep.name, name):
                 return place
@@ -282,7 +282,7 @@ def _with_parent(path: Path) -> str:
 
 
 def _line_of(name: str, path: Path, lines: Mapping[str, str]) -> str:
-    """Return the name of the line that a sweep belongs to. Raises SpecError where there is none, or more than one."""
+    """Return the name of the line that a sweep belongs to. Raises SpecError for none, or more than one."""
     own = [name] if name else [*reversed(path.resolve().parts[-2:])]
     for one in own:
         found = [line for line in lines if _same_name(one, line)]
@@ -316,7 +316,7 @@ def _require_other_runs(sweeps: Iterable[SweepTold]) -> None:
 
 
 def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tuple[Apart, ...]]:
-    """Return the sweeps that are like the one that most are like, the newest of such, and the others."""
+    """Return the sweeps that match the one with most matches, the newest of such, and the others."""
     ran = [sweep for sweep in sweeps if sweep.runs]
     if not ran:
         hint = "look at their reports for the reasons"

@@ -92,7 +92,7 @@ def touched(matched: Sequence[MatchedPoint]) -> Iterable[Touched]:
 
 
 def _pair(match: MatchedPoint) -> tuple[RunRecord, RunRecord] | None:
-    """Return a traced run and a generated run that was counted, of the same seed if there are such; None without."""
+    """Return a traced run and a generated run that was counted, of the same seed if possible; None without both."""
     traced = [one for one in match.a.records if one.ok and (one.folder / PAGE_TRACE_FILE).exists()]
     counted = [
         one

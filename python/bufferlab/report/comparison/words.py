@@ -302,7 +302,7 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
 
 
 def _could(verdict: Verdict, metric: str) -> str:
-    """Return "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
+    """Return "1.2 %": the change that would have been found four times in five; "" where none can be named."""
     return words.detectable(verdict, words.unit_of_change(declared(metric)))
 
 

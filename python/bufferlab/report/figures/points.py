@@ -310,7 +310,7 @@ def _with_room(places: Sequence[float], least: float) -> list[int]:
 
 
 def _broken(labels: list[str], columns: int) -> list[str]:
-    """Return words of an axis in lines as long as there is room at each of its places."""
+    """Return words of an axis in lines that fit at each of its places."""
     room = max(6, _TICK_CHARACTERS // columns // len(labels))
     return ["\n".join(fill(line, room) for line in label.split("\n")) for label in labels]
 

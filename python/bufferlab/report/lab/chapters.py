@@ -191,7 +191,7 @@ class _Made:
         yield from self._checks()
 
     def _checks(self) -> Iterator[Block]:
-        """Yield what the checks found; the whole list stands in the appendix."""
+        """Yield the findings of the checks; the whole list stands in the appendix."""
         section = self.sections.get("checks")
         if section is None:
             return

@@ -55,7 +55,7 @@ class LabReport:
     date: str
     """The day on which the first run started, as 2026-01-31; "" where no run is known."""
     extras: tuple[Block, ...] = ()
-    """Chapters that other reports fold: they end the appendix where there is room."""
+    """Chapters that other reports fold: they end the appendix if they fit."""
     last: Paragraph | None = None
     """Where the samples are."""
 

@@ -10,7 +10,7 @@ from bufferlab.report.points_tables import verdict_cell
 
 
 def verdicts(analysis: Analysis) -> list[str]:
-    """Return a sentence for each compared metric: all of its steps, or its ends where there are several groups."""
+    """Return a sentence for each compared metric: all of its steps, or its ends for several groups."""
     one_group = len(analysis.groups) == 1
     found = []
     for metric in analysis.compared:

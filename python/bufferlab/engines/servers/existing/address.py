@@ -1,7 +1,7 @@
 """Parses the URL of a server that bufferlab did not start, and how its connections are protected.
 
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
-behind the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
+at the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
 such a URL is refused; passwords.py finds the password.
 
 The modes of TLS mean what they mean to libpq ("SSL Mode Descriptions"), on MySQL and MariaDB too. A Unix socket
@@ -118,7 +118,7 @@ class Address:
     most_seconds: float | None = None
     """The most that a statement may take, for any caller; None: as long as each caller lets it."""
     until_s: float | None = None
-    """The time of the monotonic clock after which no further statement is sent; None: there is none."""
+    """The time of the monotonic clock after which no further statement is sent; None: no limit."""
 
     def limited(self, seconds: float | None) -> float | None:
         """Return how long a statement may take where its caller lets it take `seconds`, None: any time."""
@@ -171,7 +171,7 @@ class Form:
     socket: str
     """An example of what `?socket=` names."""
     password_in: Callable[[Path, Address], tuple[str, Path] | None]
-    """The password for an address in a password file, and the file that has it; None when there is none.
+    """The password for an address in a password file, and the file that has it; None without one.
 
     Raises OSError and UnicodeDecodeError when the file cannot be read.
     """
@@ -192,7 +192,7 @@ class Form:
 
     @property
     def usual_socket(self) -> str | None:
-        """The usual socket, of those that there are; the likeliest where there is none. None: the family has none."""
+        """The first usual socket that exists, else the likeliest; None: the family has none."""
         there = (path for path in self.usual_sockets if Path(self.socket_file.format(path, self.port)).exists())
         return next(there, self.usual_sockets[0] if self.usual_sockets else None)
 

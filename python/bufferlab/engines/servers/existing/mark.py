@@ -77,7 +77,7 @@ CODE = ("function ", "procedure ", "trigger ", "rule ", "policy ", "event ", "op
 
 
 def require_none(theirs: Collection[str], address: Address, form: Form, kind: str = "tables") -> None:
-    """Raise EngineFailure when there is something that bufferlab did not make; the caller must then touch nothing."""
+    """Raise EngineFailure for anything that bufferlab did not make; the caller must then touch nothing."""
     if theirs:
         names = sorted(theirs)
         more = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""

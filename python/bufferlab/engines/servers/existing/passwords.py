@@ -1,8 +1,8 @@
 """Finds the password of an account on a running server; it is nowhere in arguments, logs and results.
 
 The order, of which the first that has a password wins: the file that the URL names, bufferlab's environment variable,
-the places where the server's own clients look (`Form.usual_password`), and when the server refuses an account for which
-there was none, a prompt on the terminal. A worker finds a typed password in the environment that it inherits.
+the places where the server's own clients look (`Form.usual_password`), and when the server refuses an account
+without one, a prompt on the terminal. A worker finds a typed password in the environment that it inherits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Password:
 
     text: str = field(repr=False)
     source: str | None
-    """Words for the place that has it; None: there is none, and `text` is ""."""
+    """Words for the place that has it; None: no password, and `text` is ""."""
 
 
 def find(address: Address, form: Form) -> Password:
