@@ -144,7 +144,7 @@ class Behaviour(ABC):
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 
     def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
-        """Return whether docs/benchmarks.md shows what a page trace costs a run with these knobs."""
+        """Return whether docs/benchmarks.md shows the cost of a page trace for a run with these knobs."""
         return False
 
     def pages_of_objects(

@@ -107,7 +107,7 @@ def _lines(file: BinaryIO) -> Iterator[re.Match[bytes]]:
 
 
 def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
-    """Return what the statements hold. Raises SpecError as a restore would, with the line."""
+    """Return the contents of the statements. Raises SpecError as a restore would, with the line."""
     found, rules = _Found(), Rules()
     try:
         for statement in Splitter(file, head.flavour, version_id(numbers(head.version))):

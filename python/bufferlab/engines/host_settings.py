@@ -88,7 +88,7 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
 
 
 def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
-    """Write the new value, and note what the kernel took of it: it rounds read-ahead to whole pages."""
+    """Write the new value, and note the kernel's: it rounds read-ahead to whole pages."""
     file.write_text(told["new"])
     try:
         if (taken := _value(file)) != told["new"]:

@@ -146,7 +146,7 @@ class Native(Protocol):
         """Return a curve for pages from 0 on. Gets of those from `first_page` to before `end_page` count."""
 
     def generate(self, job: str, watch: Callable[[int, int | None], None] | None = None) -> str:
-        """Return what pools would read of a run that no server does: the transactions' page accesses are generated.
+        """Return the reads of pools for a run without a server: the transactions' page accesses are generated.
 
         `watch` hears ten times a second how many transactions are done, and how many of them in the window, None
         before it. Its exception ends the run.
@@ -167,7 +167,7 @@ class Native(Protocol):
         end_row: int,
         **columns: Any,
     ) -> str:
-        """Return what a buffer manager counts from the first row to before the end row, as JSON.
+        """Return the counts of a buffer manager from the first row to before the end row, as JSON.
 
         Rows before the first fill its pool; the pages that those from the load's row on bring into it are counted.
         Columns, those of page-trace.parquet, are handed over as buffers, without a copy. Where all of them are
@@ -179,7 +179,7 @@ class Native(Protocol):
     def replay_slices(
         self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
     ) -> str:
-        """Return what a new pool counted from the first row to before each of the `ends`, as JSON. Raises ValueError.
+        """Return the counts of a new pool from the first row to before each of the `ends`, as JSON. Raises ValueError.
 
         Columns are those of `replay`.
         """
@@ -238,7 +238,7 @@ class Native(Protocol):
 
 
 def ask_host(lacking: str, ask: Callable[[], T]) -> T:
-    """Return what the core answers about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
+    """Return the core's facts about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
     try:
         return ask()
     except Exception as error:

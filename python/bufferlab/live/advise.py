@@ -57,7 +57,7 @@ class Asked:
     within_s: float
     tier: Tier
     sizes: tuple[Callable[[int], int], ...]
-    """Each returns a size in bytes from the present one; none stand for the usual ones."""
+    """Each returns a size in bytes from the present one; empty for the usual sizes."""
     max_cores: float
     look_inside: bool = False
 

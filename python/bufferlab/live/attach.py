@@ -78,7 +78,7 @@ class Tracing(Protocol):
     """The way to attach to a server that runs (live_trace.py)."""
 
     def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
-        """Return what would be attached. Raises SpecError for an unknown build, EnvironmentLackingError."""
+        """Return the plan of a tier; attach nothing. Raises SpecError for an unknown build, EnvironmentLackingError."""
 
     def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
         """Attach; makes the file `spool`, of at most `limit_bytes`. Raises BufferlabError."""

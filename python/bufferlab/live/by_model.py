@@ -49,7 +49,7 @@ _FIRST_PIN = 5
 
 @dataclass(frozen=True)
 class _Did:
-    """What a model did in each slice."""
+    """A model's counts in each slice."""
 
     reads: Floats
     brought_in: Floats
@@ -67,7 +67,7 @@ class Played:
 
     columns: Columns
     prefix: int
-    """The rows that fill the pool with what the server had in it."""
+    """The rows that fill the pool with the server's pages."""
     ends: NDArray[np.intp]
     """The row after each slice."""
     cut: Cut
@@ -181,7 +181,7 @@ class ByModel:
 
     @cached_property
     def seen(self) -> Traced:
-        """Return what the model may know of the server: it is asked for settings alone, not for its doubts."""
+        """Return the facts of the server for the model: it is asked for settings alone, not for its doubts."""
         return Traced(
             server=Server(self.pool.engine, self.pool.version),
             pool=Pool(self.pool.pool_pages, self.pool.settings),
@@ -195,7 +195,7 @@ class ByModel:
 
     @cached_property
     def own(self) -> _Did:
-        """Return what the model did at the server's own size."""
+        """Return the model's counts at the server's own size."""
         return self.did(self.pool.pool_pages)
 
     def did(self, frames: int, time: float = 1.0, late_rows: int = 0) -> _Did:

@@ -146,7 +146,7 @@ def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold
 
 
 def grown(first: Mapping[Key, DigestEntry], last: Mapping[Key, DigestEntry]) -> Growth:
-    """Return what each entry did between two snapshots. No count is negative.
+    """Return each entry's counts between two snapshots. None is negative.
 
     >>> before, after = Entry(None, {"calls": 5}), Entry(None, {"calls": 7})
     >>> grown({("s", "a", None): before}, {("s", "a", None): after}).counts

@@ -1,6 +1,6 @@
 """Decides from the counters and events of a window whether another size can be judged by it at all.
 
-Each rule returns the reason why not, with what would help. The parameters stand at the top, or with the models where
+Each rule returns the reason why not, with a remedy. The parameters stand at the top, or with the models where
 `predict` has the same rule. docs/advice.md lists them.
 """
 

@@ -1,6 +1,6 @@
 """The words that all parts of the advice share, bounds of 95 %, and the slices of time that make them. Pure.
 
-Bounds resample slices (block bootstrap), with what the method itself may be off. Künsch: "The jackknife and the
+Bounds resample slices (block bootstrap), and add the method's own error. Künsch: "The jackknife and the
 bootstrap for general stationary observations", Annals of Statistics 17(3), 1989: blocks keep what depends on each other
 within them.
 """
@@ -110,7 +110,7 @@ def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
 
 
 def around(value: float, scattered: float, method: float) -> tuple[float, float]:
-    """Return the bounds of a value from its scatter and from what the method may be off."""
+    """Return the bounds of a value from its scatter and the error of the method."""
     half = hypot(scattered, method)
     return max(0.0, value - half), value + half
 

@@ -64,14 +64,14 @@ class CallPlan:
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
-        """Return what the core needs, as JSON."""
+        """Return the core's settings, as JSON."""
         pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads}
         trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
 
 
 def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
-    """Return what would be followed of a server; attach nothing.
+    """Return the plan to follow a server's calls; attach nothing.
 
     Raises EnvironmentLackingError where this user or kernel cannot follow calls, where the server has ended, and where
     its pool is not found.
@@ -134,7 +134,7 @@ class JudgedFrames:
 def judge(
     kinds: NDArray[np.uint8], sites: NDArray[np.uint8], counts: Mapping[str, Any], read: int, pool_pages: float
 ) -> JudgedFrames:
-    """Judge the rows of a trace of calls; `read` is the number of the kind, `counts` what the recorder counted."""
+    """Judge the rows of a trace of calls; `read` is the number of the kind, `counts` the recorder's counts."""
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
     # Behind each read: how many reads follow, and of how many of these the frame's old page was not known.

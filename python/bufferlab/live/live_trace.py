@@ -1,7 +1,7 @@
 """Records the page accesses of a server that runs already, by the kernel alone; no code of ours enters the server.
 
 The tier `misses` follows its calls (frames.py), `full` has probes at the sites of its build. `plan` says beforehand
-what would be attached, or refuses; `attach` does it; `recorded` reads the record. A probe sits in the server's
+which probes come where, or refuses; `attach` does it; `recorded` reads the record. A probe sits in the server's
 file, so a second server of the same file would be stopped too, and is a reason to refuse.
 """
 
@@ -87,7 +87,7 @@ class SitePlan:
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
-        """Return what the core needs, as JSON."""
+        """Return the core's settings, as JSON."""
         trace = self.sites.by_kernel(self.binary, {"path": str(spool), "limit_bytes": limit_bytes})
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": {"sites": trace}})
 
@@ -97,7 +97,7 @@ LivePlan = SitePlan | frames.CallPlan
 
 
 def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> LivePlan:
-    """Return what a tier would record of a server that runs; attach nothing.
+    """Return the plan of a tier for a server that runs; attach nothing.
 
     `pid` is its first process. Raises what `frames.plan` raises. Of the tier `full` raises SpecError for a build whose
     sites are not known, or another server than was said; EnvironmentLackingError where this user or host cannot trace
@@ -207,7 +207,7 @@ class Recorded:
     cannot_say: NotTold | None = None
     """Why it gives no answer."""
     lead_s: float = 0.0
-    """How long it was attached before `seconds` began: until it was known what the frames hold."""
+    """How long it was attached before `seconds` began: until the pages of the frames were known."""
 
 
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:

@@ -248,7 +248,7 @@ class Observation:
         return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
 
     def _host_work(self) -> HostWork | NotTold:
-        """Return what the server and its device did since we connected, if the server is on this host."""
+        """Return the work of the server and its device since we connected, if the server is on this host."""
         if isinstance(self._pid, NotTold):
             return self._pid
         last = self._read()

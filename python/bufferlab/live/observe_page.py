@@ -262,7 +262,7 @@ def inside_sections(seen: Seen) -> list[Section]:
 
 
 def host_facts(seen: Seen) -> list[str]:
-    """Return in words what the server cost its host; nothing where that is not seen from here."""
+    """Return in words the server's use of its host; nothing where that is not seen from here."""
     host, found = seen.inside.host, []
     if not isinstance(host, NotTold):
         if host.processor_cores is not None:

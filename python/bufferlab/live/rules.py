@@ -78,8 +78,8 @@ LATE_S = 2.0
 TURNOVERS_LARGER = 3.0
 """Pools' worth of pages that a larger pool must have brought in: one fills it, and two show how it replaces pages."""
 TURNOVERS_WARM = 1.0
-"""Pools' worth of pages until a pool counts that began empty, or with a part of what the server's larger pool held; a
-model may ask for more of an empty one. A part of a larger pool is not what a smaller one would hold: PostgreSQL's half
+"""Pools' worth of pages until a pool counts that began empty, or with a part of the server's larger pool; a
+model may ask for more of an empty one. A part of a larger pool has other pages than a smaller one: PostgreSQL's half
 pool, judged by a half of its turnover, was estimated 32 % too low."""
 MODEL_ERROR = 0.03
 MODEL_ERROR_DOUBLED = 0.04
@@ -87,7 +87,7 @@ MODEL_ERROR_DOUBLED = 0.04
 WRITES = 0.001
 """With this share of gets under an exclusive latch a load changes rows, and purge may fall behind."""
 PURGE_LIMIT = 0.5
-"""Of the reads: what a purge may add that is late by a turnover. With more an answer would be bounds alone."""
+"""The share of reads that a purge may add which is late by a turnover. With more an answer would be bounds alone."""
 SCANNED = 0.5
 SCANNED_LEAST = 64
 """A relation is scanned where a session's next get of it is mostly of the next page, and at least SCANNED_LEAST are."""
@@ -103,5 +103,5 @@ MIX_SIGMA = 3.0
 
 
 def model_error(own_frames: int, frames: int, own_error: float) -> float:
-    """Return what a model may be off, as a share of the reads; `own_error` is its error at the pool's own size."""
+    """Return the error of a model, as a share of the reads; `own_error` is its error at the pool's own size."""
     return MODEL_ERROR + MODEL_ERROR_DOUBLED * abs(log2(frames / own_frames)) + abs(own_error) / 2

@@ -215,7 +215,7 @@ def advised(advice: Advice) -> str:
 
 
 def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
-    """Return what the size nearest to twice the present one would save, in per cent; "" where no bounds are known.
+    """Return the saving of the size nearest to twice the present one, in per cent; "" where no bounds are known.
 
     Sizes that fit into memory come first.
     """
@@ -274,7 +274,7 @@ def few_digits(value: float, rounded: Callable[[float], int]) -> str:
 
 
 def reason(told: NotTold) -> str:
-    """Return why something cannot be said, and what would help."""
+    """Return why something cannot be said, and a remedy."""
     return f"{told.why}; {told.remedy}" if told.remedy else told.why
 
 

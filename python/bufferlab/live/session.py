@@ -185,6 +185,6 @@ def _understood() -> Iterator[None]:
 
 
 def _said(error: BaseException) -> str:
-    """Return what the server or the client said, in one line."""
+    """Return the message of the server or the client, in one line."""
     said = str(error.args[-1]) if error.args else str(error)
     return (said.strip().splitlines() or [type(error).__name__])[0]

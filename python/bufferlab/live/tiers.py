@@ -1,4 +1,4 @@
-"""Plans which tier is attached when, foretells what that costs, and measures it.
+"""Plans which tier is attached when, foretells its cost, and measures it.
 
 Foretold it is by the rates that a server had with nothing attached. Measured are the processor time of the server's
 threads a page get, attached and not, and ours. The kernel counts a thread's time in nanoseconds
@@ -216,7 +216,7 @@ def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, fl
 
 
 def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flavour) -> tuple[Foretold, ...]:
-    """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
+    """Return the cost of each tier of the stages, foretold from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
     gets, read, made, written = (
         sum(row.counts.get(name, 0.0) for row in rows) / seconds
@@ -250,7 +250,7 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
 
 
 def sentence(one: Foretold) -> str:
-    """Return what a tier will cost in words."""
+    """Return the foretold cost of a tier in words."""
     alone = f", without {one.left_out}, which the server does not count" if one.left_out else ""
     return (
         f"{one.tier}: about {one.events_per_s:,.0f} events a second, which take {format_percent(one.cores)} of a "

@@ -43,7 +43,7 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """Return the sweep's finding in sentences: about its headline metric, or what its axis asks for instead."""
+    """Return the sweep's finding in sentences: about its headline metric, or another that its axis asks for."""
     said = _answer(analysis, metric)
     return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
@@ -129,7 +129,7 @@ def _failed_checks(analysis: Analysis) -> Banner:
 
 
 def _gaps(analysis: Analysis) -> str:
-    """Return which windows had gaps and what they take from the answer; "" where none is worth saying."""
+    """Return which windows had gaps and their effect on the answer; "" where none is worth saying."""
     told = []
     for phase in ("", *analysis.phases):
         if broken := analysis.with_gaps(phase):
@@ -272,7 +272,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
 
 
 def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: int) -> str:
-    """Return what the claims of a sentence rest on: the sweep's own intervals, or the known scatter of its counts."""
+    """Return the base of a sentence's claims: the sweep's own intervals, or the known scatter of its counts."""
     each = f"{words.plural(runs, 'run')} a point"
     steps = [step.estimate for step in found.steps if not step.estimate.identical]
     times = [step.times for step in steps if step.times is not None]
@@ -333,7 +333,7 @@ def _caveat(analysis: Analysis) -> str | None:
 
 
 def _foreign_server(analysis: Analysis) -> str | None:
-    """Return what a server that bufferlab did not start cannot meet; None where bufferlab started it."""
+    """Return the limits of a server that bufferlab did not start; None where bufferlab started it."""
     told = [check.detail for check in analysis.checks if check.name == FOREIGN_SERVER]
     return f"On a server that bufferlab did not start: {told[0]}." if told else None
 

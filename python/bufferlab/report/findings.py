@@ -1,6 +1,6 @@
 """Sentences that answer an experiment in addition to its headline: knees, saturation, best sets, the benefit of a MiB.
 
-A sentence claims only what its interval allows, and says so where the interval allows nothing. Numbers come from the
+A sentence claims no more than its interval allows, and says so where the interval allows nothing. Numbers come from the
 chapters and `stats`; words from `words`.
 """
 

@@ -61,7 +61,7 @@ class Option(NamedTuple):
 
 
 def lines(text: str) -> Iterator[OptionLine]:
-    r"""Yield the options and directives of a text; what the clients call an error ends it, as there.
+    r"""Yield the options and directives of a text; an error to the clients ends it, as there.
 
     >>> list(lines("[client]\nuser=me # not root\npassword = 'a # b\\''\n!include /etc/more.cnf"))[1:]
     [Line(group='client', name='password', value="a # b'"), Line(group='!', name='include', value='/etc/more.cnf')]
@@ -174,7 +174,7 @@ _SESSION = (
     "SET SESSION max_statement_time = 0",  # MariaDB.
     "SET SESSION max_execution_time = 0",  # MySQL from 5.7.8 on.
 )
-"""What a session of ours on a running server begins with: what a server gives new sessions may cut or alter answers."""
+"""The first statements of our sessions on a running server, whose own defaults may cut or alter answers."""
 _UNKNOWN_VARIABLE = "1193"
 _UNUSABLE = "the server cannot be used"
 _LOCKED = "ALTER USER ... ACCOUNT UNLOCK would let it in"

@@ -144,7 +144,7 @@ class Splitter:
                 return place, place, b""  # A comment before the statement, which may be long, and DELIMITER behind it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
-        """Return what the text at the place becomes, where to go on, and how many more comments are opened then."""
+        """Return the replacement of the text at the place, where to go on, and how many more comments are then open."""
         buffer = self._buffer
         if buffer.startswith(b"*/", place):
             if not opened:

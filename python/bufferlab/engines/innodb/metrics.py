@@ -10,7 +10,7 @@ adds one to S = get_free_search. Each of its passes first looks at the free list
 L = get_free_loops. It then either frees a frame by scanning the LRU tail and starts over, or tries a single-page flush,
 adds one to W = Innodb_buffer_pool_wait_free and starts over. F = single_flush_failure_count of these flushes freed
 nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list, without either, S - L + F. The
-three add up to S by construction: what can be wrong is checked elsewhere (`checks`).
+three add up to S by construction; `checks` looks for errors elsewhere.
 
 MySQL 5.6 does not count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the
 values are null with that reason.

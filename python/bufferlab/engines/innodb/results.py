@@ -101,7 +101,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
     full its leaves are, which warm-ups of other lengths change. It was 9.6 to 10.4 for each transaction of TPC-C in
     pools of 5 to 80 % (16 KiB pages, windows of 10,000). In windows of 1,500 it was 9.7 to 10.5. So the rest must never
     be below zero, and it must be zero where nothing is changed. Elsewhere it must be the same for each transaction of
-    the same work, within what the state of the leaves explains.
+    the same work, within the effect of the leaves' state.
     """
     title = "Free frames looked for = pages read + created + other uses + as many given back per transaction"
     surplus = {id(run): _given_back(run) for run in runs}

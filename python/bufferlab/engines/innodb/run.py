@@ -7,7 +7,7 @@ refuses it and touches nothing in it. The marker says which data the schema hold
 changed them since.
 
 Other accounts may write in the schema. A stored function of theirs, behind a view in a table's place, would run with
-our rights (SQL SECURITY INVOKER), so nothing here reads what may be a view, and an account with great rights is refused
+our rights (SQL SECURITY INVOKER), so nothing here reads a possible view, and an account with great rights is refused
 where others may make functions. A trigger runs with the rights of its maker.
 """
 

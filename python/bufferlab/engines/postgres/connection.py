@@ -99,7 +99,7 @@ _WRONG_PASSWORD = "28P01"
 _PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
 """The codes of refusals that pass by themselves: too many connections, a server that starts or ends, a pooler's."""
 _MARK = "bufferlab.session"
-"""A setting of no server: a session has it if the server took what we sent with the login."""
+"""A setting of no server: a session has it if the server took the settings of our login."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _WRONG = "is the password from {source} right, and is the role's time not over (VALID UNTIL in pg_roles)?"
 _NOT_A_POOLER = "name the server itself, by its own port"
@@ -263,7 +263,7 @@ def _connect(
 
 
 def _refused(error: ServerError, address: Address, database: str) -> EnvironmentLackingError:
-    """Return what a refused login means."""
+    """Return the error of a refused login."""
     said = f"the server refuses the user {address.user} in {database}: {error.message}"
     is_denied = error.code == _WRONG_PASSWORD
     kind = EnvironmentLackingError if error.code in _PASSES else DeniedError if is_denied else LoginRefusedError

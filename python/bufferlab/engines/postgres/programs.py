@@ -146,7 +146,7 @@ _RESTORE_VERSION = re.compile(r"pg_restore \(PostgreSQL\) (\d+)")
 
 
 def pg_restore(build: Build, head: DumpHead) -> Build:
-    """Return the oldest pg_restore that reads what this version of pg_dump wrote, as a build of that program.
+    """Return the oldest pg_restore that reads the files of this version of pg_dump, as a build of that program.
 
     A newer one than the server says settings that the server does not know (restore.py). Raises EnvironmentLackingError
     when there is none.

@@ -88,7 +88,7 @@ SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
   count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 {_CLIENTS} AND pid <> pg_backend_pid()
 """
-"""How many other clients hide what they do (pg_read_all_stats shows it), and how many ask or asked within seconds."""
+"""How many other clients hide their work (pg_read_all_stats shows it), and how many ask or asked within seconds."""
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
 """The kinds in the order in which they can be dropped."""
 

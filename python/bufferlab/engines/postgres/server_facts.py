@@ -27,7 +27,7 @@ _AURORA = "SELECT count(*) FROM pg_proc WHERE proname = 'aurora_version'"
 
 
 def survey(address: Address) -> Survey:
-    """Return what the URL's account sees of a server."""
+    """Return the facts of a server that the URL's account sees."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
         told = control.settings(connection)
         ((version, pid),) = connection.rows("SELECT version(), pg_backend_pid()")

@@ -79,7 +79,7 @@ class ServerBehaviour(Host, Behaviour):
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return whether the server's user can reach the directory, and whether it has what the knobs ask for."""
+        """Return whether the server's user can reach the directory, and whether it meets the knobs."""
         if is_url(knobs.get("server")):
             return self._running.check_directory(directory, knobs)
         try:

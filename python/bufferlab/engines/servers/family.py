@@ -235,7 +235,7 @@ class Family(ABC):
         """Kill the processes that a killed server left: a stopped one does not see its end, and keeps its client."""
 
     def clean_up(self, data: Path, build: Build, *, own_ipc: bool) -> None:  # noqa: B027 - most leave nothing.
-        """Remove what a killed server has left outside its folders. Called after its first process is gone.
+        """Remove the leftovers of a killed server outside its folders. Called after its first process is gone.
 
         After: no process of the server lives.
         """

@@ -127,7 +127,7 @@ class Look(ABC):
         return dict(grown)
 
     def pool(self, query: Query, facts: Facts) -> PoolLevels:
-        """Return what the pool is at this moment."""
+        """Return the state of the pool at this moment."""
         return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:

@@ -56,7 +56,7 @@ class PageSites:
 
     @property
     def cost_is_shown(self) -> bool:
-        """Return whether docs/benchmarks.md shows what a trace costs this build."""
+        """Return whether docs/benchmarks.md shows the cost of a trace for this build."""
         return bool(self.settings["cost_shown"])
 
     @property
@@ -73,13 +73,13 @@ class PageSites:
         return [number for number, site in enumerate(self.settings["site"]) if site.get(flag)]
 
     def job(self, build: Build, spool: Mapping[str, Any]) -> str:
-        """Return what the core needs so that this build records its accesses into `spool`, as JSON."""
+        """Return the core's settings, as JSON, with which this build records its accesses into `spool`."""
         # A site may have another place for code in the server, where the kernel's is too narrow for a jump.
         placed = [{**site, **site.get("inside", {})} for site in self.settings["site"]]
         return json.dumps(PageSites(self.server, {**self.settings, "site": placed}).by_kernel(build.binary, spool))
 
     def by_kernel(self, binary: Path, spool: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the core needs so that the kernel records accesses into `spool`."""
+        """Return the core's settings with which the kernel records accesses into `spool`."""
         sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in self.settings["site"]]
         same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
         return {"binary": str(binary), "spool": dict(spool), **same, "sites": sites}
@@ -152,7 +152,7 @@ class Recording:
         self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
-        """Return what the core returns; None once it has refused a trace that is not required."""
+        """Return the core's answer; None once it has refused a trace that is not required."""
         try:
             return None if self._refused else act()
         except Exception as error:

@@ -203,7 +203,7 @@ class PrivateServer:
         )
         for name, text in {"engine.conf": self.conf, **self.family.further_files}.items():
             write_for(self.home / name, text, self.user)
-        # We open the log and the server inherits it, so that it also has what the loader and a dying server say.
+        # We open the log and the server inherits it, so that it also has the messages of the loader and a dying server.
         with open_log(self.log, self.user) as log:
             self._process = child_process.start(
                 self.command(self.home / "engine.conf"),

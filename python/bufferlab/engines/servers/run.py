@@ -140,7 +140,7 @@ class FamilyRun(ABC):
     def busy(self, connection: Client, seconds: float) -> int | None:
         """Return how many other clients asked for something in the last `seconds`, less one second for rounding.
 
-        None where the account may not see what others do.
+        None where the account may not see others' work.
         """
         return None
 

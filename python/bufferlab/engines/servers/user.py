@@ -65,7 +65,7 @@ def _capabilities() -> int:
 
 
 def default_root() -> Path | None:
-    """Return the folder where root keeps what servers must reach, since they may not enter root's home; else None.
+    """Return the folder of root's files that servers must reach, since they may not enter root's home; else None.
 
     Make it if need be. Raise EnvironmentLackingError when others own it or may write to it.
     """

@@ -31,7 +31,7 @@ _BLOCKED = "pipe_write"
 
 
 def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
-    """Return what a binary prints when it runs as the user that servers run as.
+    """Return the output of a binary that runs as the user that servers run as.
 
     Raise EnvironmentLackingError when it cannot be run or takes longer than ten seconds, MissingLibraryError when it
     lacks a shared library.

@@ -245,7 +245,7 @@ def _may_be_one(change: Change, sure: Change) -> bool:
 
 
 def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
-    """Judge a rule at every setting: at each change since `since`, or by what would have been found."""
+    """Judge a rule at every setting: at each change since `since`, or by the change that would have been found."""
     series = told.of(rule.metric)
     if not series:
         raise refuse(rule, "no sweep has such a figure", "see `bufferlab history --json` for the figures there are")

@@ -44,7 +44,7 @@ class MetricCompared(FigureAt):
 
     @property
     def outcome(self) -> Outcome:
-        """Return what may be said of it."""
+        """Return the kind of claim on it."""
         if self.found is None or self.found.verdict.direction == "no_interval":
             return "not_claimed"
         if self.found.verdict.direction == "identical":

@@ -24,7 +24,7 @@ _FOUND = {"rises": "higher", "falls": "lower"}
 
 
 def answer(compared: SidesCompared) -> str:
-    """Return what may be said of the headline figure; and of the others where the headline shows nothing."""
+    """Return the claims on the headline figure; on the others where the headline shows nothing."""
     figures = compared.of(compared.headline)
     outcomes = [figure.outcome for figure in compared.figures]
     if set(outcomes) == {"same"}:

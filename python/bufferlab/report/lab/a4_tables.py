@@ -147,7 +147,7 @@ def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
         liked.append(max(least[-1], min(longest, _LINE * 0.5 * size_pt) + ROOM_PT))
     room = WIDTH_PT - sum(least)
     wanted = sum(liked) - sum(least)
-    # Long texts take what others do not want.
+    # Long texts take the room that others do not want.
     share = min(1.0, room / wanted) if wanted > 0 and room > 0 else 0.0
     widths = [low + share * (high - low) for low, high in zip(least, liked, strict=True)]
     left = WIDTH_PT - sum(widths)

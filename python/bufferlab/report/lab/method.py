@@ -77,7 +77,7 @@ def _repeated(analysis: Analysis) -> Iterator[str]:
 
 
 def _window(analysis: Analysis) -> str:
-    """Return how runs warmed up, and what they measured."""
+    """Return how runs warmed up, and their windows."""
     runs = analysis.runs
     if not runs:
         return ""

@@ -1,4 +1,4 @@
-"""The verdicts of a sweep in sentences: what each step did to each metric that the workload compares."""
+"""The verdicts of a sweep in sentences: the effect of each step on each metric that the workload compares."""
 
 from __future__ import annotations
 

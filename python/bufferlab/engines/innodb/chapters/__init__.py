@@ -1,4 +1,4 @@
-"""InnoDB's chapters of a report, and what its settings leave out of an answer.
+"""InnoDB's chapters of a report, and the limits that its settings set to an answer.
 
 Inside: who wrote pages, how full the pool and its free list were, and whether the server ran with the pool and the
 settings asked for. Victim path: where threads got their frames, by free list, LRU tail scan or single-page flush; its
@@ -189,7 +189,7 @@ _COMMIT = "flush_log_at_trx_commit"
 
 
 def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return what the settings of these runs leave out, each in a sentence."""
+    """Return the limits that the settings of these runs set, each in a sentence."""
     found = []
     commits = {str(run.knob(_COMMIT)) for run in runs if run.knob(_COMMIT) is not None}
     if commits - {"1"}:

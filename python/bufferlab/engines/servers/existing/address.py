@@ -4,7 +4,7 @@
 at the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
 such a URL is refused; passwords.py finds the password.
 
-The modes of TLS mean what they mean to libpq ("SSL Mode Descriptions"), on MySQL and MariaDB too. A Unix socket
+The modes of TLS have libpq's meaning ("SSL Mode Descriptions"), on MySQL and MariaDB too. A Unix socket
 has TLS in no mode. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
 """
 
@@ -25,7 +25,7 @@ _SWITCHES = ("get_server_public_key", "allow_unverified_password")
 TLS_WORDS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 """The words of every family's URLs."""
 LOGIN_WORDS = ("server_public_key", *_SWITCHES)
-"""The words of URLs of MySQL and MariaDB: what a full login by caching_sha2_password may trust."""
+"""The words of URLs of MySQL and MariaDB: the keys that a full login by caching_sha2_password may trust."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Address:
         return self.socket or f"{host}:{self.port}"
 
     def target(self, secret: str, socket: str | None) -> dict[str, Any]:
-        """Return what the core needs to connect: a socket or a host with its port, the account, and its protection."""
+        """Return the core's connection settings: a socket or a host with its port, the account, and its protection."""
         place = {"socket": socket} if socket else {"tcp": {"host": self.host, "port": self.port}}
         target = {"place": place, "user": self.user, "password": secret, "database": self.schema}
         if not self.is_private and (socket is None or self.security != Security()):

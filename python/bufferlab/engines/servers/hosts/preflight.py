@@ -130,7 +130,7 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
 
 
 def _own(knob: Knob | None, has: str) -> str | None:
-    """Return the value by which a run asks for what the server has; None where the setting cannot have it."""
+    """Return the value by which a run asks for the server's value; None where the setting cannot have it."""
     if knob is None:
         return has
     try:
@@ -223,7 +223,7 @@ def _space(facts: Survey, load_bytes: int | None) -> ServerCheck:
     if not load_bytes:
         return ServerCheck("space", True, what)
     what += f", about {format_bytes(load_bytes)} to load"
-    # A load drops what an earlier one made.
+    # A load drops the tables of an earlier one.
     if free + (facts.schema_bytes or 0) < load_bytes:
         return ServerCheck("space", False, what, "make room, or ask for less data", "environment")
     return ServerCheck("space", True, what)
