@@ -90,7 +90,7 @@ def causes(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """One error: what is wrong, where, and what to try. Passwords in URLs are removed."""
+    """One error: the fault, its place, and what to try. Passwords in URLs are removed."""
 
     what: str
     where: str | None = None

@@ -3,7 +3,7 @@
 //! number of records, and how many of them are gets; the others make pages.
 //!
 //! A record of oracleGeneral has 24 bytes, little-endian: u32 seconds, u64 object, u32 bytes, i64 number of the record
-//! that accesses the object next. That is -1 here, since nobody knows it yet; LRU does not ask for it.
+//! that accesses the object next. That is -1 here, since it is not known yet; LRU does not ask for it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -17,13 +17,13 @@ use bufferlab_generate::run::{Plan, Played, run};
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{Counts, Manager};
 
-/// A pool that writes what it hears, and counts neither misses nor frames.
+/// A pool that writes its accesses, and counts neither misses nor frames.
 struct Writer {
     file: BufWriter<File>,
     state: Arc<Mutex<State>>,
 }
 
-/// What the writer tells at the end.
+/// The writer's counts at the end.
 #[derive(Default)]
 struct State {
     records: u64,

@@ -165,7 +165,7 @@ pub fn of_line(key: u32) -> (u32, u32) {
 pub struct Span {
     /// The first one.
     pub first: Row,
-    /// How many there are.
+    /// Their number.
     pub rows: u32,
     /// The highest key that the statement's condition allows.
     pub most: u32,
@@ -177,7 +177,7 @@ impl Span {
         Span { first: Row::new(OrderLine, district, line_key(order, 1)), rows: lines, most: line_key(order + 1, 0) - 1 }
     }
 
-    /// Returns a row of the span, or the one behind it.
+    /// Returns a row of the span, or the one after it.
     #[inline]
     pub fn row(&self, place: u32) -> Row {
         debug_assert!(place <= self.rows, "a span of {} rows has no row {place}", self.rows);
@@ -208,7 +208,7 @@ pub trait Engine {
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 
-    /// Returns the bytes of data and indexes after the load, as the engine itself tells them, if all are laid out.
+    /// Returns the bytes of data and indexes after the load, as the engine itself reports them, if all are laid out.
     fn bytes(&self) -> Option<u64>;
 
     /// Returns the pages above the leaves of B-trees, as they are now.

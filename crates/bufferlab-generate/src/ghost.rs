@@ -46,7 +46,7 @@ struct Open {
     delivered: Vec<u32>,
 }
 
-/// The client. `engine` is told of each statement, and touches the pages of `pools`.
+/// The client. `engine` gets each statement, and touches the pages of `pools`.
 pub struct Ghost {
     /// The engine.
     pub engine: Box<dyn Engine>,
@@ -76,7 +76,7 @@ enum Does {
 }
 
 /// Returns the plan of a statement that reads or updates one row by its primary key: the table, the place of the key's
-/// first parameter, and what it does.
+/// first parameter, and the operation.
 fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
     use Does::{Note, Read, Update};
     use Purpose::{Change, Look};

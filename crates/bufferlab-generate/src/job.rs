@@ -72,7 +72,7 @@ impl Workload {
     /// Returns the same with another scale, and another seed of the run for each number but 0.
     ///
     /// # Errors
-    /// When there is no such scale.
+    /// When the scale is not allowed.
     pub fn of(&self, warehouses: u32, seed: u64) -> Result<Self, TpccConfigError> {
         let Workload::Tpcc(of) = self else { return Ok(*self) };
         let config = TpccConfig::new(warehouses, of.load_seed(), of.run_seed().wrapping_add(seed))?;
@@ -84,9 +84,9 @@ impl Workload {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpAsked {
-    /// After so many transactions.
+    /// After this many transactions.
     Transactions(u64),
-    /// When the pool is warm by the rule of measured runs, and after so many transactions at the latest.
+    /// When the pool is warm by the rule of measured runs, and after this many transactions at the latest.
     GateWithin(u64),
 }
 
@@ -98,12 +98,12 @@ pub struct Job {
     pub engine: String,
     /// Bytes of a page.
     pub page_size_bytes: u32,
-    /// Scale, seeds and what is done.
+    /// Scale, seeds and transactions.
     pub workload: Workload,
-    /// Simulate one page in so many; 1 for all. Chosen by itself where neither this nor `simulated_warehouses` is given.
+    /// Simulate one page in `one_in`; 1 for all. Chosen automatically if neither this nor `simulated_warehouses` is.
     #[serde(default)]
     pub one_in: Option<u32>,
-    /// Simulate so many warehouses for all; all where `one_in` alone is given.
+    /// Simulate this many warehouses for all; all where `one_in` alone is given.
     #[serde(default)]
     pub simulated_warehouses: Option<u32>,
     /// Connections.
@@ -145,7 +145,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns those of most engines, with so many warehouses: all that is shared is ITEM, and a transaction keeps its
+    /// Returns those of most engines, with `warehouses` warehouses: only ITEM is shared, and a transaction keeps its
     /// order, its customer and the rows that it inserts.
     pub(crate) fn of(warehouses: u32, page_bytes: u32) -> Self {
         let layout_bytes = 60_000 + 2_000_000_000 / u64::from(page_bytes);
@@ -156,7 +156,7 @@ impl Limits {
 /// A way to answer a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Way {
-    /// What it is called.
+    /// Its name.
     pub name: Name,
     /// Warehouses that are simulated.
     pub warehouses: u32,
@@ -172,12 +172,12 @@ pub enum Name {
     Exact,
     /// Fewer warehouses, all of their pages.
     ForMore,
-    /// One page in so many.
+    /// One page in N.
     Sampled,
 }
 
 impl Way {
-    /// Returns the way of so many of all warehouses and one page in so many.
+    /// Returns the way that simulates `warehouses` of `all` warehouses, and one page in `one_in`.
     pub(crate) fn new(all: u32, warehouses: u32, one_in: u32) -> Self {
         let name = match (warehouses < all, one_in > 1) {
             (_, true) => Name::Sampled,

@@ -151,7 +151,7 @@ impl Loaded {
         Loaded { config: *config, own: Arc::new(own) }
     }
 
-    /// Returns the same and keeps it: the runs of a sweep, each of which has a job of its own, want the same database,
+    /// Returns the same and keeps it: the runs of a sweep, each of which has its own job, want the same database,
     /// and its population takes longer than many a run. A database of more warehouses has the same first ones.
     pub fn kept(engine: &str, config: &TpccConfig, records: &dyn Records) -> Self {
         let data = (engine.to_owned(), config.warehouses().min(OWN_WAREHOUSES), config.load_seed());

@@ -35,7 +35,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Adds an object of so many pages that may grow to `room`; returns its first page.
+    /// Adds an object of `pages` pages that may grow to `room`; returns its first page.
     pub fn add(&mut self, name: &str, pages: u32, room: u32) -> u32 {
         let first_page = self.next;
         let room = room.max(pages);
@@ -110,9 +110,9 @@ impl Census {
         self.starts.partition_point(|&start| start <= page) - 1
     }
 
-    /// Returns the mean of distinct pages in so many transactions, of each object its leaves and its pages above them;
-    /// none where the census is shorter. As of a trace, which does not tell where a transaction ends, a stretch of
-    /// equally many accesses stands for so many transactions (python/bufferlab/traces/touches.py): between two ends of
+    /// Returns the mean of distinct pages in `span` transactions, of each object its leaves and its pages above them;
+    /// none where the census is shorter. As of a trace, which does not record where a transaction ends, a stretch of
+    /// equally many accesses stands for `span` transactions (python/bufferlab/traces/touches.py): between two ends of
     /// transactions the number of their Deliveries varies, and the pages are up to 4 % fewer.
     fn distinct(&self, span: u64) -> Option<Vec<[f64; 2]>> {
         let length = span as f64 / self.transactions as f64 * self.all_accesses as f64;
@@ -225,7 +225,7 @@ impl Pools {
         Pools { pools, rates, census, gets: 0, thread, now_us, transaction_type, is_full: false }
     }
 
-    /// Gives pool after pool another clock: everything takes so many times as long there.
+    /// Gives each pool its own clock, on which everything takes `times` times as long.
     pub fn with_times(mut self, times: impl Iterator<Item = f64>) -> Self {
         self.pools.iter_mut().zip(times).for_each(|(pool, time)| pool.time = time);
         self

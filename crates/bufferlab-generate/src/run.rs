@@ -15,7 +15,7 @@ use crate::pools::{ByType, Counted, Object, Pools};
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
 
-/// Tells whether a pool is warm. The run guarantees that the prefill comes before the first stretch.
+/// Judges whether a pool is warm. The run guarantees that the prefill comes before the first stretch.
 pub trait Gate {
     /// Hears the misses of the prefill.
     fn prefill(&mut self, misses: u64);
@@ -29,14 +29,14 @@ pub trait Gate {
 
 /// What to run.
 pub struct Plan<'a> {
-    /// Connections, each with a driver of its own.
+    /// Connections, each with its own driver.
     pub connections: u32,
     /// Whether the pool is filled before the first transaction, as the workload does it.
     pub prefill: bool,
-    /// The end of the warm-up: after so many transactions, when the window has the transactions of a measured run's window,
-    /// or when the pool's gate opens.
+    /// The end of the warm-up: after a number of transactions, when the window has the transactions of a measured run's
+    /// window, or when the pool's gate opens.
     pub warm_up: WarmUpAsked,
-    /// The gate of each pool, and how many times as many misses as the pool's it hears of.
+    /// The gate of each pool, and the factor by which it multiplies the pool's misses.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
     /// Misses of the prefill that a gate hears of at most.
     pub most_prefill_misses: u64,
@@ -47,7 +47,7 @@ pub struct Plan<'a> {
     /// Microseconds of a transaction by the generator's clock.
     pub transaction_us: u64,
     /// Whether all pools begin their windows when the first one is warm. The window then has the transactions of a
-    /// measured run's window, as after a warm-up of so many transactions.
+    /// measured run's window, as after a warm-up of a number of transactions.
     pub one_window: bool,
     /// Hears how far the run is; false stops it.
     pub watch: Option<&'a mut Watch<'a>>,
@@ -75,7 +75,7 @@ pub struct PoolRun {
     pub committed: ByType,
     /// Those that rolled back as the workload asks, by type.
     pub rolled_back: ByType,
-    /// How the gate opened; none where it did not, or where there is none.
+    /// How the gate opened; none where it did not, or without a gate.
     pub gate: Option<&'static str>,
     /// Pages that got a frame since the first transaction, up to the window's end.
     pub brought_in_since_start: u64,
@@ -98,8 +98,8 @@ pub struct Run {
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,
-    /// Bytes of data and indexes after the load, as the engine tells them; none of hot_rows where no rules lay its index on
-    /// k out.
+    /// Bytes of data and indexes after the load, as the engine reports; none of hot_rows where no rules lay its index
+    /// on k out.
     pub database_bytes: Option<u64>,
     /// The part of the database that was simulated.
     pub way: Way,
@@ -131,7 +131,7 @@ pub enum RunError {
     Asked {
         /// The field of the job.
         field: &'static str,
-        /// What is possible.
+        /// The values that are possible.
         what: String,
     },
 }
@@ -162,7 +162,7 @@ struct Progress {
     transaction_us: u64,
 }
 
-/// What is run.
+/// The workload of a run.
 pub enum Played {
     /// Transactions of TPC-C on a loaded database.
     Tpcc(Loaded),

@@ -1,12 +1,12 @@
-//! The part of a database that is simulated for a job: all of it, fewer warehouses, or one page in so many.
+//! The part of a database that is simulated for a job: all of it, fewer warehouses, or one page in N.
 //!
-//! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's part of the data, and not on how much there is. So fewer
+//! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's part of the data, and not on its size. So fewer
 //! warehouses with as small a part of the frames, of the transactions before the window and of the clock's speed stand
-//! for all. Pages that all warehouses share keep their frames. One page in so many stands for all pages at any scale
+//! for all. Pages that all warehouses share keep their frames. One page in N stands for all pages at any scale
 //! ([`Shares`]).
 //!
-//! Each part is simulated several times, with other seeds or other shares, which tells the scatter; and once at half its
-//! size, which tells the bias if that goes with 1/size.
+//! Each part is simulated several times, with other seeds or other shares, which shows the scatter; and once at half
+//! its size, which shows the bias if that goes with 1/size.
 
 use std::ops::Add;
 
@@ -45,7 +45,7 @@ const ENOUGH_TRANSACTIONS: u64 = 3000;
 
 /// One simulation of a part.
 pub struct Simulation {
-    /// Its scale, seeds and what it does.
+    /// Its scale, seeds and transactions.
     pub workload: Workload,
     /// Its warehouses as a part of all.
     pub part: f64,
@@ -81,7 +81,7 @@ impl Simulation {
 }
 
 /// Chooses the way to answer a job: exactly while that fits into memory, then by fewer warehouses, then by one page in
-/// so many; or what the job asks for.
+/// N; or as the job asks.
 ///
 /// # Errors
 /// When no way fits, or not the one that is asked for.
@@ -137,7 +137,7 @@ fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
 fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
     let all = job.workload.warehouses();
     let refuse = |field, what| Err(RunError::Asked { field, what });
-    // Half of several tell what a warehouse adds.
+    // Half of several warehouses show what one adds.
     let least = all.min(2);
     if !(least..=all).contains(&way.warehouses) {
         return refuse("simulated_warehouses", format!("{least} to {all} warehouses stand for {all}"));
@@ -345,7 +345,7 @@ impl Way {
     }
 }
 
-/// Returns several shares of one page in so many, far from each other.
+/// Returns several shares of one page in `one_in`, far from each other.
 fn some_shares(one_in: u32) -> impl Iterator<Item = (Shares, u32)> {
     let count = one_in.min(SHARES);
     (0..count).map(move |number| (Shares::new(one_in), number * one_in / count))

@@ -10,11 +10,11 @@ const SCHEMA: &str = include_str!("../../bufferlab-drive/dialects/servers/tpcc/s
 pub enum Type {
     /// TINYINT, SMALLINT or INT, by its bytes.
     Int(u32),
-    /// CHAR of so many characters.
+    /// CHAR, by its characters.
     Char(u32),
-    /// VARCHAR of at most so many characters.
+    /// VARCHAR, by its most characters.
     Varchar(u32),
-    /// DECIMAL of so many digits, and so many of them behind the point.
+    /// DECIMAL, by its digits, and those of them behind the point.
     Decimal(u32, u32),
     /// DATETIME in whole seconds.
     Datetime,

@@ -1,4 +1,4 @@
-//! Shares of the pages: of each block of so many runs of pages, a share has the run at a place that a hash names.
+//! Shares of the pages: of each block of N runs of pages, a share has the run at a place that a hash names.
 //!
 //! A run is of [`RUN`] pages in a row, because InnoDB writes a page's neighbours with it: with single pages MySQL 5.7
 //! misses 3 % less, as without `flush_neighbors`.
@@ -13,7 +13,7 @@ use bufferlab_workload::random::split_mix;
 /// Pages of a run.
 pub const RUN: u32 = 4;
 
-/// The shares of one page in so many. They have numbers from 0 to below that, and each page is of one of them.
+/// The shares of one page in N. They have the numbers 0 to N - 1, and each page is of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     one_in: u32,
@@ -23,7 +23,7 @@ impl Shares {
     /// The only share of all pages.
     pub const ALL: Shares = Shares { one_in: 1 };
 
-    /// Returns the shares of one page in so many.
+    /// Returns the shares of one page in `one_in`.
     ///
     /// # Panics
     /// When that is zero.

@@ -13,15 +13,15 @@ use crate::scale::{self, Simulation};
 use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
 
-/// Makes the gate of a pool of so many frames, which hears of each stretch of so many transactions and stays shut for so
-/// many.
+/// Makes a pool's gate from the pool's frames, the transactions of each stretch that it hears of, and those for which
+/// it stays shut.
 pub type MakeGate<'a> = dyn Fn(u32, u64, u64) -> Box<dyn Gate> + 'a;
 
 /// Does a job: exactly, or by simulating a part of the database ([`scale`]). A watch hears of the transactions of all
 /// simulations, and of their windows as parts of the job's.
 ///
 /// # Errors
-/// When something cannot be asked, with the name of the field and what is possible; when the watch stops it.
+/// When a field's value is not possible, with the field's name and the possible values; when the watch stops it.
 pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>>) -> Result<Run, RunError> {
     let limits = check(job)?;
     let way = scale::choose(job, &limits)?;

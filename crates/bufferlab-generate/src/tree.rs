@@ -20,7 +20,7 @@ pub struct Interior {
 }
 
 impl Interior {
-    /// Adds a tree of so many leaves to the objects, whose pages come behind those above them; a page has `fan_out`
+    /// Adds a tree of `leaves` leaves to the objects, whose pages come after those above them; a page has `fan_out`
     /// children. Returns the pages above the leaves, and the first leaf's.
     pub fn new(objects: &mut Objects, name: &str, leaves: u32, fan_out: u32, growth: u32) -> (Self, u32) {
         let (mut spans, mut below) = (Vec::new(), 1);
@@ -74,7 +74,7 @@ impl Interior {
         loaded.chain(self.grown.iter().filter_map(|&(_, upper)| upper))
     }
 
-    /// Returns the number of its pages above so many leaves.
+    /// Returns the number of its pages above that many leaves.
     pub fn count(&self, leaves: u32) -> u32 {
         self.levels.iter().map(|&(_, span)| leaves.div_ceil(span)).sum()
     }
@@ -379,13 +379,13 @@ impl Grown {
         })
     }
 
-    /// Notes how many rows of a group, of so many bytes, stand before the group's own first leaf, whose first key is
+    /// Notes how many rows of a group, and bytes of them, stand before the group's own first leaf, whose first key is
     /// `next`.
     pub fn note_begun(&mut self, group: u32, next: u32, rows: u32, bytes: u32) {
         self.begun[group as usize] = Begun { rows, bytes, low: self.extents[group as usize].low, next };
     }
 
-    /// Returns the group and the key of the second row behind a group, where keys follow each other without a gap.
+    /// Returns the group and the key of the second row after a group, where keys follow each other without a gap.
     pub fn second_of_later_groups(&self, group: u32) -> (u32, u32) {
         let mut later = (group + 1..self.groups.len() as u32).filter(|&group| self.extents[group as usize].rows > 0);
         later.next().map_or((group + 1, 0), |group| (group, self.extents[group as usize].low + 1))
@@ -495,14 +495,14 @@ pub struct Loading {
 }
 
 impl Loading {
-    /// Begins a tree of so many groups. With `halves_first` the first leaf keeps half of its rows when it is full.
+    /// Begins a tree of `groups` groups. With `halves_first` the first leaf keeps half of its rows when it is full.
     pub fn new(groups: u32, keys_per_group: u64, halves_first: bool) -> Self {
         let (extents, begun) = (vec![Extent::default(); groups as usize], vec![Begun::default(); groups as usize]);
         let (groups, firsts) = (vec![Vec::new(); groups as usize], Vec::new());
         Loading { groups, extents, begun, firsts, leaves: 0, last_group: 0, keys_per_group, halves_first }
     }
 
-    /// Adds a row at the end. `takes` tells whether a leaf of so many rows and bytes takes a record of so many bytes more.
+    /// Adds a row at the end. `takes` returns whether a leaf with some rows and bytes takes another record.
     pub fn push(&mut self, group: u32, key: u32, bytes: u32, takes: &impl Fn(u32, u32, u32) -> bool) {
         let Extent { rows, low, high } = self.extents[group as usize];
         debug_assert!(group as usize >= self.last_group, "group {group} is loaded behind group {}", self.last_group);
@@ -566,8 +566,8 @@ const PACKED_AT_ONCE: usize = 1000;
 
 /// Packs rows of these bytes into leaves.
 ///
-/// As [`Loading::push`], `takes` tells whether a leaf takes a row. With `halves_first` the first leaf keeps half of its
-/// rows when it is full.
+/// As [`Loading::push`], `takes` returns whether a leaf takes a row. With `halves_first` the first leaf keeps half of
+/// its rows when it is full.
 pub fn pack(rows: impl Iterator<Item = u16>, halves_first: bool, takes: impl Fn(u32, u32, u32) -> bool) -> Packing {
     let mut loading = Loading::new(1, 1 << 32, halves_first);
     let mut packing = Packing::default();

@@ -1,5 +1,5 @@
-//! Larger pools by the ghost list, beside the same models at those sizes: a pool tells the reads and evictions that its
-//! server would have recorded, and nothing else. With `--nocapture` the errors are printed.
+//! Larger pools by the ghost list, against the same models at those sizes: a pool reports the reads and evictions that
+//! its server would have recorded, and nothing else. With `--nocapture` the errors are printed.
 
 mod emitting;
 

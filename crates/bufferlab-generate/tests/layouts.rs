@@ -1,4 +1,4 @@
-//! Layouts beside the shapes of loaded databases, and what holds for any run: pages exist, equal seeds give equal runs.
+//! Layouts compared with the shapes of loaded databases, and rules for any run: pages exist, equal seeds, equal runs.
 
 mod open;
 
@@ -40,7 +40,7 @@ fn assert_pages(objects: &[Object], real: &[(&str, u32)], off: u32) {
     }
 }
 
-/// Leaves and interior pages of MySQL 5.7.22 with 4 warehouses, pages of 16 KiB, as its run.json tells. Interior pages
+/// Leaves and interior pages of MySQL 5.7.22 with 4 warehouses, pages of 16 KiB, as in its run.json. Interior pages
 /// are a few fewer here: the server splits the first one too.
 #[test]
 fn innodb_lays_four_warehouses_out_as_the_server_did() {
@@ -60,7 +60,7 @@ fn innodb_lays_four_warehouses_out_as_the_server_did() {
     assert_pages(&innodb(4, 16384), &real, 2);
 }
 
-/// DATA_LENGTH and INDEX_LENGTH of MySQL 5.7.22's tables after the load, as `bytes_loaded` of runs tells them. A few
+/// DATA_LENGTH and INDEX_LENGTH of MySQL 5.7.22's tables after the load, as in `bytes_loaded` of runs. A few
 /// pages above the leaves are missing, as above.
 #[test]
 fn innodb_reserves_as_many_bytes_as_the_server_told() {
@@ -96,7 +96,7 @@ fn innodb_lays_nine_warehouses_out_within_a_fifth_of_a_per_cent() {
     assert_pages(&innodb(9, 16384), &real, 24);
 }
 
-/// Pages of SQLite 3.54.1 with 1 warehouse, pages of 4 KiB, as the run.json of tests/fixtures/sweeps/traced tells.
+/// Pages of SQLite 3.54.1 with 1 warehouse, pages of 4 KiB, as in the run.json of tests/fixtures/sweeps/traced.
 #[test]
 fn sqlite_lays_one_warehouse_out_page_for_page() {
     let loaded = Loaded::new(&config(1, 1), &Sqlite::records());
@@ -117,7 +117,7 @@ fn sqlite_lays_one_warehouse_out_page_for_page() {
     assert_pages(engine.objects().all(), &real, 0);
 }
 
-/// Pages of SQLite 3.54.1 with 1 warehouse and small pages, as dbstat tells them: rows of CUSTOMER, and of STOCK below
+/// Pages of SQLite 3.54.1 with 1 warehouse and small pages, by dbstat: rows of CUSTOMER, and of STOCK below
 /// 2 KiB, have overflow pages (23,067 of 2 KiB, 130,000 of 1 KiB and 134,859 of 512 bytes).
 #[test]
 fn sqlite_lays_small_pages_out_page_for_page() {
@@ -145,7 +145,7 @@ fn sqlite_lays_small_pages_out_page_for_page() {
     }
 }
 
-/// Heaps and trees (root, interior, leaves) of PostgreSQL 17.2 with 4 warehouses, as the `database.shape` of a run tells:
+/// Heaps and trees (root, interior, leaves) of PostgreSQL 17.2 with 4 warehouses, as in the `database.shape` of a run:
 /// `bufferlab run buffer-size --engine postgres --server postgres-17 --warehouses 4`. Meta pages are not laid out.
 #[test]
 fn postgres_lays_four_warehouses_out_as_the_server_did() {
@@ -302,7 +302,7 @@ fn done(changes: Value) -> Result<Run, String> {
     generate(&job(changes), &|_, _, _| Box::new(Open), None).map_err(|error| error.to_string())
 }
 
-/// Only New-Order reads ITEM, whose tree nobody changes: the server's have as many pages above the leaves.
+/// Only New-Order reads ITEM, whose tree does not change: the server's have as many pages above the leaves.
 #[test]
 fn the_census_tells_the_level_of_pages_and_the_type_of_transactions() {
     for (engine, page_bytes, tree, above) in
@@ -406,7 +406,7 @@ fn every_transaction_of_a_window_is_counted_by_its_type() {
 fn without_a_pool_the_answer_is_the_loaded_database() {
     let innodb = done(json!({"pools": []})).unwrap();
     assert_eq!((innodb.pools.len(), innodb.census.len()), (0, 0));
-    // Of what MySQL 5.7.22 told (tests/fixtures/prediction/measured) an interior page of STOCK is missing.
+    // One interior page of STOCK that MySQL 5.7.22 reported (tests/fixtures/prediction/measured) is missing.
     assert_eq!(innodb.database_bytes, Some(93_880_320 - 16384));
     let sqlite = done(json!({"engine": "sqlite", "page_size_bytes": 4096, "connections": 1, "pools": []})).unwrap();
     // The page that is missing is the second one of the schema (tests/fixtures/sweeps/before).

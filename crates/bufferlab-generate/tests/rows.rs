@@ -1,4 +1,4 @@
-//! hot_rows without a server: the table's pages, what a select gets, and misses beside measured ones.
+//! hot_rows without a server: the table's pages, the gets of a select, and misses compared with measured ones.
 
 mod open;
 
@@ -142,7 +142,7 @@ fn postgres_gets_and_misses_what_it_was_traced_to() {
     }
     assert!(run.pools[0].counts.misses.abs_diff(3_495) < 50, "{}", run.pools[0].counts.misses);
     let run = done(json!({"rows": 200_000, "hot_rows": 1000}), changes).unwrap();
-    // That server told its counters 12 times, and each time 20 pages of its catalogue took frames.
+    // That server reported its counters 12 times, and each time 20 pages of its catalogue took frames.
     assert!(run.pools[0].counts.misses.abs_diff(4_010) < 150, "{}", run.pools[0].counts.misses);
 }
 

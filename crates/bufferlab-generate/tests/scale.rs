@@ -1,4 +1,4 @@
-//! Parts of a database beside all of it: the choice of pages beside a naive twin, and answers beside exact ones.
+//! Parts of a database compared with all of it: the choice of pages with a naive twin's, and answers with exact ones.
 
 mod open;
 
@@ -114,7 +114,7 @@ fn one_page_in_one_is_the_exact_run() {
     assert!(exact.pools.iter().all(|pool| pool.error.is_none()));
 }
 
-/// The errors told were 3 to 6 %.
+/// The reported errors were 3 to 6 %.
 #[test]
 fn one_page_in_four_reads_what_all_pages_read() {
     let exact = done(&job(4, json!({}))).unwrap();
@@ -122,7 +122,7 @@ fn one_page_in_four_reads_what_all_pages_read() {
     assert_eq!((sampled.way.name, sampled.way.one_in), (Name::Sampled, 4));
     assert_eq!(sampled.objects, exact.objects);
     for (sampled, exact) in sampled.pools.iter().zip(&exact.pools) {
-        // A bitmap page is got for each page that is read, and what is read is what is estimated.
+        // A bitmap page is got for each page that is read, and reads are the estimated count.
         let without_bitmaps = |pool: &PoolRun| pool.gets - pool.counts.misses;
         assert_eq!(without_bitmaps(sampled), without_bitmaps(exact));
         assert_eq!((sampled.transactions, sampled.new_orders), (4000, exact.new_orders));

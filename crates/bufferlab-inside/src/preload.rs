@@ -51,7 +51,7 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
     // SAFETY: values end with a zero.
     let Some(descriptor) = number(unsafe { CStr::from_ptr(descriptor) }.to_bytes()) else { return };
     let Ok(memory) = sys::map_file(descriptor, ALL_BYTES) else { return };
-    // SAFETY: the mapping is as large as the file, and pages of a file of our own making are there.
+    // SAFETY: the mapping is as large as the file, and pages of a file that we made exist.
     let header = unsafe { &*memory.cast::<Header>() };
     let mut program = Program { base: 0, header, is_it: false };
     if header.magic == MAGIC {

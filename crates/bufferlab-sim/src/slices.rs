@@ -16,7 +16,7 @@ pub struct Slice {
     pub frames_used: u32,
 }
 
-/// Plays a trace to a new pool; returns what it did up to each of the rows `ends`, which are in order.
+/// Plays a trace to a new pool; returns its counts up to each of the rows `ends`, which are in order.
 ///
 /// # Errors
 /// `Refused` with the reason for a manager, settings or rows that cannot be.

@@ -1,6 +1,6 @@
 //! Running scripts: the statements that reach a client, their shares, and that they cost no allocation.
 //!
-//! One test counts the allocations of its own thread.
+//! One test counts the allocations of its thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -68,7 +68,7 @@ def plots_of(report: Report) -> dict[str, Plot]:
 
 
 def chosen(plots: dict[str, Plot], name: str | None) -> Plot:
-    """Return the plot of this name; without one the first. Raises SpecError when there is none."""
+    """Return the plot of this name; without one the first. Raises SpecError if it is missing."""
     if not plots:
         raise SpecError("this sweep has no figure", "plot", "a figure needs a point with a good run")
     if name is None:

@@ -49,10 +49,10 @@ def run(
 
     `experiment` is the name of a built-in one, or the path of a TOML file or of a script. `settings` are those that
     `--set` takes, `sweep` those that `--sweep` takes. With `resume`, the folder of an earlier sweep and nothing else,
-    what it lacks is done. `blocks` is what `--blocks` takes, such as "1,3-4": other hosts do the others, and
+    its missing runs are done. `blocks` is a value of `--blocks`, such as "1,3-4": other hosts do the others, and
     `bufferlab merge` joins their folders. Runs carry a page trace where they can; with `page_trace` they must, or must
     not. `keep_traces` names the blocks whose traces stay. A run that fails is a row of the results with its reason.
-    Raises a BufferlabError when the sweep cannot begin; after Ctrl-C, which keeps what was measured, the one that names
+    Raises a BufferlabError when the sweep cannot begin; after Ctrl-C, which keeps finished runs, the one that names
     the folder to resume.
     """
     overrides = replace(
@@ -98,7 +98,7 @@ def predict(
     """Predict the points of a traced run's experiment, or of an experiment without a run, as a new sweep below `out`.
 
     `run` is the folder of a run with a page trace, or of a sweep with one such run; or the name or path of an
-    experiment, to which `engine`, `server`, `profile` and `seed` belong. The sweep's `predictions` tell how far to
+    experiment, to which `engine`, `server`, `profile` and `seed` belong. The sweep's `predictions` say how far to
     believe them. Raises a BufferlabError for a run that cannot be replayed, a server without a model, an experiment
     whose page accesses cannot be generated, or a setting that the model does not know.
     """
@@ -106,7 +106,7 @@ def predict(
     asked = Path(run) if run is not None else None
     with progress() as shown:
         outcome = predict_sweep(asked, overrides, Path(out), Path(resume) if resume else None, shown)
-    # What was generated needs no experiment again: the folder has it as it was asked for.
+    # A generated sweep needs no experiment again: the folder has it as it was asked for.
     generated = "rules" in outcome.folder.plan[PREDICTED_FROM]
     return _ended(outcome, "bl.predict(" if run is None or generated else f'bl.predict("{run}", ')
 

@@ -44,9 +44,9 @@ _METRICS = dict.fromkeys(("metric", "title", "unit", "kind", "better", "meaning"
 
 
 def read(folder: Path | str) -> Sweep:
-    """Return the results of a sweep folder; of an interrupted sweep, what is there.
+    """Return the results of a sweep folder; of an interrupted sweep, its finished runs.
 
-    Raises a BufferlabError, which says what is wrong, where, and what to try, for a folder that is foreign, damaged,
+    Raises a BufferlabError, which names the fault, its place and a way out, for a folder that is foreign, damaged,
     or of another version of the format.
     """
     return Sweep(open_sweep(folder))
@@ -155,7 +155,7 @@ class Sweep:
     def figures(self) -> pl.DataFrame:
         """Return a row for each value of each point: the mean of its runs with its 95 % interval, n and unit.
 
-        With one run there is no interval, and both its ends are null. `source` is "measured" or "predicted".
+        With one run both ends of the interval are null. `source` is "measured" or "predicted".
         """
         source = {point.index: run.run.source for point in self._analysis.points for run in point.ok}
         rows = [
@@ -196,8 +196,8 @@ class Sweep:
         """Return a row for each run that a model filled: pages read in the window, and why to doubt them.
 
         `reads` is null where they depend on the speed of the run; `reads_low` and `reads_high` then have the least and
-        the most of the replays, which are no bounds. LRU is the yardstick, OPT the floor, which generated runs lack.
-        Of a measured sweep there is no row.
+        the most of the replays, which are not bounds. LRU is the yardstick, OPT the floor, which generated runs lack.
+        A measured sweep has no row.
         """
         rows = []
         for point, prediction in predictions(self._analysis):

@@ -32,7 +32,7 @@ def curve(
 ) -> pl.DataFrame:
     """Return a row for each size of an LRU pool, from none to all pages: its misses in the measured window.
 
-    `accesses` are rows of `trace`, all or some, or a run, whose misses are then told per transaction too. Rows before
+    `accesses` are rows of `trace`, all or some, or a run, whose misses are then also per transaction. Rows before
     the window only fill the pool. Or they are a file in a format of `bufferlab curve`, whose options --columns and
     --page-size are `columns` and `page_size`; all its gets count. Raises a BufferlabError for what cannot be read, and
     for rows without a get in the window.

@@ -348,7 +348,7 @@ class Analysis:
         return any(setting is not None and setting.unit == "bytes" for setting in settings)
 
     def short_label(self, point: PointRuns) -> str:
-        """Return the axis' value alone ("5 %"), or the whole label when there is no axis."""
+        """Return the axis' value alone ("5 %"), or the whole label without an axis."""
         if self.axis is None or self.axis not in point.swept:
             return self.rest_label(point) or point.label
         return value_words(self.knob_words.get(self.axis), point.swept[self.axis])

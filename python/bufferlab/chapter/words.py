@@ -244,13 +244,13 @@ def _seen(found: Verdict, unit: str) -> str:
 
 
 def could_find(found: Verdict, unit: str) -> str:
-    """Return `detectable` as the end of a sentence; "" where that is no useful size."""
+    """Return `detectable` as the end of a sentence; "" where that is not a useful size."""
     said = detectable(found, unit)
     return f"; {said} would have been found" if said else ""
 
 
 def detectable(found: Verdict, unit: str) -> str:
-    """Return the change that a sweep like this one would find four times in five; "" where that is no useful size."""
+    """Return the change that a sweep like this one would find four times in five; "" if that is not a useful size."""
     if found.detectable is None or (found.contrast == "ratio" and found.detectable > WIDEST_FACTOR):
         return ""
     if found.contrast == "difference":

@@ -29,8 +29,8 @@ def main() -> None:
 def _decided() -> None:
     """Ignore interrupts from here on, because the exit code is decided.
 
-    Python restores SIGINT's default while it ends. A second Ctrl-C would then kill a process that has already told how
-    it ended. A signal that is ignored stays ignored.
+    Python restores SIGINT's default while it ends. A second Ctrl-C would then kill a process that has already printed
+    its end. A signal that is ignored stays ignored.
     """
     import signal
 

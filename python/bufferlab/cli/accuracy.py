@@ -1,4 +1,4 @@
-"""`bufferlab accuracy`: tells how right a predicted sweep was about a measured one."""
+"""`bufferlab accuracy`: compares a predicted sweep with a measured one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bufferlab advise`: tells what a server that runs would read with a larger or a smaller buffer pool."""
+"""`bufferlab advise`: estimates the reads of a running server with a larger or a smaller buffer pool."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def command(
         with beginning("looking, with nothing attached"):
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
-        # Stopped by Ctrl-Z, we would leave the probes in the server, and nobody would look at their rate.
+        # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
             advice = advise.advise(ready, live_trace, answer, stop, shown)
     report = reports.as_report(advice)
@@ -128,7 +128,7 @@ def command(
 
 
 def _consent(ready: Ready, yes: bool) -> None:
-    """Tell what is attached where and what it costs, and ask the user. Raises SpecError where nobody can be asked."""
+    """Print the probes, their places and their cost, and ask the user. Raises SpecError without a terminal."""
     from bufferlab.live.tiers import sentence
 
     if not ready.plans:

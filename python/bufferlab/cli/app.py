@@ -235,7 +235,7 @@ def _give_up_output() -> None:
 
 
 def _tell(text: str) -> None:
-    """Write words to standard error. If that fails, the exit code alone tells."""
+    """Write words to standard error. If that fails, the exit code alone reports."""
     with suppress(OSError):
         say(text)
 
@@ -253,7 +253,7 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
         }
         try:
             print_error_json(told)
-        except OSError:  # The disk is full or the reader gone: the exit code alone tells.
+        except OSError:  # The disk is full or the reader gone: the exit code alone reports.
             _give_up_output()
     return error.exit_code
 

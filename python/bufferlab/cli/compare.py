@@ -1,4 +1,4 @@
-"""`bufferlab compare`: tells whether two sweeps, or two settings of one, are the same, and how much they differ."""
+"""`bufferlab compare`: finds whether two sweeps, or two settings of one, are the same, and how much they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells the shell which experiments, engines, settings and servers there are, where one is being typed.
+"""Completes the names of experiments, engines, settings and servers for the shell.
 
 click completes commands, options and their fixed choices by itself. Nothing here starts an engine. Every command's
 options name these functions, so they import what they need when a shell asks.
@@ -47,7 +47,7 @@ def fetchable(context: click.Context, parameter: click.Parameter, typed: str) ->
 def settings(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the settings that begin like this, or after the equals sign a setting's words."""
     name, equals, value = typed.partition("=")
-    # An option that still lacks its value keeps click from telling arguments from each other.
+    # An option that still lacks its value keeps click from separating the arguments.
     experiment = context.params.get("experiment") or next(iter(context.args), None)
     knobs = {knob.name: knob for knob in _knobs(context.params.get("engine"), experiment)}
     if not equals:
@@ -77,7 +77,7 @@ def _knobs(engine: str | None, experiment: str | None) -> Iterator[Knob]:
             asked = load(experiment)
             engine, workload = engine or asked.engine, asked.workload.name
         except BufferlabError:
-            pass  # A mistake on the line is told when it is run.
+            pass  # A mistake on the line is reported when it is run.
     for name in [engine] if engine in engines.names(hidden=True) else engines.names():
         yield from engines.declaration(name).knobs
     for name in [workload] if workload else workloads.names():

@@ -1,4 +1,4 @@
-"""`bufferlab curve`: tells what an LRU pool of each size would miss, from the page accesses of a run or in a file."""
+"""`bufferlab curve`: computes the misses of an LRU pool of each size, from the page accesses of a run or in a file."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _window(text: str | None) -> tuple[float, float] | None:
 
 
 def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> list[int]:
-    """Return the sizes asked for, in pages, ascending. Raises SpecError for one that is no pool of this trace."""
+    """Return the sizes asked for, in pages, ascending. Raises SpecError for one that is not a pool of this trace."""
     found = set()
     for part in text.split(","):
         size = _pool(part.strip(), pages, page_size_bytes, note)

@@ -1,4 +1,4 @@
-"""`bufferlab doctor`: tells item by item what this host can measure; if it cannot, why, and what to do.
+"""`bufferlab doctor`: says item by item what this host can measure; if it cannot, why, and what to do.
 
 It makes the folders of data, cache and locks if they are missing, and writes and removes a probe file in them. It also
 undoes the changes of killed runs: it puts back settings of the host, and removes instances in tracefs.

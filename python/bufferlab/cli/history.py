@@ -1,4 +1,4 @@
-"""`bufferlab history`: tells since which of many sweeps the figures of one experiment are other, and by how much."""
+"""`bufferlab history`: finds the sweeps since which the figures of one experiment differ, and by how much."""
 
 from __future__ import annotations
 

@@ -103,9 +103,9 @@ def command(
 
 
 def _confirmed(facts: Facts) -> bool:
-    """Tell what it costs to ask who fills the pool, and return whether the user agrees.
+    """Print the cost of asking who fills the pool, and return whether the user agrees.
 
-    Raises SpecError where nobody can be asked, and where it takes longer than a statement may.
+    Raises SpecError without a terminal to ask on, and where it takes longer than a statement may.
     """
     from bufferlab.engines.servers.look import STATEMENT_SECONDS
     from bufferlab.live.pool_contents import foretell
@@ -131,7 +131,7 @@ class _Shown:
         self._refused = ""
 
     def begin(self, observation: Observation) -> None:
-        """Hear what is looked at. Raises EnvironmentLackingError where the file for Prometheus cannot be written."""
+        """Hear that a look begins. Raises EnvironmentLackingError where the file for Prometheus cannot be written."""
         self._observation = observation
         self._write(observation.window, None)
         if self._refused:

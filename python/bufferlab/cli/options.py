@@ -103,7 +103,7 @@ def text_or_csv(meaning: str) -> Callable[[_Command], _Command]:
 
 
 def require_one_format(form: str, as_json: bool) -> None:
-    """Refuse --format csv beside --json. Raises SpecError."""
+    """Refuse --format csv together with --json. Raises SpecError."""
     if form == CSV and as_json:
         raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
 

@@ -56,7 +56,7 @@ def put(text: str) -> None:
 
 
 def show(answer: Report, as_json: bool, table: Table | None = None) -> None:
-    """Print an answer on standard output: as its JSON object, as this table's CSV if there is one, or for people."""
+    """Print an answer on standard output: as its JSON object, as the CSV of a given table, or for people."""
     if as_json:
         from bufferlab.report.document import as_json as document
 
@@ -87,7 +87,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Context manager for words: where reader, terminal or disk are gone, what is measured goes on without them."""
+    """Context manager for words: if reader, terminal or disk are gone, the measurement goes on without them."""
     try:
         yield
     except OSError:
@@ -111,9 +111,9 @@ def beginning(what: str) -> Iterator[None]:
 
 @contextmanager
 def answering(*files: Callable[[], None]) -> Iterator[None]:
-    """Context manager for printing the answer. The files follow it, also where nobody reads standard output any more.
+    """Context manager for printing the answer. The files follow it, also where standard output has lost its reader.
 
-    What cannot be written ends the command with EnvironmentLackingError, and the answer stands.
+    An answer that cannot be written ends the command with EnvironmentLackingError, and the answer stands.
     """
     try:
         yield
@@ -180,7 +180,7 @@ def write_page(path: Path | None, report: Report, folder_name: str = "", made_by
 
 
 def write_figure(path: Path | None, report: Report) -> None:
-    """Write a report's first figure as the file that --svg asks for, if it does and there is one."""
+    """Write a report's first figure as the file that --svg asks for, if it does and one exists."""
     if path is not None and report.headline:
         from bufferlab.report.figures.svg import draw
 

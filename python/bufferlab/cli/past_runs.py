@@ -44,7 +44,7 @@ class Past:
 
 
 def past(parent: Path) -> list[Past]:
-    """Return the sweeps in a folder, the oldest first. Raises DataFileError where there is no such folder."""
+    """Return the sweeps in a folder, the oldest first. Raises DataFileError if the folder is missing."""
     if not parent.is_dir():
         hint = "give the folder of --out; sweeps go to runs/ where they were started"
         raise DataFileError("there is no such folder", str(parent), hint)

@@ -118,7 +118,7 @@ def _order(plan: Plan) -> str:
 
 
 def checks_text(checks: Iterable[ServerCheck]) -> str:
-    """Return what was found at a server, a row each."""
+    """Return the findings at a server, a row each."""
     rows = [["ok" if check.ok else "NO" if check.refuses else "no", check.name, check.detail
              + (f" -> {check.hint}" if check.hint else "")] for check in checks]  # fmt: skip
     return columns(("", "what", "found"), rows)

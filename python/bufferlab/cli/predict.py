@@ -1,4 +1,4 @@
-"""`bufferlab predict`: tells what pools would read, from a traced run or from none, as a sweep folder."""
+"""`bufferlab predict`: predicts the reads of pools, from a traced run or from none, as a sweep folder."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def command(
         outcome = predict_sweep(run, overrides, out or _DEFAULT_OUT, resume, shown)
     folder = outcome.folder
     if outcome.signal_number is not None:
-        # What was generated needs no experiment again: the folder has it as it was asked for.
+        # A generated sweep needs no experiment again: the folder has it as it was asked for.
         again = "predict" if "rules" in folder.plan[PREDICTED_FROM] else f"predict {run}"
         say(f"interrupted; the results are kept. To do the rest: bufferlab {again} --resume {folder.path}")
     show_answer(folder, as_json)

@@ -95,7 +95,7 @@ class _LiveProgress:
         run = f"run {status.run}/{status.runs} {status.label}: " if status.run else ""
         description = printable(f"{run}{status.stage}")
         left = f"about {format_duration(status.seconds_left)} left"
-        # The bar's 24 cells move in halves, which are coarser than the per cents that stand beside it.
+        # The bar's 24 cells move in halves, which are coarser than the per cents after it.
         drawn = (description, f"{status.done:.0%}", left)
         if drawn != self._drawn:
             self._drawn = drawn

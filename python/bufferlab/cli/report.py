@@ -81,7 +81,7 @@ def command(
 def print_pdf(folder: SweepFolder) -> None:
     """Write the lab report of a sweep as a PDF and print its path.
 
-    Standard error tells which letters no font has. Raises EnvironmentLackingError without Typst.
+    Standard error names the letters that no font has. Raises EnvironmentLackingError without Typst.
     """
     with beginning("making the PDF"):
         from bufferlab.report.lab.pdf import write_pdf
@@ -98,7 +98,7 @@ def print_pdf(folder: SweepFolder) -> None:
 def print_traces(folder: SweepFolder) -> None:
     """Print every good trace as blkparse would have.
 
-    Standard error tells which runs were left out, and how to read the others. Raises RunFailed when no run has a trace.
+    Standard error names the runs that were left out, and explains the rest. Raises RunFailed when no run has a trace.
     """
     from bufferlab.report.blkparse import render
 

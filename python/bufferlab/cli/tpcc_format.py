@@ -54,7 +54,7 @@ def require_printable(form: str, as_json: bool, workload: str | None = None) -> 
 
 
 def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
-    """Print every good run. Standard error tells which runs were left out, and how to read the others.
+    """Print every good run. Standard error names the runs that were left out, and how to read the others.
 
     Raises RunFailed when no run can be printed.
     """

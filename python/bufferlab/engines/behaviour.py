@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(frozen=True)
 class HostCheck:
-    """The result of one check: whether a thing can be used, what was found, and what to do if it cannot."""
+    """The result of one check: whether a thing can be used, the findings, and what to do if it cannot."""
 
     name: str
     ok: bool
@@ -50,7 +50,7 @@ class ServerCheck(HostCheck):
     """One thing that was found at a server that runs already."""
 
     refuses: Literal["", "usage", "environment"] = ""
-    """Why no run can work, where the check is not ok: what was asked for, or what is there. "": runs can work."""
+    """Why no run can work, if the check is not ok: the request, or the environment. "": runs can work."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Behaviour(ABC):
         """Do one run: open, warm up, measure, close; return the core's answer with the settings read back.
 
         job["probes"], if present, goes to the core unchanged: further probes, on the device that the run reads.
-        Before: job["database"] is a copy that nobody else uses, or data that no run writes. After, also on an error:
+        Before: job["database"] is a copy for this run alone, or data that no run writes. After, also on an error:
         no process of the run lives, and the host's settings are as they were.
         """
 
@@ -144,7 +144,7 @@ class Behaviour(ABC):
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 
     def page_trace_cost_is_shown(self, knobs: NativeKnobs) -> bool:
-        """Return whether docs/benchmarks.md shows what a page trace costs a run with these knobs."""
+        """Return whether docs/benchmarks.md shows the cost of a page trace for a run with these knobs."""
         return False
 
     def pages_of_objects(
@@ -175,7 +175,7 @@ class Behaviour(ABC):
     def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
         """Return the path and bytes of the user's own data that these knobs name; None where data are loaded.
 
-        Such data are read in place: nobody writes, copies or removes them, and `load` is not called.
+        Such data are read in place: bufferlab does not write, copy or remove them, and `load` is not called.
         """
         return None
 
@@ -204,7 +204,7 @@ class Behaviour(ABC):
         raise EnvironmentLackingError("this engine has no servers that run already", server)
 
     def preflight(self, server: str, wanted: Wanted) -> list[ServerCheck]:
-        """Return what is found at the server of this URL, without any change to it or to this host.
+        """Return the findings at the server of this URL, without any change to it or to this host.
 
         Raises EnvironmentLackingError when the server cannot be asked.
         """

@@ -89,7 +89,7 @@ class EngineDeclaration:
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
-    """The prefix of the engine's own variables, which are given to it as they are written; "": there are none."""
+    """The prefix of the engine's own variables, which are given to it as they are written; "": it has none."""
     data_is_read_only: bool = False
     """Whether no run writes to the data, so that they are used in place, not copied."""
     data_bytes: Callable[[Values], int] | None = None
@@ -134,7 +134,7 @@ class EngineDeclaration:
         return {knob.spelling: values[knob.name] for knob in self.knobs if knob.spelling and knob.name in values}
 
     def named(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the core tells by its own words, by the settings' names where they are settings."""
+        """Return the core's values by the settings' names, and by its own words where they are not settings."""
         names = {knob.spelling: knob.name for knob in self.knobs if knob.spelling}
         return {names.get(word, word): value for word, value in told.items()}
 

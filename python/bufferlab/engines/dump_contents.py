@@ -1,4 +1,4 @@
-"""Tells what a dump holds, and refuses one that cannot become a run's database, before any server is started.
+"""Finds the contents of a dump, and refuses one that cannot become a run's database, before any server is started.
 
 It looks at the beginnings of a mysqldump's lines, which takes as long as to read the file: mysqldump writes a line's
 end within a row as \\n. Where these lines speak against the dump, each statement is split and judged as for a restore,
@@ -21,7 +21,7 @@ from bufferlab.versions import numbers
 
 _CHUNK_BYTES = 4 << 20
 _MARGIN_BYTES = 512
-"""The bytes behind a line's beginning that are known when it is looked at."""
+"""The bytes after a line's beginning that are known when it is looked at."""
 _LINE = re.compile(
     rb"\n(?:(?P<delimiter>DELIMITER +;;?)|(?P<table>CREATE TABLE )|(?P<rows>(?:INSERT|REPLACE) )|"
     rb"(?:USE |CREATE DATABASE (?:/\*!32312 IF NOT EXISTS\*/ )?)`(?P<database>[^`\n]{1,256})`)"
@@ -34,7 +34,7 @@ _OF_MYSQL = "write the whole database: mysqldump --single-transaction app > app.
 
 @dataclass
 class _Found:
-    """What a dump holds, each with where it was seen first: a line, or 0 where there are no lines."""
+    """The contents of a dump, each with its first line; 0 for a dump without lines."""
 
     tables: set[bytes] = field(default_factory=set)
     view: int | None = None
@@ -76,7 +76,7 @@ def _judged(found: _Found, head: DumpHead, path: Path) -> bool:
 
 
 def _of_lines(file: BinaryIO) -> _Found:
-    """Return what the beginnings of lines tell; code, which has lines of its own, stands between DELIMITERs."""
+    """Return the contents by the beginnings of lines; code, which has its own lines, stands between DELIMITERs."""
     found, in_code = _Found(), False
     for line in _lines(file):
         if line["delimiter"]:
@@ -93,7 +93,7 @@ def _of_lines(file: BinaryIO) -> _Found:
 
 
 def _lines(file: BinaryIO) -> Iterator[re.Match[bytes]]:
-    """Yield the lines that tell what a dump holds. A chunk's last bytes are looked at with the next."""
+    """Yield the lines that show a dump's contents. A chunk's last bytes are looked at with the next."""
     kept, chunk = b"", b"\n"
     while chunk:
         text = kept + chunk
@@ -107,7 +107,7 @@ def _lines(file: BinaryIO) -> Iterator[re.Match[bytes]]:
 
 
 def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
-    """Return what the statements hold. Raises SpecError as a restore would, with the line."""
+    """Return the contents of the statements. Raises SpecError as a restore would, with the line."""
     found, rules = _Found(), Rules()
     try:
         for statement in Splitter(file, head.flavour, version_id(numbers(head.version))):
@@ -128,7 +128,7 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
 
 
 def _of_archive(file: BinaryIO) -> _Found | None:
-    """Return what a table of contents tells; None for one that cannot be read, which pg_restore then judges."""
+    """Return the contents by a table of contents; None for one that cannot be read, which pg_restore then judges."""
     try:
         kinds = entries_of(file)
     except CutArchiveError as error:

@@ -2,7 +2,7 @@
 
 Before it changes a setting, a run writes the old value into a small file that outlives its process. The next start of
 any sweep, the sweep that lost its worker, and `bufferlab doctor` look for files of dead processes, and put the values
-back. A value that somebody else has changed since stays. The files are in /run, which is empty after a boot, when the
+back. A value that another program has changed since stays. The files are in /run, which is empty after a boot, when the
 settings are at their defaults too.
 
 Read-ahead is one such setting, of the whole device, for all that read it through the page cache
@@ -88,7 +88,7 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
 
 
 def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
-    """Write the new value, and note what the kernel took of it: it rounds read-ahead to whole pages."""
+    """Write the new value, and note the kernel's: it rounds read-ahead to whole pages."""
     file.write_text(told["new"])
     try:
         if (taken := _value(file)) != told["new"]:
@@ -99,7 +99,7 @@ def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
 
 
 def _put_back(told: dict[str, Any]) -> list[str]:
-    """Put the old value back, unless somebody else has changed ours since; return a sentence if it was put back."""
+    """Put the old value back, unless another program has changed ours since; return a sentence if it was put back."""
     file = Path(told["file"])
     with suppress(OSError):
         if _value(file) == told["new"] != told["old"]:
@@ -156,7 +156,7 @@ def _write(entry: Path, told: dict[str, Any]) -> None:
 
 @contextmanager
 def _held(journal: Path) -> Iterator[bool]:
-    """Context manager that lets one process at a time use the journal; yields False where there is none."""
+    """Context manager that lets one process at a time use the journal; yields False without one."""
     try:
         descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

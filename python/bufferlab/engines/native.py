@@ -63,7 +63,7 @@ class ServerTrace(Protocol):
     """A trace of a server that runs already. An object that goes away leaves nothing behind."""
 
     def told(self) -> str:
-        """Return what is known of the trace now, as JSON."""
+        """Return the state of the trace now, as JSON."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
@@ -146,10 +146,10 @@ class Native(Protocol):
         """Return a curve for pages from 0 on. Gets of those from `first_page` to before `end_page` count."""
 
     def generate(self, job: str, watch: Callable[[int, int | None], None] | None = None) -> str:
-        """Return what pools would read of a run that no server does: the transactions' page accesses are generated.
+        """Return the reads of pools for a run without a server: the transactions' page accesses are generated.
 
         `watch` hears ten times a second how many transactions are done, and how many of them in the window, None
-        before it. What it raises ends the run.
+        before it. Its exception ends the run.
         """
         ...
 
@@ -167,19 +167,19 @@ class Native(Protocol):
         end_row: int,
         **columns: Any,
     ) -> str:
-        """Return what a buffer manager counts from the first row to before the end row, as JSON.
+        """Return the counts of a buffer manager from the first row to before the end row, as JSON.
 
-        Rows before the first fill its pool; what those from the load's row on bring into it is told. Columns, those of
-        page-trace.parquet, are handed over as buffers, without a copy. Where all of them are read-only, the replay
-        releases Python's lock. Three further ones are optional: what comes before the first row takes `before` times as
-        long as it took, and the rest `within` times; `watch` hears ten times a second the share that is done, and what
-        it raises ends the replay. Raises ValueError.
+        Rows before the first fill its pool; the pages that those from the load's row on bring into it are counted.
+        Columns, those of page-trace.parquet, are handed over as buffers, without a copy. Where all of them are
+        read-only, the replay releases Python's lock. Three further ones are optional: rows before the first take
+        `before` times as long as they took, and the rest `within` times; `watch` hears ten times a second the share
+        that is done, and its exception ends the replay. Raises ValueError.
         """
 
     def replay_slices(
         self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
     ) -> str:
-        """Return what a new pool counted from the first row to before each of the `ends`, as JSON. Raises ValueError.
+        """Return the counts of a new pool from the first row to before each of the `ends`, as JSON. Raises ValueError.
 
         Columns are those of `replay`.
         """
@@ -187,8 +187,8 @@ class Native(Protocol):
     def ghost_depths(self, ring_reads: int, **columns: NDArray[Any]) -> tuple[bytes, bytes]:
         """Return of each row the depth of the page that it reads in the list of pages that left, and the list's length.
 
-        Both are u32. The depth is 0 where the list does not have the page or the row is no read, and 2^32 - 1 where the
-        page left by the ring of a scan. Columns are those of `replay`. Raises ValueError.
+        Both are u32. The depth is 0 where the list lacks the page or the row is not a read, and 2^32 - 1 where the page
+        left by the ring of a scan. Columns are those of `replay`. Raises ValueError.
         """
 
     def model_defaults(self) -> str:
@@ -238,7 +238,7 @@ class Native(Protocol):
 
 
 def ask_host(lacking: str, ask: Callable[[], T]) -> T:
-    """Return what the core answers about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
+    """Return the core's facts about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
     try:
         return ask()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Keeps bufferlab.log in a sweep's folder: what was decided while it was measured, and what was said, with the time.
+"""Keeps bufferlab.log in a sweep's folder: the decisions during its runs and the messages, with the time.
 
 What comes before the folder exists is held and written first. The log is for people; no command reads it. `--debug`
 shows the same, and more, on the terminal.
@@ -31,7 +31,7 @@ class LoggedProgress:
         self._shown, self._handler = shown, handler
 
     def keep_in(self, folder: Path) -> None:
-        """Write what was logged so far, and what follows, to the end of the folder's log.
+        """Write the entries so far, and later ones, to the end of the folder's log.
 
         Raises EnvironmentLackingError when it cannot be written.
         """
@@ -73,7 +73,7 @@ class _Lines(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def sweep_log(progress: Progress) -> Iterator[LoggedProgress]:
-    """Context manager for the log of one sweep, which begins with what is logged now; yield the display that logs."""
+    """Context manager for the log of one sweep, which holds entries from now on; yield the display that logs."""
     handler = MemoryHandler(_HELD, flushLevel=logging.CRITICAL + 1)
     handler.setLevel(logging.INFO)
     level = LOG.level

@@ -1,1 +1,1 @@
-"""Looks at a server that runs: what its pool misses, and what another size would read. Changes nothing."""
+"""Looks at a server that runs: the misses of its pool, and the reads of other sizes. Changes nothing."""

@@ -38,7 +38,7 @@ FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 10.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
 _SLACK_S = 60.0
-"""So much longer than its stages a look may take: to read each record, and to ask for the pool's pages."""
+"""A look may take this much longer than its stages: to read each record, and to ask for the pool's pages."""
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages by which a relation grows as read (engines/postgres/look.py)."""
@@ -57,7 +57,7 @@ class Asked:
     within_s: float
     tier: Tier
     sizes: tuple[Callable[[int], int], ...]
-    """Each returns a size in bytes from the present one; none stand for the usual ones."""
+    """Each returns a size in bytes from the present one; empty for the usual sizes."""
     max_cores: float
     look_inside: bool = False
 
@@ -78,12 +78,12 @@ class Ready:
     idle: NotTold | None
     """Why nothing will be attached; None where something will."""
     inside: str
-    """What it costs to ask which pages the pool holds, and when that is; "" where it is not asked."""
+    """The cost and the time of asking which pages the pool holds; "" where it is not asked."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found."""
+    """The findings of the look."""
 
     seen: Seen
     pool: PoolFacts
@@ -99,7 +99,7 @@ class Advice:
 
     @property
     def largest_bytes(self) -> int | None:
-        """The largest pool that the memory of the host or the cgroup leaves room for; None where that is not told."""
+        """The largest pool that the memory of the host or the cgroup leaves room for; None where that is not known."""
         return self.present_bytes + self.memory.size_bytes if self.memory else None
 
     @property
@@ -158,7 +158,7 @@ def prepare(
 
 
 def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
-    """Raise SpecError where no answer can come of what is asked: nothing is attached for that."""
+    """Raise SpecError if the options allow no answer, before anything is attached."""
     if sizes == (present_bytes,):
         raise SpecError("no other size than the present one is asked about", "--sizes", "name another, as in 50%,200%")
     if tier == "misses" and sizes[-1] < present_bytes:
@@ -194,7 +194,7 @@ def advise(
             found = pool_facts.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
             held.extend([] if isinstance(found, NotTold) else found)
 
-    # The recorder's file holds page numbers of somebody's data.
+    # The recorder's file holds page numbers of a user's data.
     with marked.folder(_temporary(), f"{_FOLDER}{os.getpid()}-{secrets.token_hex(4)}") as folder:
         attachments = Attachments(
             ready.planned, ready.plans, tracing, folder,
@@ -214,7 +214,7 @@ def advise(
 
 
 def remove_stale(parent: Path | None = None) -> None:
-    """Remove the folders of killed processes: what they recorded holds page numbers of somebody's data."""
+    """Remove the folders of killed processes: their records hold page numbers of a user's data."""
     marked.remove_leftovers(parent or _temporary(), f"{_FOLDER}*")
 
 
@@ -233,7 +233,7 @@ def _share(ratio: float, present_bytes: int) -> int:
 
 
 def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
-    """Return in words what it costs to ask which pages the pool holds, and when that is; "" where it is not asked."""
+    """Return in words the cost and the time of asking which pages the pool holds; "" where it is not asked."""
     at_end = pool_facts.cost(facts, look_inside=False)
     before = pool_facts.cost(facts, look_inside=asked.look_inside) if is_full else ""
     when = [words for words, is_asked in (("before full", before), ("at the end", at_end)) if is_asked]
@@ -292,7 +292,7 @@ def _advice(
 def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
     """Return the rows of an attachment, with reads from which the pages that were made are taken, where they count so.
 
-    Sessions tell their counts late: the rate of the whole attachment is taken from each row, which may get below zero.
+    Sessions report late: the rate of the whole attachment is taken from each row, which may get below zero.
     """
     recorded = one.recorded
     if facts.flavour != "postgres" or facts.numbers[0] > _COUNTS_CREATIONS or not recorded.seconds:
@@ -324,7 +324,7 @@ def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | Non
 
 
 def count(rows: Sequence[SampledRow]) -> Counted:
-    """Return the counts of some rows. Work is counted in transactions where there are any, else in statements."""
+    """Return the counts of some rows. Work is counted in transactions if the server has any, else in statements."""
     sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
     unit = "transaction" if sums["transactions"] else "statement"

@@ -41,10 +41,10 @@ def as_report(advice: Advice) -> Report:
 
 
 def cost(one: TierCost) -> str:
-    """Return in words what a tier cost, measured beside foretold.
+    """Return in words the cost of a tier, measured and foretold.
 
-    Where the interval is too wide to be set beside what the stops take, that is said, and only its end. An interval
-    that lies above twice what the stops explain is named: the seconds without the tier had less of other work.
+    An interval too wide to compare with the time of the stops is said to be so, and only its end is given. An interval
+    that lies above twice the time of the stops is named: the seconds without the tier had less of other work.
     """
     foretold = f"foretold {format_percent(one.foretold_cores)}"
     ours = f"the recorder itself {format_percent(one.ours_cores)}"
@@ -252,7 +252,7 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
 
 
 def _measured(one: TierCost) -> str:
-    """Return what a tier was measured to cost, where that can be told."""
+    """Return the measured cost of a tier, where it is resolved."""
     return format_percent(one.server_cores) if one.is_told and one.server_cores is not None else words.NOTHING
 
 

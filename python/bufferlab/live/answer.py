@@ -1,14 +1,14 @@
-"""Answers for each size of a pool what it would read a second: by the tier that can tell it, or why none can. Pure.
+"""Estimates the reads a second of each pool size, by the tier that can, or says why none can. Pure.
 
-Larger pools are told from reads and evictions alone, by the ghost list of pages that left (crates/bufferlab-sim,
+Larger pools are estimated from reads and evictions alone, by the ghost list of pages that left (crates/bufferlab-sim,
 ghost_list.rs). A page that is read again at depth `d` of the list would still be there with `d` more frames. The list
 is empty when recording begins: of a page that it does not have, the depth is beyond its length at that moment and else
 unknown. Such a depth is censored, and the share of reads that remain with more frames is the product-limit estimate
 (Kaplan and Meier: "Nonparametric estimation from incomplete observations", Journal of the American Statistical
 Association 53(282), 1958).
-So a list that is still short makes nothing look like a read that it is not. Every read counts, whoever asked for it:
+So a list that is still short adds no false reads. Every read counts, of any origin:
 read-ahead and prefetches read a page where it is not in the pool, as gets do. A creation takes its page out of the list
-without a read. Reads by rings of PostgreSQL remain whatever the size. Smaller pools cannot be told by it.
+without a read. Reads by rings of PostgreSQL remain at any size. The list says nothing of smaller pools.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _IDLE = "record while the application works, or longer"
 
 @dataclass(frozen=True)
 class Distances:
-    """What the list of evicted pages told of each read, in the order of time."""
+    """The depth of each read in the list of evicted pages, in the order of time."""
 
     depth: NDArray[np.int64]
     """The depth of its page; 0 where the list did not have it, `BY_RING` where its page had left by a ring."""
@@ -69,7 +69,7 @@ class Distances:
 
     @cached_property
     def longest(self) -> int:
-        """Return the most frames more of which enough reads tell."""
+        """Return the most added frames that enough reads reach."""
         least = max(rules.LEAST_READS, int(np.ceil(rules.LONGEST_SHARE * len(self.length))))
         return int(np.sort(self.length)[-least]) if len(self.length) >= least else 0
 
@@ -140,7 +140,7 @@ def ring_reads(pool: PoolFacts) -> int:
 
 
 def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | None:
-    """Return why nothing can be told of any size; None where something can."""
+    """Return why no size can be estimated; None where one can."""
     reads = found.cut.reads.sum()
     if reads < rules.LEAST_READS:
         return NotTold(f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed", _IDLE)
@@ -157,9 +157,9 @@ def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | N
 
 
 def _changing_mix(found: Distances) -> NotTold | None:
-    """Return why windows whose halves read pages of other distances tell nothing; None where they agree."""
+    """Return why a window whose halves read pages of other distances gives no answer; None where they agree."""
     more = found.longest // 4
-    # A list that is shorter tells of its hits alone: their share would be one.
+    # A list that is shorter knows its hits alone: their share would be one.
     known = found.length >= more
     spared = (found.depth > 0) & (found.depth <= more)
     slices = len(found.cut.seconds)
@@ -234,7 +234,7 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
 
 
 def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> NotTold | None:
-    """Return that tables which scans read by a ring would need none in a pool of so many frames; None otherwise.
+    """Return that tables which scans read by a ring would need none in a pool of `frames` frames; None otherwise.
 
     heapam.c, initscan: a scan has a ring where its table is larger than a quarter of the pool.
     """
@@ -266,7 +266,7 @@ def _pages_of(window: Recorded, objects: NDArray[np.uint32]) -> int:
 
 
 def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
-    """Return in words how long a window would have to be for so many frames more."""
+    """Return in words how long a window would have to be for `more` added frames."""
     longest = max(window.seconds for window in windows)
     reached = found.second[found.length >= more]
     if len(reached):

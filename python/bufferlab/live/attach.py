@@ -42,7 +42,7 @@ class MemoryLeft:
 
 
 def left(pid: int) -> MemoryLeft | None:
-    """Return how much memory a server may still take; None where the host does not tell."""
+    """Return how much memory a server may still take; None where the host does not say."""
     return least(Path("/proc/meminfo"), groups_of(pid))
 
 
@@ -69,22 +69,22 @@ _PATIENCE_S = 3.0
 """A stage ends that much later at most when no sample comes."""
 _OF_DISK, _OF_MEMORY, _MOST_BYTES = 4, 8, 1 << 30
 """The recorder's file may have a quarter of its disk's free space, an eighth of the memory that is left, and no more
-bytes than the last: numbering its pages takes about twice the file's bytes in memory, beside a server that needs it."""
+bytes than the last: numbering its pages takes about twice the file's bytes of memory, which the server needs too."""
 _UNEVEN_S = 0.3
-"""A row whose seconds differ by more from the time since the last one does not tell of its processor time."""
+"""A row whose seconds differ by more from the time since the last one says nothing of its processor time."""
 
 
 class Tracing(Protocol):
     """The way to attach to a server that runs (live_trace.py)."""
 
     def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
-        """Return what would be attached. Raises SpecError for an unknown build, EnvironmentLackingError."""
+        """Return the plan of a tier; attach nothing. Raises SpecError for an unknown build, EnvironmentLackingError."""
 
     def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-        """Attach; `spool` is a file that is made, of so many bytes at most. Raises BufferlabError."""
+        """Attach; makes the file `spool`, of at most `limit_bytes`. Raises BufferlabError."""
 
     def recorded(self, trace: LiveTrace, *, stopped: bool = False) -> Recorded:
-        """End a trace and return what it recorded. Raises BufferlabError."""
+        """End a trace and return its record. Raises BufferlabError."""
 
 
 class Shown(Protocol):
@@ -99,7 +99,7 @@ class Shown(Protocol):
 
 @dataclass(frozen=True)
 class Attached:
-    """One attachment: what it recorded, and the rows of the seconds that lie in it."""
+    """One attachment: its record, and the rows of the seconds that lie in it."""
 
     recorded: Recorded
     rows: tuple[SampledRow, ...]
@@ -108,7 +108,7 @@ class Attached:
 
 @dataclass(eq=False)
 class Attachments:
-    """The attachments of one observation, in turn. `close` detaches, whatever happened."""
+    """The attachments of one observation, in turn. `close` always detaches."""
 
     planned: tuple[Stage, ...]
     plans: Mapping[Tier, LivePlan]
@@ -133,7 +133,7 @@ class Attachments:
     seconds: list[Second] = field(default_factory=list)
     _place: int = 0
     _limit: int = 0
-    # The first stage begins with the first row: what is asked at the observation's begin is not its time.
+    # The first stage begins with the first row: the questions at the observation's begin are not its time.
     _due_s: float = math.inf
     _last_s: float | None = None
     _trace: LiveTrace | None = None
@@ -258,7 +258,7 @@ class Attachments:
             self._due_s = self.clock()
         if state == "rate":
             self.shown.say(f"detached: more than {self._limit:,} events a second, the limit of --max-cpu")
-            # What was too much once is not tried again.
+            # A tier that cost too much once is not tried again.
             kept = [one for one in self.planned[self._place + 1 :] if one.tier != found.recorded.tier]
             self.planned = (*self.planned[: self._place + 1], *kept)
 

@@ -1,9 +1,9 @@
 """Smaller and larger pools from all accesses, which the registered model of the server plays at each size.
 
-Windows are played one behind the other, as if nothing lay between them: the pages that the next one wants first are
-missed a little more often than in truth. A pool begins with the pages that the server tells (`resident`), else empty.
+Windows are played one after the other, as if nothing lay between them: the pages that the next one wants first are
+missed a little more often than in truth. A pool begins with the pages that the server lists (`resident`), else empty.
 One of the server's own size that begins with them counts at once, every other from one turnover on. Reads are those of
-the model at a size, times what the server counted for each read of the model at the server's own size. Pure.
+the model at a size, times the server's count for each read of the model at the server's own size. Pure.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _FIRST_PIN = 5
 
 @dataclass(frozen=True)
 class _Did:
-    """What a model did in each slice."""
+    """A model's counts in each slice."""
 
     reads: Floats
     brought_in: Floats
 
     def first_counted(self, frames: int, turnovers: float) -> int:
-        """Return the first slice behind the one in which the pool was turned over so many times; 0 where none is."""
+        """Return the slice after the one in which the pool was turned over `turnovers` times; 0 for zero turnovers."""
         if turnovers == 0:
             return 0
         return int(np.searchsorted(np.cumsum(self.brought_in), turnovers * frames)) + 1
@@ -67,9 +67,9 @@ class Played:
 
     columns: Columns
     prefix: int
-    """The rows that fill the pool with what the server had in it."""
+    """The rows that fill the pool with the server's pages."""
     ends: NDArray[np.intp]
-    """The row behind each slice."""
+    """The row after each slice."""
     cut: Cut
     objects: tuple[PagesOfObject, ...]
     """PostgreSQL's relations that were scanned."""
@@ -81,7 +81,7 @@ class Played:
         return len(self.columns["page"]) - self.prefix
 
     def with_late_purge(self, late_rows: int) -> Played:
-        """Return what would have been recorded if purge went to each changed page once more, so many rows later.
+        """Return the accesses as if purge went to each changed page once more, `late_rows` rows later.
 
         A change by purge is repeated as the others are: which they are is not known. So this is more than purge does.
         """
@@ -171,7 +171,7 @@ def _scanned(columns: Columns, known: NDArray[np.uint64]) -> tuple[PagesOfObject
 
 @dataclass(frozen=True)
 class ByModel:
-    """The model of a server on what was recorded there."""
+    """The model of a server, fed with the server's record."""
 
     played: Played
     pool: PoolFacts
@@ -181,7 +181,7 @@ class ByModel:
 
     @cached_property
     def seen(self) -> Traced:
-        """Return what the model may know of the server: it is asked for settings alone, not for its doubts."""
+        """Return the facts of the server for the model: it is asked for settings alone, not for its doubts."""
         return Traced(
             server=Server(self.pool.engine, self.pool.version),
             pool=Pool(self.pool.pool_pages, self.pool.settings),
@@ -195,13 +195,13 @@ class ByModel:
 
     @cached_property
     def own(self) -> _Did:
-        """Return what the model did at the server's own size."""
+        """Return the model's counts at the server's own size."""
         return self.did(self.pool.pool_pages)
 
     def did(self, frames: int, time: float = 1.0, late_rows: int = 0) -> _Did:
-        """Return what the model did with so many frames, where everything took `time` times as long.
+        """Return the model's counts with `frames` frames, where everything took `time` times as long.
 
-        With `late_rows` purge goes to each changed page once more, so many rows later (`Played.with_late_purge`).
+        With `late_rows` purge goes to each changed page once more, that many rows later (`Played.with_late_purge`).
         """
         settings = self.manager.settings(self.seen, Pool(frames, self.settings))
         one = self.played.with_late_purge(late_rows) if late_rows else self.played
@@ -221,12 +221,12 @@ class ByModel:
 
     @cached_property
     def settings(self) -> Mapping[str, int]:
-        """Return the settings that the model obeys; those that are not told have the server's defaults."""
+        """Return the settings that the model obeys; those that are not known have the server's defaults."""
         defaults = self.manager.defaults
         return {name: self.pool.settings.get(name, value) for name, value in defaults.items()}
 
     def first_counted(self, did: _Did, frames: int) -> int:
-        """Return the first slice that counts of a pool of so many frames."""
+        """Return the first slice that counts of a pool of `frames` frames."""
         if self.has_resident and frames == self.pool.pool_pages:
             return 0
         is_partly_warm = self.has_resident and frames < self.pool.pool_pages
@@ -243,7 +243,7 @@ class ByModel:
 
     @cached_property
     def refused(self) -> NotTold | None:
-        """Return why the model tells nothing of any size; None where it does."""
+        """Return why the model can judge no size; None where it can."""
         reads = self.played.cut.reads.sum()
         if reads < rules.LEAST_READS:
             why = f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed"
@@ -264,7 +264,7 @@ class ByModel:
         return None
 
     def estimate(self, size_bytes: int) -> SizeEstimate | None:
-        """Return the estimate of a size; None of a larger one of which the list of evicted pages may tell more."""
+        """Return the estimate of a size; None for a larger one that the list of evicted pages may judge better."""
         frames = self.pool.frames(size_bytes)
         is_larger = frames > self.pool.pool_pages
         if self.refused:
@@ -313,7 +313,7 @@ class ByModel:
         return value, *around(value, scatter(len(own), per_s), method + rules.OF_PRESENT * present)
 
     def _by_speed(self, frames: int, did: _Did, first: int) -> NotTold | None:
-        """Return why reads that depend on the speed of the run cannot be told; None where they do not."""
+        """Return why reads cannot be estimated if they depend on the speed of the run; None where they do not."""
         why = self.manager.by_speed(Pool(frames, self.settings))
         if why is None:
             return None

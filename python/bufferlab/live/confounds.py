@@ -1,6 +1,6 @@
-"""Tells what else a server does besides its application's work: backups, changes of tables, vacuum, old transactions.
+"""Finds the work that a server does besides its application's: backups, changes of tables, vacuum, old transactions.
 
-Each finding is a sentence of who does what, and what that does to the pool or to reads. What cannot be seen is said.
+Each finding is a sentence of who does what, and its effect on the pool or on reads. Limits of sight are stated.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ class Confound:
     kind: Kind
     sentence: str
     seconds: float | None = None
-    """How long it has lasted, where the server tells."""
+    """How long it has lasted, where the server says."""
 
 
 @dataclass(frozen=True)
 class Confounds:
-    """What a server does besides its application's work, as far as the account may see it."""
+    """The work of a server besides its application's, as far as the account may see it."""
 
     found: tuple[Confound, ...]
     not_told: tuple[NotTold, ...]
 
 
 def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_s: float = LONG_S) -> Confounds:
-    """Ask a server what else it does. `own_ids` are connections or processes of ours, besides the one that asks."""
+    """Ask a server what else it does. `own_ids` are our connections or processes, except the asking one."""
     asker = _Asker(query)
     found = _postgres(asker, own_ids, long_s) if flavour == "postgres" else _innodb(asker, flavour, own_ids, long_s)
     return Confounds(tuple(found), tuple(asker.not_told))
 
 
 class _Asker:
-    """Asks, and keeps what was refused; a refusal for lack of a right is kept once."""
+    """Asks, and keeps the refusals; a refusal for lack of a right is kept once."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -189,5 +189,5 @@ def _who(session: object, account: object) -> str:
 
 
 def _name(value: object) -> str:
-    """Return a name or a word that a server told, safe to show."""
+    """Return a name or a word from a server, safe to show."""
     return printable(text(value) or "an unknown account").replace("\n", " ")

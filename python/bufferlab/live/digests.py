@@ -1,11 +1,11 @@
-"""Tells what each statement did in a window, from the server's own table of statements at the window's two ends.
+"""Computes each statement's work in a window, from the server's own table of statements at the window's two ends.
 
 The table is read twice and no more. A statement is in the window in which it ends. The table counts from its own
-beginning: what an entry did is the difference of its counts, and of an entry that began anew its last counts.
+beginning: an entry's work is the difference of its counts, and of an entry that began anew its last counts.
 
 Servers normalise texts, but not all of them. PostgreSQL keeps comments, and utility statements as they were sent
 (pg_stat_statements.c, pgss_ProcessUtility): with passwords, and with values. So a text is shown only when it begins as
-a query or a change of rows, and whatever literal or comment is left in it goes.
+a query or a change of rows, and every literal or comment left in it is removed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Growth:
 
     counts: Mapping[Key, Counts]
     restarted: int
-    """Entries that began to count anew in between: they were reset, or evicted and made again."""
+    """Entries whose counts restarted in between: they were reset, or evicted and made again."""
     gone: int
     """Entries that were there at the first snapshot only."""
 
@@ -99,16 +99,16 @@ class Digests:
     monitoring_seconds: float
     """Of the largest statements, those that ask for the server's own views: ours, and those of other monitors."""
     notes: tuple[str, ...]
-    """What is missing."""
+    """Why figures are missing."""
 
     def first(self, order: Order, limit: int = SHOWN) -> tuple[DigestStatement, ...]:
-        """Return the statements with most time, rows (examined, or where that is not told returned) or page reads."""
+        """Return the statements with most time, rows (examined, or returned where those are unknown) or page reads."""
         ordered = sorted(self.statements, key=lambda one: (-_size(one, order), one.text))
         return tuple(one for one in ordered[:limit] if _size(one, order) > 0)
 
 
 def start(query: Query, flavour: Flavour) -> Snapshot | NotTold:
-    """Read the table at the window's first end, or say why there is none."""
+    """Read the table at the window's first end, or say why it is missing."""
     where: Row = {}
     if flavour == "postgres":
         found = ask(query, postgres.STATEMENTS_PLACE)
@@ -146,7 +146,7 @@ def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold
 
 
 def grown(first: Mapping[Key, DigestEntry], last: Mapping[Key, DigestEntry]) -> Growth:
-    """Return what each entry did between two snapshots. No count is negative.
+    """Return each entry's counts between two snapshots. None is negative.
 
     >>> before, after = DigestEntry(None, {"calls": 5}), DigestEntry(None, {"calls": 7})
     >>> grown({("s", "a", None): before}, {("s", "a", None): after}).counts
@@ -303,7 +303,7 @@ _MONITORING = re.compile(
 
 
 def shown(text: str) -> str | None:
-    """Return a statement's text as it may be shown; None for a utility statement, and for what is not understood.
+    """Return a statement's text as it may be shown; None for a utility statement, or a text that is not understood.
 
     >>> shown("/* user 7 */ SELECT * FROM t WHERE a = $1 AND b = 'x' AND c = 5")
     'SELECT * FROM t WHERE a = $1 AND b = ? AND c = ?'

@@ -1,6 +1,6 @@
 """Decides from the counters and events of a window whether another size can be judged by it at all.
 
-Each rule returns the reason why not, with what would help. The parameters stand at the top, or with the models where
+Each rule returns the reason why not, with a remedy. The parameters stand at the top, or with the models where
 `predict` has the same rule. docs/advice.md lists them.
 """
 
@@ -17,7 +17,7 @@ from bufferlab.models.predict import READ_AHEAD_LIMIT
 from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0
-"""A server with fewer gets a second is idle: its maintenance is all there is to see."""
+"""A server with fewer gets a second is idle: only its maintenance can be seen."""
 MOST_DIRTY = 0.75
 """Share of the pool that is dirty, from which on reads wait for writes."""
 MOST_MIX = 0.2
@@ -37,7 +37,7 @@ _STRANGERS = {
 
 
 def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
-    """Return why no other size can be judged by what was seen, the gravest reason first; none where it can."""
+    """Return why the look cannot judge another size, the gravest reason first; none where it can."""
     rows = seen.window.rows
     rules: tuple[Callable[[], NotTold | None], ...] = (
         lambda: _broken(seen, is_away),
@@ -90,7 +90,7 @@ def _stranger(confounds: Sequence[Confound]) -> NotTold | None:
 
 
 def _behind(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason where InnoDB's purge was behind: in another pool it is behind by more or less."""
+    """Return the reason where InnoDB's purge lagged: in another pool its lag differs."""
     lengths = [row.levels["history_list_length"] for row in rows if "history_list_length" in row.levels]
     told = next((one.sentence for one in seen.inside.confounds if one.kind == "history_list"), "")
     if lengths and max(lengths) > MOST_HISTORY:

@@ -1,6 +1,6 @@
 """The words that all parts of the advice share, bounds of 95 %, and the slices of time that make them. Pure.
 
-Bounds resample slices (block bootstrap), with what the method itself may be off. Künsch: "The jackknife and the
+Bounds resample slices (block bootstrap), and add the method's own error. Künsch: "The jackknife and the
 bootstrap for general stationary observations", Annals of Statistics 17(3), 1989: blocks keep what depends on each other
 within them.
 """
@@ -22,12 +22,12 @@ from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.traces.page_trace import number_of
 
 ToldBy = Tier | Literal["counted"]
-"""The tier by which an estimate was made, or "counted": the server's own counters told it."""
+"""The tier by which an estimate was made, or "counted": it is from the server's own counters."""
 
 
 @dataclass(frozen=True)
 class PoolFacts:
-    """The pool as the server tells it."""
+    """The pool as the server reports it."""
 
     engine: str
     model: str
@@ -40,14 +40,14 @@ class PoolFacts:
     data_pages: float | None = None
     """The mean number of pages of data in the pool."""
     read_us: float | None = None
-    """The time that a read takes, where it is told."""
+    """The time that a read takes, where it is counted."""
     version: str = ""
-    """The server's version, as it tells it."""
+    """The server's version, in its own words."""
     pool_bytes: int | None = None
     """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
 
     def frames(self, pool_size_bytes: int) -> int:
-        """Return the frames of a pool of so many bytes, as this server would count them."""
+        """Return the frames of a pool of that many bytes, as this server would count them."""
         if self.pool_bytes:
             return max(1, round(pool_size_bytes * self.pool_pages / self.pool_bytes))
         return max(1, pool_size_bytes // self.page_size_bytes)
@@ -69,10 +69,10 @@ class Counted:
 
 @dataclass(frozen=True)
 class SizeEstimate:
-    """The reads a second of a pool of some size, or why they cannot be told.
+    """The reads a second of a pool of some size, or why they are not known.
 
     Three forms: a value with its bounds; no value and `high` alone, without a reason: fewer reads than that; a reason.
-    Beside a reason `high` may stand too: more reads than that cannot be, because a larger pool reads no more.
+    With a reason `high` may stand too: more reads than that cannot be, because a larger pool reads no more.
     """
 
     pool_size_bytes: int
@@ -110,7 +110,7 @@ def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
 
 
 def around(value: float, scattered: float, method: float) -> tuple[float, float]:
-    """Return the bounds of a value from its scatter and from what the method may be off."""
+    """Return the bounds of a value from its scatter and the error of the method."""
     half = hypot(scattered, method)
     return max(0.0, value - half), value + half
 
@@ -128,7 +128,7 @@ class Cut:
     """The rows of several windows, in slices of about equal length, numbered through all windows."""
 
     ends: tuple[NDArray[np.intp], ...]
-    """By window, the row behind each of its slices."""
+    """By window, the row after each of its slices."""
     seconds: Floats
     """By slice."""
     reads: Floats

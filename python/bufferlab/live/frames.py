@@ -1,6 +1,6 @@
 """Follows the calls by which a server reads and writes pages, on any build: the buffer of a read is the page's frame.
 
-`plan` finds the pool in the server's address space, or refuses. `judge` says whether what was seen of the frames may be
+`plan` finds the pool in the server's address space, or refuses. `judge` says whether the counts of the frames may be
 believed, and from which moment on. The recorder is crates/bufferlab-probe/src/page_trace/calls.rs.
 """
 
@@ -28,7 +28,7 @@ CALL_US = 0.4
 OTHER_CALL_US = 0.1
 """What any other system call of the host takes longer meanwhile, at most."""
 READER_US = 1.5
-"""Processor time of our own for each call."""
+"""Our own processor time for each call."""
 MOVED, UNNAMED = 1, 2
 """The marks of a read (frames.rs): its page seemed to be in another frame; its frame's old page was not known."""
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
@@ -38,7 +38,7 @@ _CHUNK_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class CallPlan:
-    """What is followed of a server that runs."""
+    """The calls that are followed of a server that runs."""
 
     pid: int
     """The server's first process, as this host numbers it."""
@@ -54,7 +54,7 @@ class CallPlan:
 
     @property
     def sentence(self) -> str:
-        """What is done, for the user who is asked."""
+        """The planned work, in words for the user who is asked."""
         size = format_bytes(sum(end - begin for begin, end in self.regions))
         return (
             f"misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs of"
@@ -64,14 +64,14 @@ class CallPlan:
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
-        """Return what the core needs, as JSON."""
+        """Return the core's settings, as JSON."""
         pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads}
         trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
 
 
 def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
-    """Return what would be followed of a server; attach nothing.
+    """Return the plan to follow a server's calls; attach nothing.
 
     Raises EnvironmentLackingError where this user or kernel cannot follow calls, where the server has ended, and where
     its pool is not found.
@@ -122,10 +122,10 @@ def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class JudgedFrames:
-    """What was seen of the frames."""
+    """The counts of the frames."""
 
     first: int
-    """The row from which on nearly every read tells what its frame held."""
+    """The row from which on nearly every read shows the page that its frame held."""
     cannot_say: NotTold | None
     moved: NDArray[np.bool_]
     """Of each row from there on, whether it is a read of a page whose leaving was not seen."""
@@ -134,7 +134,7 @@ class JudgedFrames:
 def judge(
     kinds: NDArray[np.uint8], sites: NDArray[np.uint8], counts: Mapping[str, Any], read: int, pool_pages: float
 ) -> JudgedFrames:
-    """Judge the rows of a trace of calls; `read` is the number of the kind, `counts` what the recorder counted."""
+    """Judge the rows of a trace of calls; `read` is the number of the kind, `counts` the recorder's counts."""
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
     # Behind each read: how many reads follow, and of how many of these the frame's old page was not known.

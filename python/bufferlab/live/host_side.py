@@ -1,4 +1,4 @@
-"""Reads of /proc and /sys which process a server on this host is, and what it costs: processor time, reads, page cache.
+"""Finds a server's process on this host in /proc and /sys, and reads its processor time, reads and page cache.
 
 Nothing here needs a right but one: /proc/PID/io belongs to the server's user and to root. A process is never taken for
 the server by its number alone: its program and its start must fit, and the identity in its data directory, where one is
@@ -27,7 +27,7 @@ from bufferlab.proc_stat import processes, stat_fields
 _POSTGRES = ("postgres", "postmaster")
 _PROGRAMS = ("mysqld", "mariadbd", *_POSTGRES)
 _FIRST_ARGUMENTS = 6
-"""Arguments among which the program stands when another starts it: a dynamic loader, with options of its own."""
+"""Arguments among which the program stands when another starts it: a dynamic loader, with its own options."""
 _BACKUPS = ("mariabackup", "mariadb-backup", "xtrabackup", "mysqldump", "mariadb-dump", "mydumper", "pg_dump",
             "pg_dumpall", "pg_basebackup", "pgbackrest", "restic", "borg", "rsync")  # fmt: skip
 """Programs whose name says that they copy or dump data. The kernel keeps 15 characters of a name."""
@@ -51,7 +51,7 @@ class HostReading:
     """Bytes that a device read for it (read_bytes)."""
     device_write_bytes: int | None
     device: Mapping[str, int] | None
-    """Reads, writes and their bytes of the device below its data, whoever asked for them."""
+    """Reads, writes and their bytes of the device below its data, by all processes."""
     read_bytes_of: Mapping[int, int] = field(default_factory=dict)
     """`read_bytes` of each process that this user may ask."""
 
@@ -88,8 +88,8 @@ def peer_pid(descriptor: int) -> int | None:
 def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int | NotTold:
     """Return the server's first process on this host, from a thread or process of it.
 
-    Another host, or a container, numbers otherwise: so the program's name and its age (`uptime_s`, as the server tells
-    it) must fit.
+    Another host, or a container, numbers otherwise: so the program's name and its age (`uptime_s`, by the server)
+    must fit.
     """
     other = NotTold("the server runs on another host, or in a container")
     try:
@@ -247,7 +247,7 @@ def _whole(value: float | None) -> int | None:
 
 _HOST = Path("/proc")
 _SYSTEM_IDENTIFIER = struct.Struct("=q")
-"""The first field of pg_control (pg_control.h, ControlFileData), as pg_control_system() tells it."""
+"""The first field of pg_control (pg_control.h, ControlFileData), as pg_control_system() returns it."""
 _BEGINNING_BYTES = 4096
 
 
@@ -255,7 +255,7 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
     """Return the server's first process. `peer` is the process at the other end of our Unix socket; None over TCP.
 
     Over TCP a server is known by the number of a thread, its age and its identity. Servers that were started together
-    may agree in all that they tell: then none of them is returned.
+    may agree in all three: then none of them is returned.
     """
     remedy = "run it as root on the server's own host, and name its socket by ?socket=/path"
     found: int | NotTold = NotTold("the server does not tell which of its threads serves us", remedy)
@@ -267,7 +267,7 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
 
 
 def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
-    """Return the thread of the server `pid` that serves our session, as this host numbers it; None if not told."""
+    """Return the thread of the server `pid` that serves our session, as this host numbers it; None if not known."""
     if facts.thread is None:
         return None
     numbered = _numbered(facts.thread, proc)
@@ -275,7 +275,7 @@ def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
 
 
 def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
-    """Return the one server that has one of the threads and fits what the server tells."""
+    """Return the one server process that has one of the threads and fits the server's facts."""
     told = {server_pid(thread, facts.uptime_s, proc) for thread in threads}
     known = {pid: _has_identity(facts, pid, proc) for pid in told if isinstance(pid, int)}
     fitting = [pid for pid in known if known[pid]] or [pid for pid in known if known[pid] is None]
@@ -298,7 +298,7 @@ def _numbered(thread: int, proc: Path) -> Iterator[int]:
 
 
 def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
-    """Return whether the identity in a process's data directory is the server's; None where there is none to read."""
+    """Return whether the identity in a process's data directory is the server's; None without a readable one."""
     with suppress(OSError, struct.error):
         if facts.flavour == "postgres" and facts.identity:
             identifier = _SYSTEM_IDENTIFIER.unpack_from(_beginning(proc / f"{pid}/cwd/global/pg_control"))[0]
@@ -310,7 +310,7 @@ def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
 
 
 def _beginning(file: Path) -> bytes:
-    """Return the first bytes of a file; none of a link or a pipe, for whoever owns a container chooses what it is."""
+    """Return the first bytes of a file; none of a link or a pipe, since the owner of a container chooses the file."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _BEGINNING_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""

@@ -1,7 +1,7 @@
-"""Records what a server that runs already does with pages, by the kernel alone; nothing of ours goes into it.
+"""Records the page accesses of a server that runs already, by the kernel alone; no code of ours enters the server.
 
 The tier `misses` follows its calls (frames.py), `full` has probes at the sites of its build. `plan` says beforehand
-what would be attached, or refuses; `attach` does it; `recorded` reads what was recorded. A probe sits in the server's
+which probes come where, or refuses; `attach` does it; `recorded` reads the record. A probe sits in the server's
 file, so a second server of the same file would be stopped too, and is a reason to refuse.
 """
 
@@ -77,7 +77,7 @@ class SitePlan:
 
     @property
     def sentence(self) -> str:
-        """What is attached where, for the user who is asked."""
+        """The probes and their places, in words for the user who is asked."""
         functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         return (
@@ -87,17 +87,17 @@ class SitePlan:
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
-        """Return what the core needs, as JSON."""
+        """Return the core's settings, as JSON."""
         trace = self.sites.by_kernel(self.binary, {"path": str(spool), "limit_bytes": limit_bytes})
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": {"sites": trace}})
 
 
 LivePlan = SitePlan | frames.CallPlan
-"""What is recorded of a server that runs: accesses at places in its binary, or its calls."""
+"""The record of a server that runs: accesses at places in its binary, or its calls."""
 
 
 def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> LivePlan:
-    """Return what a tier would record of a server that runs; attach nothing.
+    """Return the plan of a tier for a server that runs; attach nothing.
 
     `pid` is its first process. Raises what `frames.plan` raises. Of the tier `full` raises SpecError for a build whose
     sites are not known, or another server than was said; EnvironmentLackingError where this user or host cannot trace
@@ -148,7 +148,7 @@ class LiveTrace:
         self._ended: dict[str, Any] | None = None
 
     def told(self) -> dict[str, Any]:
-        """Return what is known now: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
+        """Return the state of the trace now: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
 
         `other_processes` are those of the same binary that were stopped, `other_stops` times.
         """
@@ -205,16 +205,16 @@ class Recorded:
     moved: NDArray[np.bool_] | None = None
     """Of each row, whether it is a read of a page whose leaving was not seen; None where every leaving is."""
     cannot_say: NotTold | None = None
-    """Why nothing can be told by it."""
+    """Why it gives no answer."""
     lead_s: float = 0.0
-    """How long it was attached before `seconds` began: until it was known what the frames hold."""
+    """How long it was attached before `seconds` began: until the pages of the frames were known."""
 
 
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
-    """End a trace and return what it recorded.
+    """End a trace and return its record.
 
-    Where records were lost, accesses are missing; behind the file's limit there are none. `stopped`: our user ended it
-    early. Raise EnvironmentLackingError when the file could not be written.
+    Where records were lost, accesses are missing; none are recorded after the file's limit. `stopped`: our user ended
+    it early. Raise EnvironmentLackingError when the file could not be written.
     """
     told = trace.finish()
     if told["problem"]:

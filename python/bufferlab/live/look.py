@@ -1,6 +1,6 @@
-"""Looks once a second until the time is over, a signal asks to stop, or the server refuses us; survives what happens.
+"""Looks once a second until the time is over, a signal asks to stop, or the server refuses us; survives lost sessions.
 
-The report's material is `Seen`. What is asked at the two ends of the observation alone is asked by `Ends`: the pool,
+The report's material is `Seen`. `Ends` asks at the two ends of the observation alone: the pool,
 statements, what else the server does, and, at the last end alone, who fills the pool: asking that may change it.
 """
 
@@ -32,13 +32,13 @@ _AWAY = NotTold("the server was away at the end")
 
 @dataclass(frozen=True)
 class InsideFindings:
-    """What was found inside the server, and beside it on its host."""
+    """The findings inside the server, and on its host."""
 
     contents: PoolContents | NotTold
     statements: Digests | NotTold
     confounds: tuple[Confound, ...]
     not_told: tuple[NotTold, ...]
-    """What of the confounds cannot be told."""
+    """The confounds that cannot be seen."""
     host: HostWork | NotTold
 
 
@@ -54,7 +54,7 @@ class Ends:
         self._statements = _told(lambda: digests.start(query, facts.flavour))
 
     def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> InsideFindings:
-        """Ask at the last end, unless the server is away, and return what was found at both."""
+        """Ask at the last end, unless the server is away, and return the findings of both."""
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
@@ -77,7 +77,7 @@ class Ends:
 
 
 def _within(query: Query) -> Query:
-    """Return a way to ask that a slow server does not use up: it refuses what is asked after some seconds."""
+    """Return a way to ask that a slow server does not use up: it refuses questions after some seconds."""
     until_s = time.monotonic() + _LONGEST_S
 
     def asked(sql: str) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ class Stop(Protocol):
 
 
 class Listener(Protocol):
-    """Who hears what is seen while it is seen."""
+    """A listener that gets each sample as it comes."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
         """Hear the counts of a second."""
@@ -134,13 +134,13 @@ class LookCost:
 
     @property
     def core_ratio(self) -> float | None:
-        """The share of one core that our session used; None where it cannot be told."""
+        """The share of one core that our session used; None where it is not known."""
         return None if self.processor_seconds is None else self.processor_seconds / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen."""
+    """The material of a look."""
 
     server: str
     facts: Facts
@@ -176,7 +176,7 @@ class Observation:
         self.window = LookWindow(partial(self._derive), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
-        """Look for so many seconds. With `look_inside` also large pools are asked once who fills them."""
+        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it."""
         session = self.session
         try:
             self._connected()
@@ -248,7 +248,7 @@ class Observation:
         return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
 
     def _host_work(self) -> HostWork | NotTold:
-        """Return what the server and its device did since we connected, if the server is on this host."""
+        """Return the work of the server and its device since we connected, if the server is on this host."""
         if isinstance(self._pid, NotTold):
             return self._pid
         last = self._read()
@@ -314,7 +314,7 @@ class Observation:
     def _unpublished(self) -> Unpublished:
         """Return which sessions published nothing in the window, and what their processes read at most."""
         told = self.session.told(self.session.look.unpublished, self.clock() - self.window.begun_s)
-        # Our own session's number tells whether this host numbers the server's processes as the server does.
+        # Our own session's number shows whether this host numbers the server's processes as the server does.
         if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told
         first, last = self._reading, self._read()
@@ -322,7 +322,7 @@ class Observation:
         assert last
         if not last.read_bytes_of.keys() >= set(told.readers):
             return told
-        # A parallel worker that began in the window has read all that it tells since; one that ended has published.
+        # A parallel worker that began in the window has read all that it reports since; one that ended has published.
         read = sum(last.read_bytes_of[one] - first.read_bytes_of.get(one, 0) for one in told.readers)
         return replace(told, read_bytes=read)
 

@@ -1,6 +1,6 @@
-"""Shows what was seen as a report: for the terminal, as a page, as JSON, and its seconds as a table for CSV.
+"""Shows a look as a report: for the terminal, as a page, as JSON, and its seconds as a table for CSV.
 
-With what was found inside the server: who fills the pool, statements, what else it does; and its host's side.
+With the findings inside the server: who fills the pool, statements, its other work; and its host's side.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DRAWN = 600
 
 
 def as_report(seen: Seen) -> Report:
-    """Return the report of what was seen."""
+    """Return the report of a look."""
     window, facts = seen.window, seen.facts
     length = format_duration(window.seconds)
     rates = tuple(Row((_title(seen, name), _shown(name, sentence.rate(seen, name)))) for name in _MAIN)
@@ -82,7 +82,7 @@ def line(seen_window: LookWindow, transactions: str) -> str:
 
 
 def as_json(seen: Seen) -> dict[str, Any]:
-    """Return what was seen, for programs."""
+    """Return the look, for programs."""
     totals, window, cost = seen.window.totals, seen.window, seen.cost
     return {
         "status": {"whole": "ok", "stopped": "interrupted", "lost": "lost"}[seen.ended],
@@ -262,7 +262,7 @@ def inside_sections(seen: Seen) -> list[Section]:
 
 
 def host_facts(seen: Seen) -> list[str]:
-    """Return in words what the server cost its host; nothing where that is not seen from here."""
+    """Return in words the server's use of its host; nothing where that is not seen from here."""
     host, found = seen.inside.host, []
     if not isinstance(host, NotTold):
         if host.processor_cores is not None:

@@ -1,4 +1,4 @@
-"""Tells who fills a server's pool, by table and index. The cost is foretold, and the question is asked once.
+"""Finds who fills a server's pool, by table and index. The cost is foretold, and the question is asked once.
 
 Asking takes a time that grows with the pool, and holds its latch (InnoDB) or many small locks (PostgreSQL) meanwhile.
 A pool for which that is long is looked at only when the user has confirmed it. Nothing here repeats the question.
@@ -59,7 +59,7 @@ class PoolContents:
 
 
 def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
-    """Return what it costs to ask a server that nobody has asked since its start, as far as is known.
+    """Return the cost of asking a server for the first time since its start, as far as known.
 
     >>> foretell("mysql", 8192).sentence
     'asking who fills 8,192 pages takes about 0.12 s, under the latch of the pool, and about 82 of them for its answer'
@@ -82,7 +82,7 @@ def look(
 ) -> PoolContents | NotTold:
     """Ask who fills the pool, if that is cheap or `look_inside` was confirmed; return at most `limit` objects.
 
-    `pool_pages` is the size of the pool as the server's counters tell it.
+    `pool_pages` is the size of the pool by the server's counters.
     """
     foretold = foretell(flavour, pool_pages)
     if not (foretold.within_limit or look_inside):
@@ -95,9 +95,9 @@ def look(
 
 
 def objects_of(rows: Iterable[Row], flavour: Flavour, pool_pages: int, limit: int) -> tuple[PoolObject, ...]:
-    """Return the objects of the server's rows, the largest first, and one that holds what is beyond `limit`.
+    """Return the objects of the server's rows, the largest first, and one that holds those beyond `limit`.
 
-    Rows that have one name are one object. Pages of the pool that no row tells are a group too, so shares sum to one.
+    Rows that have one name are one object. Pages of the pool that no row names are a group too, so shares sum to one.
     """
     names = postgres.names if flavour == "postgres" else innodb.names
     idle = "cold_pages" if flavour == "postgres" else "old_pages"

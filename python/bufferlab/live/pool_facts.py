@@ -1,7 +1,7 @@
-"""Tells the facts of a server's pool that its model needs: frames, settings, and the pages that it holds.
+"""Reads the facts of a server's pool that its model needs: frames, settings, and the pages that it holds.
 
 Pages stand in the order in which they will leave: a model then begins with them. INNODB_BUFFER_PAGE_LRU has InnoDB's
-list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL tells no place of its clock's hand: pages stand
+list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show its clock's hand: pages stand
 by their usage count, each as often as it was used. The cost is that of `pool_contents`, which also says when it is
 asked.
 """
@@ -28,7 +28,7 @@ _PREFIX = "innodb_"
 
 
 def model_of(facts: Facts) -> BufferManager | None:
-    """Return the model of a server; None where there is none."""
+    """Return the model of a server; None without one."""
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
 
 
@@ -42,7 +42,7 @@ def settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | 
 def pool_facts(
     facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str], rows: Sequence[SampledRow]
 ) -> PoolFacts:
-    """Return the pool as the rows of the window and the server's settings tell it."""
+    """Return the pool, from the rows of the window and the server's settings."""
     frames = _mean(rows, "pool_pages") or facts.pool_size_bytes / facts.page_size_bytes
     timed = [row for row in rows if "read_ms" in row.counts and row.counts.get("pages_read")]
     reads = sum(row.counts["pages_read"] for row in timed)
@@ -88,7 +88,7 @@ ORDER BY usagecount, bufferid"""
 
 
 def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotTold:
-    """Return the pages of the pool, the one first that will leave first. Errors that are no refusals pass through."""
+    """Return the pages of the pool, the one first that will leave first. Errors other than refusals pass through."""
     if not cost(facts, look_inside=look_inside):
         return NotTold(f"{_SUBJECT}: {_foretold(facts).sentence}, so it is not asked", "--look-inside asks it once")
     if facts.flavour != "postgres":
@@ -139,7 +139,7 @@ def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
 def keys(found: Sequence[Page], window: Recorded) -> list[int]:
     """Return pages as keys of 64 bits: the number of the object in a window in the upper half, the page in the lower.
 
-    InnoDB's objects are numbers everywhere. A window numbers those of PostgreSQL that it has; others come behind them.
+    InnoDB's objects are numbers everywhere. A window numbers those of PostgreSQL that it has; others come after them.
     """
     numbers = {name: place for place, name in enumerate(window.relations)}
     is_numbered = bool(window.relations)

@@ -1,4 +1,4 @@
-"""Writes what is seen as a file for Prometheus's textfile collector, anew each second: renamed into place, whole.
+"""Rewrites a file for Prometheus's textfile collector each second, with the latest sample; renames it into place.
 
 Metrics are counters since the observation began and levels of the last second. No label holds SQL.
 """

@@ -12,7 +12,7 @@ from math import log2
 SEED = 20_261_125
 """Of the resampling. Equal records give equal bounds."""
 RESAMPLES = 400
-"""The bounds are made of a standard deviation, which 400 resamples tell within 4 %."""
+"""The bounds are made of a standard deviation, which 400 resamples estimate within 4 %."""
 SLICES = 24
 """Slices of time that are resampled. Work that repeats within a slice is then no scatter; a slice of a window of 10 s
 has 0.4 s, of one of 10 minutes 25 s. Fewer make Student's quantile wide, more cut bursts into pieces that look
@@ -30,79 +30,78 @@ that the counters are of other seconds."""
 
 # Tier misses.
 LONGEST_SHARE = 0.2
-"""Of the reads: so many must have found the list of evicted pages as long as the frames asked for. What is said of the
+"""The least share of reads that found the list of evicted pages as long as the frames asked for. The estimate of the
 longest distances comes from these reads alone, the last of the window; a fifth of it is not yet one burst."""
 RING_READS = 288
-"""PostgreSQL: a session that evicts a page which it read itself at most so many reads before reuses its ring.
+"""PostgreSQL: a session that evicts a page which it read itself at most this many reads before reuses its ring.
 freelist.c: 32 buffers of a bulk read, 256 of VACUUM from 17 on, 32 + 16 x 16 of a bulk read from 18 on. The clock's
 hand takes at least a third of the pool's frames in reads to come back to a page, so that the eighth of the pool, the
 most that a ring has, is never mistaken for it."""
 RING_SHARE = 0.05
-"""Of the reads: with more of them by rings, a pool in which the table needs no ring cannot be told."""
+"""A share of the reads: with more of them by rings, a pool in which the table needs no ring is not estimated."""
 FRAMES_USED = {"innodb57": 0.95, "innodb1011": 0.97, "postgres": 0.97}
 """The list takes added frames to be used as LRU uses them. The managers use them a little worse: InnoDB orders no page
 of the youngest quarter, PostgreSQL's clock knows six ages. So added frames count by this share, 1 where no model is
 known.
 
-By models that tell their reads and evictions (crates/bufferlab-generate/tests/larger_pools.rs), TPC-C at 20 % of the
+By models that report their reads and evictions (crates/bufferlab-generate/tests/larger_pools.rs), TPC-C at 20 % of the
 data: for a quarter, a half and as much again of its frames the list was 1.8, 4.8 and 8.7 % low of innodb57, 0.8, 3.0
 and 4.0 % of innodb1011, 0.0, 1.9 and 3.5 % of postgres. That is what 5 to 9, 2 to 5 and 3 % of the added frames make
 there; of pages by a power law the list was within 1.8 %, where frames matter less. In trials on MySQL 5.7 it was 7.5 %
 low for a third more frames and 4.7 % for two thirds more, what 7 and 4 % of them make."""
 FRAMES_ERROR = 0.08
 LIST_ERROR = 0.04
-"""What the list may be off: by so many of the added frames, so that bounds are wide where frames matter, and besides by
-so many of the reads."""
+"""The list's error has two parts: a share of the added frames, so that bounds are wide where frames matter, and a share
+of the reads."""
 OF_PRESENT = 0.005
-"""Of the present reads: what any estimate may be off besides, since few reads that are left are single events."""
+"""A share of the present reads: a further error of any estimate, since few remaining reads are single events."""
 
 # Tier misses, which knows frames by calls (frames.py).
 UNNAMED_SHARE = 0.1
-"""Of the reads behind the moment from which on they count: so many may tell nothing of what their frame held. Most are
-of frames that a page left unseen (MOVED_SHARE): that page is in the list, and the frame was empty."""
+"""Of the reads after the moment from which they count: this share at most may be into frames of unknown pages. Most
+are of frames that a page left unseen (MOVED_SHARE): that page is in the list, and the frame was empty."""
 FIRST_TURNOVER = 0.6
-"""Of the reads: so many at most may lie before that moment."""
+"""Of the reads: at most this share may lie before that moment."""
 MOVED_SHARE = 0.05
-"""Of the reads behind it: so many at most may be of pages whose leaving was not seen. The bounds hold the difference
+"""Of the reads after it: at most this share may be of pages whose leaving was not seen. The bounds hold the difference
 between "left just now" and leaving these reads out."""
 FRAMES_SEEN = 0.2
-"""Of the pool's frames: so many must have been read into."""
+"""Of the pool's frames: at least this share must have been read into."""
 ODD_READS = 0.05
-"""Of the reads into the pool: so many at most may be no whole pages at whole frames."""
+"""Of the reads into the pool: at most this share may be other than whole pages at whole frames."""
 CALLS_DIFFER = {"mysql": 0.01, "mariadb": 0.01, "postgres": 0.03}
 """Reads that were recorded and that the server counted in the same seconds, by more than which they are off."""
 LATE_S = 2.0
-"""PostgreSQL's sessions tell their counts late: reads of so many seconds more may differ."""
+"""PostgreSQL's sessions report their counts late: reads of this many seconds more may differ."""
 
 # Tier full.
 TURNOVERS_LARGER = 3.0
-"""Pools' worth of pages that a larger pool must have brought in: one fills it, and two tell how it replaces pages."""
+"""Pools' worth of pages that a larger pool must have brought in: one fills it, and two show how it replaces pages."""
 TURNOVERS_WARM = 1.0
-"""Pools' worth of pages until a pool counts that began empty, or with a part of what the server's larger pool held; a
-model may ask for more of an empty one. A part of a larger pool is not what a smaller one would hold: PostgreSQL's half
-pool, judged by a half of its turnover, was told to read 32 % too little."""
+"""Pools' worth of pages until a pool counts that began empty, or with a part of the server's larger pool; a
+model may ask for more of an empty one. A part of a larger pool has other pages than a smaller one: PostgreSQL's half
+pool, judged by a half of its turnover, was estimated 32 % too low."""
 MODEL_ERROR = 0.03
 MODEL_ERROR_DOUBLED = 0.04
 """The models were off by 1 to 6 % in the mean at half to twice the traced pool (docs/prediction.md)."""
 WRITES = 0.001
-"""Of the gets: with so many under an exclusive latch a load changes rows, and purge may fall behind."""
+"""With this share of gets under an exclusive latch a load changes rows, and purge may fall behind."""
 PURGE_LIMIT = 0.5
-"""Of the reads: what a purge may add that is late by a turnover. With more an answer would be bounds alone."""
+"""The share of reads that a purge may add which is late by a turnover. With more an answer would be bounds alone."""
 SCANNED = 0.5
 SCANNED_LEAST = 64
-"""A relation is scanned where a session's next get of it is mostly of the next page, and there are so many such
-gets."""
+"""A relation is scanned where a session's next get of it is mostly of the next page, and at least SCANNED_LEAST are."""
 
 # A changing mix.
 MIX_SHARE = 0.1
 """Of the reads: where the two halves of the window differ by more in how many reads some frames more would have spared,
-beyond their scatter, the window has no mix of its own."""
+beyond their scatter, the window has no steady mix."""
 MIX_RATE = 1.5
-"""The same for reads a second: one half has so many times the other's."""
+"""The same for reads a second: one half has this many times the other's."""
 MIX_SIGMA = 3.0
 """Standard errors that such a difference must exceed: chance exceeds them once in 100 windows of 24 slices."""
 
 
 def model_error(own_frames: int, frames: int, own_error: float) -> float:
-    """Return what a model may be off, as a share of the reads; `own_error` is its error at the pool's own size."""
+    """Return the error of a model, as a share of the reads; `own_error` is its error at the pool's own size."""
     return MODEL_ERROR + MODEL_ERROR_DOUBLED * abs(log2(frames / own_frames)) + abs(own_error) / 2

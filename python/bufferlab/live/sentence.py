@@ -1,6 +1,6 @@
-"""Says in one honest sentence what was seen of a server, or what other sizes of its pool would read.
+"""Says in one honest sentence what a look saw of a server, or what other sizes of its pool would read.
 
-`observed` says whether misses are what slows it, `advised` what another size would read; or why that cannot be told.
+`observed` says whether misses slow it, `advised` what another size would read; or why that is not known.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bufferlab.units import format_bytes, format_duration, format_percent
 LITTLE_RATIO = 0.05
 """Below this share of statement time, misses are not what slows a server."""
 FREE_RATIO = 0.2
-"""A pool of which so much is free at both ends is one to speak of."""
+"""A free share of the pool, at both ends, from which on it is worth a sentence."""
 _WITH_STAT_IO = 16
 """The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
 _BEYOND = 1.5
-"""So many times as many free pages as the page cleaner asks for were never filled."""
+"""Free pages beyond this multiple of the page cleaner's target were never filled."""
 
 
 def observed(seen: Seen) -> str:
@@ -110,7 +110,7 @@ def _temporary(seen: Seen) -> str:
 
 
 def _room(seen: Seen) -> str:
-    """Say that much of the pool is free, and why pages are missed all the same; "" where little is or nothing is told.
+    """Say that much of the pool is free, and why pages are missed all the same; "" where little is, or it is not known.
 
     InnoDB's page cleaner frees pages until innodb_lru_scan_depth of them are free in each instance
     (buf0flu.cc, buf_flush_LRU_list_batch).
@@ -136,19 +136,19 @@ def _room(seen: Seen) -> str:
 
 
 def rate(seen: Seen, name: str) -> float | None:
-    """Return a count per second, over the seconds in which it was told."""
+    """Return a count per second, over the seconds in which it was known."""
     seconds = seen.window.seconds_of.get(name, 0.0)
     return seen.window.totals[name] / seconds if seconds else None
 
 
 def per(seen: Seen, name: str, unit: str) -> float | None:
-    """Return a count per statement or transaction; None where there were none, or they are not counted."""
+    """Return a count per statement or transaction; None without any, or if they are not counted."""
     count, units = rate(seen, name), rate(seen, unit)
     return count / units if count is not None and units else None
 
 
 def time_ratio(seen: Seen) -> float | None:
-    """Return the share of statement time that reads of data files take, 0 to 1; None where it cannot be told.
+    """Return the share of statement time that reads of data files take, 0 to 1; None where it is not known.
 
     Threads of the server that read in the background may make reads take more than statements do: the share is then 1.
     """
@@ -173,9 +173,9 @@ _MOST_LARGER = 2
 _FEW = 0.02
 """A size whose reads are at most this share of the present ones reads "fewer than" its upper bound."""
 _WORSE = 1.5
-"""A smaller size that reads at least so many times as much is where it gets worse fast."""
+"""A smaller size that reads at least this many times as much is where it gets worse fast."""
 _AS_MUCH = 1.1
-"""A smaller size that reads at most so many times as much reads about as much."""
+"""A smaller size that reads at most this many times as much reads about as much."""
 
 
 _TIMES = {1.25: "A quarter more memory", 1.5: "Half as much memory again", 2: "Twice the memory",
@@ -215,9 +215,9 @@ def advised(advice: Advice) -> str:
 
 
 def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
-    """Return what the size nearest to twice the present one would save, in per cent; "" where no bounds are known.
+    """Return the saving of the size nearest to twice the present one, in per cent; "" where no bounds are known.
 
-    Sizes for which there is memory come first.
+    Sizes that fit into memory come first.
     """
     present, room = advice.present.reads_per_s, advice.largest_bytes
     known = [one for one in larger if one.low is not None and one.high is not None and one.reads_per_s is not None]
@@ -274,7 +274,7 @@ def few_digits(value: float, rounded: Callable[[float], int]) -> str:
 
 
 def reason(told: NotTold) -> str:
-    """Return why something cannot be said, and what would help."""
+    """Return why something cannot be said, and a remedy."""
     return f"{told.why}; {told.remedy}" if told.remedy else told.why
 
 

@@ -52,7 +52,7 @@ def family_of(url: str) -> Family:
 def address_of(url: str, family: Family) -> Address:
     """Return the address in a URL. It need not name a schema, and may name one of the server's own: nothing enters it.
 
-    Raises EnvironmentLackingError when it is no URL of a server, or holds a password.
+    Raises EnvironmentLackingError when it is not a URL of a server, or holds a password.
     """
     try:
         parts = urlsplit(url)
@@ -118,7 +118,7 @@ class Session:
         return None if descriptor is None else host_side.peer_pid(descriptor)
 
     def reconnect(self) -> str:
-        """Connect again, unless the last try was less than five seconds ago; return why there is no connection yet.
+        """Connect again, unless the last try was less than five seconds ago; return why none exists yet.
 
         Raises EnvironmentLackingError when the server refuses the account.
         """
@@ -135,7 +135,7 @@ class Session:
         return ""
 
     def facts(self) -> Facts:
-        """Return what the server tells once. Raises Refused and Lost, as the methods below do."""
+        """Return the server's facts, asked once. Raises Refused and Lost, as the methods below do."""
         with _understood():
             facts = self.look.facts(self.query)
             if not 0 < facts.page_size_bytes <= facts.pool_size_bytes:
@@ -154,7 +154,7 @@ class Session:
         return sample
 
     def told(self, ask: Callable[Concatenate[Query, P], T], *given: P.args, **named: P.kwargs) -> T:
-        """Return what a question of `look` tells."""
+        """Return the answer to a question of `look`."""
         with _understood():
             return ask(self.query, *given, **named)
 
@@ -185,6 +185,6 @@ def _understood() -> Iterator[None]:
 
 
 def _said(error: BaseException) -> str:
-    """Return what the server or the client said, in one line."""
+    """Return the message of the server or the client, in one line."""
     said = str(error.args[-1]) if error.args else str(error)
     return (said.strip().splitlines() or [type(error).__name__])[0]

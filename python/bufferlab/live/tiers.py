@@ -1,4 +1,4 @@
-"""Plans which tier is attached when, foretells what that costs, and measures it.
+"""Plans which tier is attached when, foretells its cost, and measures it.
 
 Foretold it is by the rates that a server had with nothing attached. Measured are the processor time of the server's
 threads a page get, attached and not, and ours. The kernel counts a thread's time in nanoseconds
@@ -27,7 +27,7 @@ from bufferlab.units import format_duration, format_percent
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
 TOLD_WITHIN = 1 / 3
-"""What was measured is told as a value where half of its interval is at most this share of what the stops take."""
+"""A measured cost is given as a value if half of its interval is at most this share of the time of the stops."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Second:
     processor_s: float
     """Of all threads of the server."""
     ours_s: float
-    """Of our own process, the reader of the events included."""
+    """Of this process, the reader of the events included."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TierCost:
     foretold_cores: float
     """By the rates that were seen before anything was attached."""
     by_events_cores: float
-    """The stops that came, each at the time that is told for one."""
+    """The counted stops, each at the known time of one."""
     server_cores: float | None
     """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
     low: float | None
@@ -64,7 +64,7 @@ class TierCost:
 
     @property
     def is_told(self) -> bool:
-        """Whether the interval is narrow enough to set the measured cost beside the foretold one.
+        """Whether the interval is narrow enough to compare the measured cost with the foretold one.
 
         A tier may take a thousandth of a processor, and the seconds of a busy server differ by hundredths.
         """
@@ -74,7 +74,7 @@ class TierCost:
 
 
 def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
-    """Return the processors that recording so many events a second takes.
+    """Return the processors that recording takes at that many events a second.
 
     >>> foretold_cores(100_000, "postgres", "full")
     0.3
@@ -109,7 +109,7 @@ class Processors:
 def cost(
     seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
 ) -> TierCost:
-    """Return what a tier cost that was attached for so long and stopped so many threads; `foretold` are processors."""
+    """Return the cost of a tier, from its time and its `events`, the stops of threads; `foretold` are processors."""
     during = [one for one in seconds if one.tier == tier and one.gets]
     beside = [one for one in seconds if one.tier is None and one.gets]
     whole_s = sum(one.seconds for one in during)
@@ -130,7 +130,7 @@ def cost(
 def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
     """Return the processor time of a get, its standard error, and the degrees of freedom of that error (Welch's).
 
-    A ratio of sums: PostgreSQL's sessions tell their gets about once a second, so that a second with few gets has the
+    A ratio of sums: PostgreSQL's sessions report their gets about once a second, so that a second with few gets has the
     time of others. The error is Cochran's ("Sampling Techniques", 1977, 6.4).
     """
     gets, count = sum(one.gets for one in seconds), len(seconds)
@@ -140,7 +140,7 @@ def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
 
 
 BESIDE_S = 5.0
-"""Seconds before and behind each attachment in which nothing is attached: the cost is measured against them."""
+"""Seconds before and after each attachment in which nothing is attached: the cost is measured against them."""
 FULL_S = 10.0
 MOST_FULL = 3
 """Windows of all accesses, each of FULL_S; longer where the pool turns over slowly (`full_s`)."""
@@ -216,7 +216,7 @@ def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, fl
 
 
 def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flavour) -> tuple[Foretold, ...]:
-    """Return what each tier of the stages will cost, from rows of a time in which nothing was attached."""
+    """Return the cost of each tier of the stages, foretold from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
     gets, read, made, written = (
         sum(row.counts.get(name, 0.0) for row in rows) / seconds
@@ -250,7 +250,7 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
 
 
 def sentence(one: Foretold) -> str:
-    """Return what a tier will cost in words."""
+    """Return the foretold cost of a tier in words."""
     alone = f", without {one.left_out}, which the server does not count" if one.left_out else ""
     return (
         f"{one.tier}: about {one.events_per_s:,.0f} events a second, which take {format_percent(one.cores)} of a "

@@ -1,4 +1,4 @@
-"""Adds up what was seen: the growth of counters from sample to sample, and the events that break it.
+"""Adds up the samples: the growth of counters from sample to sample, and the events that break it.
 
 Pure: samples come in, rows and totals come out. An interval in which counters were reset is left out whole, so that
 all totals are of the same seconds.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from bufferlab.engines.servers.look import Sample
 
 _START_TOLERANCE_SECONDS = 2.0
-"""Servers tell their age in whole seconds."""
+"""Servers report their age in whole seconds."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class SampledRow:
     levels: Mapping[str, float]
 
     def per_s(self, name: str) -> float | None:
-        """Return a rate; None where the server does not tell the count."""
+        """Return a rate; None where the server does not report the count."""
         return self.counts[name] / self.seconds if name in self.counts else None
 
 
@@ -56,7 +56,7 @@ def grown(before: int, after: int) -> int | None:
 
 @dataclass
 class LookWindow:
-    """What was seen so far. `derive` makes named counts of the growth of a server's counters."""
+    """The samples so far, added up. `derive` makes named counts of the growth of a server's counters."""
 
     derive: Callable[[Mapping[str, int]], Mapping[str, float]]
     begun_s: float
@@ -66,10 +66,10 @@ class LookWindow:
     seconds: float = 0.0
     """The seconds of all rows."""
     seconds_of: dict[str, float] = field(default_factory=dict)
-    """How long each count was told: a right may be revoked in the middle, and each has its own times of reading."""
+    """How long each count was reported: a right may be revoked in the middle, and each has its own times of reading."""
     _last: Sample | None = None
     _started_s: float = 0.0
-    """The latest start that the server told since we connected."""
+    """The latest start that the server reported since we connected."""
     _identity: str = ""
     _is_new: bool = True
     """Whether the connection was made after the last sample."""
@@ -86,7 +86,7 @@ class LookWindow:
         self._identity, self._is_new = identity, True
 
     def add(self, sample: Sample) -> SampledRow | None:
-        """Add a sample; return the row of the interval that it ends, None when there is none."""
+        """Add a sample; return the row of the interval that it ends, None without one."""
         last, self._last = self._last, sample
         is_new, self._is_new = self._is_new, False
         started_s, self._started_s = self._started_s, sample.started_s
@@ -106,7 +106,7 @@ class LookWindow:
         return self._row(last, sample)
 
     def subtract(self, name: str, each: float) -> None:
-        """Subtract so much of a count from each row that has it, down to zero, and as much in all from its total."""
+        """Subtract `each` of a count from each row that has it, down to zero, and as much in all from its total."""
         had = sum(name in row.counts for row in self.rows)
         self.totals[name] = max(0.0, self.totals[name] - each * had)
         self.rows = [
@@ -147,12 +147,12 @@ class LookWindow:
 
 
 def _is_reset(last: Sample, sample: Sample) -> bool:
-    """Return whether the server tells that somebody reset its counters between two samples."""
+    """Return whether the server says that its counters were reset between two samples."""
     return sample.reset_s is not None and sample.reset_s != last.reset_s
 
 
 def _crashed(last: Sample, sample: Sample) -> bool:
-    """Return whether gets fell and the server tells no reset: it lost its statistics.
+    """Return whether gets fell and the server names no reset: it lost its statistics.
 
     So does PostgreSQL from 15 on when a session crashed, whose start stays (pgstat.c, pgstat_reset_after_failure).
     """

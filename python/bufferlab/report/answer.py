@@ -1,4 +1,4 @@
-"""The answer in one sentence, what it does not tell, and what to know before believing it.
+"""The answer in one sentence, its limits, and the doubts to know before believing it.
 
 Sentences are chosen by the verdict on the sweep and filled with its intervals; they never go beyond them.
 """
@@ -43,7 +43,7 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """Return the sweep's finding in sentences: about its headline metric, or what its axis asks for instead."""
+    """Return the sweep's finding in sentences: about its headline metric, or another that its axis asks for."""
     said = _answer(analysis, metric)
     return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
@@ -66,7 +66,7 @@ def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
 
 
 def _without_figures(analysis: Analysis, metric: str) -> str:
-    """Return why there is no answer: the reason that all failed runs have in common, or how many reasons there are."""
+    """Return why the answer is missing: the reason that all failed runs have in common, or the number of reasons."""
     failed = [record for point in analysis.points for record in point.failures]
     if analysis.runs or not failed:
         reasons = [point.reason for point in analysis.points if point.reason]
@@ -129,7 +129,7 @@ def _failed_checks(analysis: Analysis) -> Banner:
 
 
 def _gaps(analysis: Analysis) -> str:
-    """Return which windows had gaps and what they take from the answer; "" where none is worth saying."""
+    """Return which windows had gaps and their effect on the answer; "" where none is worth saying."""
     told = []
     for phase in ("", *analysis.phases):
         if broken := analysis.with_gaps(phase):
@@ -212,7 +212,7 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Yield sentences on points that were asked for as different ones and ran as one: there is no step between them."""
+    """Yield sentences on points that were asked for as different ones and ran as one: no step lies between them."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)
@@ -272,7 +272,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
 
 
 def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: int) -> str:
-    """Return what the claims of a sentence rest on: the sweep's own intervals, or the known scatter of its counts."""
+    """Return the base of a sentence's claims: the sweep's own intervals, or the known scatter of its counts."""
     each = f"{words.plural(runs, 'run')} a point"
     steps = [step.estimate for step in found.steps if not step.estimate.identical]
     times = [step.times for step in steps if step.times is not None]
@@ -333,7 +333,7 @@ def _caveat(analysis: Analysis) -> str | None:
 
 
 def _foreign_server(analysis: Analysis) -> str | None:
-    """Return what a server that bufferlab did not start cannot meet; None where bufferlab started it."""
+    """Return the limits of a server that bufferlab did not start; None where bufferlab started it."""
     told = [check.detail for check in analysis.checks if check.name == FOREIGN_SERVER]
     return f"On a server that bufferlab did not start: {told[0]}." if told else None
 

@@ -1,7 +1,7 @@
 """Prints a trace as blkparse(1) does: a line for each event, and the counters at the end.
 
 It differs where blkparse is misleading. KiB are of 1024 bytes and written out, since blkparse's own "MiB" is a thousand
-KiB. Halves of a KiB are kept until the sum is made. The kernel's tracepoints do not tell a timer's unplugs from others:
+KiB. Halves of a KiB are kept until the sum is made. The kernel's tracepoints do not mark a timer's unplugs:
 all stand under "IO unplugs". Sequence numbers count the events of a processor.
 """
 

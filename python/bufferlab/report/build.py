@@ -102,7 +102,7 @@ def of_analysis(analysis: Analysis) -> Report:
 
 @dataclass(frozen=True)
 class _First:
-    """The blocks beside the answer: a figure, and either the steps of the headline metric or a chapter's table."""
+    """The blocks next to the answer: a figure, and either the steps of the headline metric or a chapter's table."""
 
     figure: Figure | None
     chapters: tuple[Section, ...]
@@ -206,7 +206,7 @@ def _has_rows(block: Table | Figure) -> bool:
 
 
 def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
-    """Return the sections with the first table of each open and the others behind folds, so that a page can be seen
+    """Return the sections with the first table of each open and the others folded, so that a page can be seen
     over. The table that answers and the checks that failed stand open; others only while there is room for their rows.
     """
     firsts = [next((one for one in section.blocks if isinstance(one, Table)), None) for section in sections]

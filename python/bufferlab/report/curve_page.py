@@ -141,7 +141,7 @@ def _result(
 
 
 def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
-    """Return the run's own count beside the curve's."""
+    """Return the run's own count with the curve's."""
     misses = int(curve.misses[min(measured.pages, curve.pages)])
     return (
         f"the run's pool of {pool(measured.pages, page_size_bytes)} missed {measured.misses:,} times, "
@@ -270,7 +270,7 @@ def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPoo
         x_label="Buffer pool" if page_size_bytes else "Buffer pool (pages)",
         y_label="Gets missed (%)",
         series=tuple(series),
-        # The knee is where the curve is farthest below its chord: on a logarithmic axis nobody would see it.
+        # The knee is where the curve is farthest below its chord: on a logarithmic axis it would be invisible.
         x_is_log=False,
         y_is_log=False,
         x_in_bytes=page_size_bytes is not None,

@@ -43,7 +43,7 @@ _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not 
 
 
 def check_table(checks: Sequence[Check]) -> Table:
-    """Return every integrity check with the numbers behind it."""
+    """Return every integrity check with its numbers."""
     marks = {"passed": "passed", "failed": "failed", "not_applicable": "quiet"}
     rows = (
         Row((check.title, _STATUS_WORDS[check.status], check.detail), marks[check.status])  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ def run_table(analysis: Analysis) -> Table:
             run.point.label,
             str(run.block + 1),
             str(run.seed),
-            # The reasons of runs whose place no later run took have a table of their own.
+            # The reasons of runs whose place no later run took have a separate table.
             run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
             warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
             words.number(warm_up.seconds if warm_up else None),

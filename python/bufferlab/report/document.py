@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bufferlab.results.schema import StoredSetting
 
 Status = Literal["ok", "failed", "interrupted", "lost", "cannot_say"]
-"""How a command's work ended. A sweep: a run failed; or none did, and points have no runs, or runs that somebody
+"""How a command's work ended. A sweep: a run failed; or none did, and points have no runs, or runs that a user
 stopped. A look at a server: it went away; or no size of the pool could be judged."""
 
 
@@ -58,7 +58,7 @@ class FailedRun:
 
 @dataclass(frozen=True)
 class GeneratedResult:
-    """What was predicted of a point without any run, for programs."""
+    """The prediction of a point without any run, for programs."""
 
     metric: str
     mean: Estimate | None
@@ -153,7 +153,7 @@ Look = Literal["", "good", "bad", "doubt", "found", "quiet"]
 
 @dataclass(frozen=True)
 class Note:
-    """A line that a terminal shows beside the tables. Its lead is drawn by its look."""
+    """A line that a terminal shows in addition to the tables. Its lead is drawn by its look."""
 
     lead: str
     text: str = ""
@@ -186,7 +186,7 @@ class Report:
     """What a terminal shows, in its order."""
     notes: tuple[Note, ...] = ()
     data: Any = field(default_factory=dict, repr=False)
-    """What --json has besides: a dataclass of the command's own."""
+    """The command's own part of --json: a dataclass."""
 
     @property
     def blocks(self) -> list[Table | Figure]:

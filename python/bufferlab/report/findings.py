@@ -1,6 +1,6 @@
 """Sentences that answer an experiment in addition to its headline: knees, saturation, best sets, the benefit of a MiB.
 
-A sentence claims only what its interval allows, and says so where the interval allows nothing. Numbers come from the
+A sentence claims no more than its interval allows, and says so where the interval allows nothing. Numbers come from the
 chapters and `stats`; words from `words`.
 """
 
@@ -38,7 +38,7 @@ def instead(analysis: Analysis) -> str:
     # Then the headline's sentence says why nothing is claimed.
     if analysis.too_few_blocks:
         return ""
-    # A knee is set beside what was measured, and of predicted runs nothing was.
+    # A knee is compared with measured figures, which predicted runs lack.
     knees = found_knees(analysis) if not any(run.run.prediction for run in analysis.runs) else []
     found = [_knee(one) for one in knees] or [_saturation(one) for one in saturation(analysis)]
     if asks_for_throughput(analysis):

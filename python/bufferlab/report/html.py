@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report", footer: str = "") -> str:
-    """Return the page as text. `folder_name` tells the reader where the samples are, `made_by` what makes it again.
+    """Return the page as text. `folder_name` shows the reader where the samples are, `made_by` what makes it again.
 
     `footer` takes the place of both where nothing makes the page again.
     """

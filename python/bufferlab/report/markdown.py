@@ -1,4 +1,4 @@
-"""Writes the report as Markdown with SVG files beside it, and their numbers as CSV, for a repository or a ticket.
+"""Writes the report as Markdown with SVG files next to it, and their numbers as CSV, for a repository or a ticket.
 
 It has the same words and tables as the page; long tables fold. Nothing in a cell can break out of its table.
 """

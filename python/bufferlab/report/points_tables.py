@@ -121,7 +121,7 @@ def main_table(analysis: Analysis) -> Table:
 
 
 def per_transaction(analysis: Analysis) -> Table | None:
-    """Return the same counts over transactions of any type, where the main table is told per one type."""
+    """Return the same counts over transactions of any type, where the main table counts per one type."""
     metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction", "processor_wait_share")
     if analysis.unit_of_work == "transaction":
         title = "CPU per transaction"
@@ -172,7 +172,7 @@ def sizes(analysis: Analysis) -> Table | None:
 
 
 def _frames(point: PointRuns, pool: int) -> str:
-    """Return the frames that the engine told in all runs. A chunk that holds a page less does so by chance."""
+    """Return the frames that the engine reported in all runs. A chunk may lose a page by chance."""
     told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
     if not told[0]:
         page = point.number("page_size")

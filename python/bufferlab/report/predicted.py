@@ -1,7 +1,7 @@
 """What a report says of a predicted sweep: whose numbers they are, what to doubt, and the same for programs.
 
-Its chapter shows the model's reads beside a yardstick and, from a trace, a floor and the traced run's own count. From
-generated accesses there are several runs of a point, and their means have intervals.
+Its chapter shows the model's reads with a yardstick and, from a trace, a floor and the traced run's own count. From
+generated accesses a point has several runs, and their means have intervals.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def command(analysis: Analysis) -> str | None:
 
 
 def limits(analysis: Analysis) -> list[str]:
-    """Return what a predicted sweep does not tell, in sentences: its doubts first."""
+    """Return the limits of a predicted sweep in sentences: its doubts first."""
     generated = [one.generated for _, one in predictions(analysis) if one.generated]
     notes = dict.fromkeys(note for one in generated for note in one.notes)
     return [*doubts(analysis), *notes, SEEDS if generated else _ONE_TRACE]
@@ -74,7 +74,7 @@ def doubts(analysis: Analysis) -> list[str]:
 
 
 def doubts_of_generated(analysis: Analysis) -> list[str]:
-    """Return the doubts about generated runs, whose readers have no measured count beside them that would warn."""
+    """Return the doubts about generated runs, whose readers have no measured count to compare, which would warn."""
     return doubts(analysis) if any(one.generated for _, one in predictions(analysis)) else []
 
 
@@ -97,7 +97,7 @@ def error(prediction: Prediction) -> float | None:
 
 
 def own_point(traced: TracedRun) -> str:
-    """Return what the model has at the traced run's own point, beside what the engine counted there, in a sentence."""
+    """Return in a sentence the model's reads at the traced run's own point, with the engine's count there."""
     modelled, counted = (reads / traced.work["transaction"] for reads in (traced.modelled_reads, traced.measured_reads))
     error = "" if traced.own_error is None else f": {words.signed_share(traced.own_error)}"
     return (

@@ -1,7 +1,7 @@
 """Makes the one object that a command prints with --json: by the fields of its dataclasses, and no command by hand.
 
-A class that is no dataclass, or has fields that nobody reads, names in `PRINTED` what the object has of it. In
-`ALSO_PRINTED` it names properties that the object has behind the fields. What is stored too has its own `as_dict`.
+A class that is not a dataclass, or has fields without a reader, names in `PRINTED` what the object has of it. In
+`ALSO_PRINTED` it names properties that the object has after the fields. A stored object has its own `as_dict`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def printed(value: object) -> Any:
 
 
 def names_of(kind: type) -> tuple[str, ...] | None:
-    """Return what JSON has of a class, in its order; None for a class of which nothing says it."""
+    """Return what JSON has of a class, in its order; None for a class that does not say it."""
     # `model_fields` are those of a table of the results' schema.
     found = getattr(kind, "PRINTED", None) or getattr(kind, "model_fields", None)
     if found is None and not is_dataclass(kind):

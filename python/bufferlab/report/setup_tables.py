@@ -132,7 +132,7 @@ def _workload(analysis: Analysis) -> Table:
 
 
 def _page_trace(analysis: Analysis) -> list[Row]:
-    """Return whether the runs carry page traces, and why not where nobody forbade them."""
+    """Return whether the runs carry page traces, and why not, unless the user forbade them."""
     planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
     if planned is None or (planned.recorder is None and planned.why_not is None):
         return []

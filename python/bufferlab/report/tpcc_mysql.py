@@ -181,7 +181,7 @@ def _verdict(ok: bool) -> str:
 
 
 def _caption(run: Run) -> str:
-    """Return "pool_size = 10% (block 0, run 0123456789abcdef)", which tells the runs of a sweep apart."""
+    """Return "pool_size = 10% (block 0, run 0123456789abcdef)", which separates the runs of a sweep."""
     swept = [f"{name} = {value}" for name, value in run.point.swept.items()]
     first, *others = swept or [run.experiment]
     rest = [*others, f"block {run.block}", f"run {run.run_id}"]

@@ -187,7 +187,7 @@ class EngineResults:
     courses: frozenset[str] = frozenset()
     """Its counters whose course through the window is kept: values judge their rates from one sample to the next."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
-    """The words for readers, by setting of the engine or of its own workloads."""
+    """The words for readers, by setting of the engine or of the engine's workloads."""
     over_time: Mapping[str, str] = field(default_factory=dict)
     """The rates drawn over time, each with the label of its axis; empty for the rates of a database."""
     own_work: tuple[str, ...] = ()

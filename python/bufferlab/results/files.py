@@ -256,7 +256,7 @@ def _require_plain(document: Any) -> None:
 
 @contextmanager
 def into(place: Path, what: str, kept: str, then: str) -> Iterator[None]:
-    """Turn the file system's refusals into EnvironmentLackingError, with what is kept, to be freed, and to be run next.
+    """Turn the file system's refusals into EnvironmentLackingError with the kept data, a cure and the next command.
 
     The error covers the work inside: it must write nothing but that file, or files of that folder.
     """

@@ -1,6 +1,6 @@
 """Makes identities of points and data: SHA-256 over canonical JSON, so equal settings have equal keys on any host.
 
-A key covers what was asked, run or loaded; it never contains the host, the time or the source of the numbers.
+A key covers the settings asked, run or loaded; it never contains the host, the time or the source of the numbers.
 """
 
 from __future__ import annotations

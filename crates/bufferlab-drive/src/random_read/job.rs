@@ -131,7 +131,7 @@ pub struct Run {
     pub below: Vec<PathBuf>,
     /// The way of bytes from the file into memory.
     pub io_mode: IoMode,
-    /// Whether readers tell the kernel that reads are random (`POSIX_FADV_RANDOM`).
+    /// Whether readers advise the kernel that reads are random (`POSIX_FADV_RANDOM`).
     pub advise_random: bool,
     /// The content of the page cache when the window begins.
     pub cache: Cache,

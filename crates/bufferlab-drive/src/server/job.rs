@@ -61,7 +61,7 @@ impl<T> Run<T> {
     /// Checks the parts before the minutes that lead to them.
     ///
     /// # Errors
-    /// When a phase is wrong, or there is no connection.
+    /// When a phase is wrong, or no connection is asked for.
     pub fn check(&self) -> Result<(), Failure> {
         for phase in &self.phases {
             phase.check()?;

@@ -1,4 +1,4 @@
-//! The handshake against servers of our own: every mode with every kind of certificate, old servers and silent ones.
+//! The handshake against the tests' servers: every mode with every kind of certificate, old servers and silent ones.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -64,7 +64,7 @@ impl Innodb {
         }
     }
 
-    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row behind the new one where rows come in a row
+    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row after the new one where rows come in a row
     /// (`btr_page_get_split_rec_to_right`), in the middle otherwise.
     fn split(&mut self, pools: &mut Pools, row: Row, place: Place, in_a_row: bool) {
         let Row { of, group, key, .. } = row;
@@ -166,7 +166,7 @@ impl Innodb {
         } else if left < old + by {
             let leaf = *tree.leaf(place);
             let (group, key) = tree.middle(place);
-            // Rows grow in the order of their keys, so that those behind have not grown yet.
+            // Rows grow in the order of their keys, so that those after it have not grown yet.
             let (upper, grown) = (leaf.rows / 2, leaf.bytes.saturating_sub(leaf.rows * old) / by);
             let moved = upper * old + by * grown.saturating_sub(leaf.rows - upper);
             let Some(new) = tree.split(place, group, key, upper, moved) else { return pools.fill() };

@@ -21,7 +21,7 @@ const ROW_ID: u32 = 6;
 /// A page's number in a node pointer (rem0types.h, `REC_NODE_PTR_SIZE`).
 const CHILD: u32 = 4;
 
-/// A segment asks for an extent when it has less than one free page in so many (fsp0fsp.cc, `FSEG_FILLFACTOR`).
+/// A segment asks for an extent when fewer than one page in this many is free (fsp0fsp.cc, `FSEG_FILLFACTOR`).
 const FILL_FACTOR: u32 = 8;
 
 /// Trees that a prefill of TPC-C reads.
@@ -30,7 +30,7 @@ const TREES: u32 = 11;
 const READ_AHEAD: u32 = 64;
 
 /// Returns how many misses a server counts at most while it reads all tables in order. It reads the extents behind a
-/// tree's first one ahead (buf0rea.cc, `buf_read_ahead_linear`), and a page that was read ahead is no miss: with 12
+/// tree's first one ahead (buf0rea.cc, `buf_read_ahead_linear`), and a page that was read ahead is not a miss: with 12
 /// warehouses MySQL 5.7.22 counted about a tenth of the pool's frames, where the reads had filled it.
 pub(crate) fn prefill_misses(page_bytes: u32) -> u64 {
     u64::from(TREES * (PageSize(page_bytes).single_pages() + READ_AHEAD))
@@ -51,7 +51,7 @@ impl PageSize {
         (2 * rows).div_ceil(4)
     }
 
-    /// Returns the bytes left once a page of so many rows and bytes were reorganised and had one row more
+    /// Returns the bytes left once a page of `rows` rows and `bytes` bytes were reorganised and had one row more
     /// (page0page.ic, `page_get_max_insert_size_after_reorganize`).
     pub fn max_insert(self, rows: u32, bytes: u32) -> u32 {
         self.empty().saturating_sub(bytes + Self::slots(rows + 1))
@@ -85,7 +85,7 @@ impl PageSize {
         self.extent() / 2
     }
 
-    /// Returns the pages that a file segment of so many used pages has reserved: half an extent of single pages, then
+    /// Returns the pages that a file segment of `used` used pages has reserved: half an extent of single pages, then
     /// whole extents. The list of free extents is never filled ahead, since the extent just taken is on it (fsp0fsp.cc,
     /// `fseg_alloc_free_page_low`, `fseg_alloc_free_extent`, `fseg_fill_free_list`).
     fn reserved(self, used: u32) -> u32 {

@@ -1,7 +1,7 @@
 //! InnoDB of MySQL 5.7: what each operation gets, by storage/innobase and sql of MySQL 5.7.
 //!
-//! The rules were set beside a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Left out: old versions
-//! of rows, waits for locks, and growing texts of customers.
+//! The rules were compared with a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Left out: old
+//! versions of rows, waits for locks, and growing texts of customers.
 
 mod change;
 mod latch;
@@ -145,7 +145,7 @@ fn seek(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     place
 }
 
-/// As [`seek`], for a SELECT: of a tree that does not grow it gets the leaf behind a leaf's last row too, as seen row by
+/// As [`seek`], for a SELECT: of a tree that does not grow it gets the leaf after a leaf's last row too, as seen row by
 /// row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows). An UPDATE does not: with it, a trace had 0.09 gets of
 /// STOCK a transaction and 0.03 of CUSTOMER fewer.
 #[inline(always)]
@@ -280,7 +280,7 @@ impl Engine for Innodb {
                 look_up(pools, self.tree(joined.of), *joined);
             }
         }
-        // The last batch of rows goes on behind the range's end; the first four rows are no batch (row0sel.cc,
+        // The last batch of rows goes on after the range's end; the first four rows are not a batch (row0sel.cc,
         // `row_search_mvcc`; row0mysql.h, `MYSQL_FETCH_CACHE_THRESHOLD`).
         let beyond = FETCHED - u32::saturating_sub(rows, 4) % FETCHED;
         if self.grown(first.of).later_rows(place, first.group).0 < beyond {

@@ -58,7 +58,7 @@ impl Space {
         (0..2).for_each(|_| pools.get(self.page(table, BITMAP), EXCLUSIVE));
     }
 
-    /// The root tells the segment of the leaves, whose inode is on a page of its own.
+    /// The root names the segment of the leaves, whose inode is on another page.
     fn segment(&self, pools: &mut Pools, table: Relation, tree: &Grown) {
         tree.interior.path(0).take(1).for_each(|page| pools.get(page, SX));
         pools.get(self.page(table, INODE), SX);
@@ -73,7 +73,7 @@ pub(super) fn father(pools: &mut Pools, tree: &Grown, origin: u32) {
 
 /// Adds the gets of bitmap pages: one for each leaf that is read, to see whether changes wait for it (buf0buf.cc,
 /// `buf_page_io_complete`; ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`). A bitmap page is one of 16,384 of 16 KiB, so
-/// that it stays in every pool and none is read. Pages that are no leaves are read seldom, and count as leaves here.
+/// that it stays in every pool and none is read. Pages above the leaves are read seldom, and count as leaves here.
 pub fn count_bitmaps(run: &mut Run) {
     for pool in &mut run.pools {
         pool.gets += pool.counts.misses;

@@ -21,7 +21,7 @@ pub(super) const PAGES_IN_USE: u32 = 3 * SEGMENTS + TEMPORARY;
 const PAGE_HEADER: u32 = 38 + 18 + 30;
 /// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).
 const LOG_HEADER: u32 = 186;
-/// Transactions of a connection by which the purge is behind those that commit, as halves: it waits for the views of
+/// Transactions of a connection by which the purge lags those that commit, as halves: it waits for the views of
 /// the others (trx0purge.cc, `trx_purge`). A trace of eight connections showed 20; one connection's purge follows at once.
 const BEHIND_HALVES: usize = 5;
 /// Purged transactions between two truncations of the history, which looks at every rollback segment: 128 batches of
@@ -123,7 +123,7 @@ impl Undo {
         self.system + 3 + segment
     }
 
-    /// Writes a record of so many bytes (trx0rec.cc, `trx_undo_report_row_operation`).
+    /// Writes a record of `bytes` bytes (trx0rec.cc, `trx_undo_report_row_operation`).
     pub(super) fn write(&mut self, pools: &mut Pools, log: Log, bytes: u32) {
         let segment = *self.open.get_or_insert_with(|| {
             self.next_slot = (self.next_slot + 1) % SLOTS;

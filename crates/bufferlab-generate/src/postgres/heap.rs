@@ -149,7 +149,7 @@ impl Heap {
         block as u32
     }
 
-    /// Returns a row's version; `loaded` tells number and bytes of one that is as it was loaded.
+    /// Returns a row's version; `loaded` returns number and bytes of one that is as it was loaded.
     pub(super) fn version(&self, row: RowId, loaded: impl FnOnce() -> (u32, u16)) -> Version {
         self.versions.get(&row).copied().unwrap_or_else(|| {
             let (number, bytes) = loaded();
@@ -324,7 +324,7 @@ impl Heap {
         }
     }
 
-    /// Asks the map for a page with room; the next search begins behind it. The map's lowest page that has noted a full
+    /// Asks the map for a page with room; the next search begins after it. The map's lowest page that has noted a full
     /// one is searched first, then the map from its top (freespace.c, `RecordAndGetPageWithFreeSpace`, `fsm_search`).
     fn search(&mut self, pools: &mut Pools, bytes: u16, full: Option<u32>) -> Option<u32> {
         let enough = max_aligned(bytes.into()).div_ceil(CATEGORY) as usize;
@@ -386,7 +386,7 @@ mod tests {
         let first = update(&mut heap, &mut pools, 0, 10);
         assert!(has_moved(first) && first.1.block == 3);
         assert!(!heap.is_all_visible(0) && heap.is_all_visible(1));
-        // Another transaction may still see the old version: it stays, and there is no room.
+        // Another transaction may still see the old version: it stays, and the page is full.
         assert!(has_moved(update(&mut heap, &mut pools, 1, 17)));
         // Both old versions can go.
         for (row, transaction) in [(2, 40), (3, 41), (2, 60), (2, 80), (2, 100)] {

@@ -111,7 +111,7 @@ impl Index {
     }
 
     /// Reads the heap pages to which a key's entries lead, the live version's last. `held` is the page that the scan
-    /// has pinned; returns it as it is then. Marks entries of versions that nobody sees.
+    /// has pinned; returns it as it is then. Marks entries of versions that no transaction sees.
     pub(super) fn fetch(
         &mut self,
         pools: &mut Pools,
@@ -204,8 +204,8 @@ impl Index {
         }
     }
 
-    /// Removes killed entries, and those of other versions on the same heap pages that nobody sees (nbtinsert.c,
-    /// `_bt_simpledel_pass`; heapam.c, `heap_index_delete_tuples`).
+    /// Removes killed entries, and those of other versions on the same heap pages that no transaction sees
+    /// (nbtinsert.c, `_bt_simpledel_pass`; heapam.c, `heap_index_delete_tuples`).
     fn delete_killed(&mut self, pools: &mut Pools, heap: &Heap, place: Place, block: u32, now: Now) {
         let page = self.tree.leaf(place).page;
         let Some(stale) = self.stale.get(&page) else { return };
@@ -222,7 +222,7 @@ impl Index {
         });
     }
 
-    /// Removes entries of versions that nobody sees, from the heap pages with the most duplicates (nbtdedup.c,
+    /// Removes entries of versions that no transaction sees, from the heap pages with the most duplicates (nbtdedup.c,
     /// `_bt_bottomupdel_pass`; heapam.c, `heap_index_delete_tuples`, `bottomup_sort_and_shrink`).
     fn delete_duplicates(&mut self, pools: &mut Pools, heap: &Heap, place: Place, now: Now) {
         let page = self.tree.leaf(place).page;
@@ -261,8 +261,8 @@ impl Index {
         }
     }
 
-    /// Splits a leaf (nbtsplitloc.c, `_bt_findsplitloc`): behind the new entry where entries of its group come in
-    /// order, so that the next ones find a leaf of their own; at nine tenths at a group's end; else in the middle.
+    /// Splits a leaf (nbtsplitloc.c, `_bt_findsplitloc`): after the new entry where entries of its group come in
+    /// order, so that the next ones find another leaf; at nine tenths at a group's end; else in the middle.
     fn split(&mut self, pools: &mut Pools, place: Place, (group, key): (u32, u32), is_adjacent: bool) {
         let leaf = *self.tree.leaf(place);
         let extent = self.tree.extent(group);

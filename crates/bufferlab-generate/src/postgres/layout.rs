@@ -27,7 +27,7 @@ pub(super) struct Table {
 pub(super) struct Laid {
     /// Groups, and keys of a group.
     pub(super) keys: (u32, u64),
-    /// Bytes of an entry, and of one above the leaves. Columns that do not tell two leaves apart are left out there
+    /// Bytes of an entry, and of one above the leaves. Columns not needed to separate two leaves are left out there
     /// (nbtutils.c, `_bt_truncate`).
     pub(super) entry: (u32, u32),
     /// Pages that it may grow by.
@@ -53,10 +53,10 @@ pub(super) fn index(
 /// Lays a table out; objects come in the order of their names, as a page trace has them. `transactions` bounds the growth.
 pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, transactions: u64) -> Table {
     let (warehouses, districts) = (loaded.warehouses(), loaded.districts());
-    // Most pages that a heap grows by: each transaction adds so many rows.
+    // Most pages that a heap grows by: each transaction adds that many rows.
     let growth =
         |rows: u64, bytes: u16| (transactions * rows * u64::from(max_aligned(bytes.into()) + 4) / 8000) as u32 + 256;
-    // A tenth of a table's pages take moved rows until each page has room of its own; more where pages are few.
+    // A tenth of a table's pages take moved rows until each page has free room; more where pages are few.
     let spare = |pages: u32| pages / 2 + 512;
     let bytes = loaded.inserted(table);
     let small = if table == Relation::Warehouse { warehouses } else { districts };

@@ -1,11 +1,11 @@
 //! PostgreSQL 17: what each operation gets from shared buffers, by the server's sources and the plans that the
 //! sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
 //!
-//! The rules were set beside a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and functions
-//! are those of 17.0. Left out: waits for locks, and pages of WAREHOUSE and DISTRICT that nobody can prune because
-//! waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait for each other;
-//! splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The state of
-//! transactions is in pools of its own (slru.c).
+//! The rules were compared with a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and
+//! functions are those of 17.0. Left out: waits for locks, and pages of WAREHOUSE and DISTRICT that cannot be pruned
+//! because waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait for
+//! each other; splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The state
+//! of transactions is in other pools (slru.c).
 
 mod heap;
 mod index;
@@ -52,7 +52,7 @@ struct Change {
 }
 
 /// Returns what the rules can do: lines have 32-bit numbers. Places of new versions, and index entries of dead ones, take
-/// memory: seen of 20 warehouses. Always in use are ITEM, its index, and what is read of the catalogue all the time.
+/// memory: seen of 20 warehouses. Always in use are ITEM, its index, and some pages of the catalogue.
 pub(crate) fn limits(page_bytes: u32) -> Limits {
     let shared_pages = 1300 + 276 + CATALOG_PAGES_OF_COUNTERS;
     Limits { transaction_bytes: 600, shared_pages, ..Limits::of(14_000, page_bytes) }
@@ -242,8 +242,8 @@ impl Engine for Postgres {
         &self.objects
     }
 
-    /// The main forks of tables and indexes, with each index's meta page, as `pg_relation_size` tells them: the share that a
-    /// pool is asked for refers to these (python/bufferlab/engines/postgres/relation_sizes.py).
+    /// The main forks of tables and indexes, with each index's meta page, as `pg_relation_size` reports: the share that
+    /// a pool is asked for refers to these (python/bufferlab/engines/postgres/relation_sizes.py).
     fn bytes(&self) -> Option<u64> {
         let forks = self.objects.all().iter().filter(|object| !object.name.contains('('));
         let pages = |object: &Object| u64::from(object.pages) + u64::from(object.name.contains('.'));

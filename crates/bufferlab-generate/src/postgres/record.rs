@@ -62,7 +62,7 @@ pub(super) fn number_entry() -> u32 {
     max_aligned(INDEX_HEADER + 4) + POINTER
 }
 
-/// Returns the bytes of a heap tuple of so many bytes of values, none of them null.
+/// Returns the bytes of a heap tuple with `data` bytes of values, none of them null.
 pub(super) fn with_header(data: u32) -> u32 {
     max_aligned(HEAP_HEADER) + data
 }
@@ -88,8 +88,8 @@ pub(super) fn text(bytes: u32, chars: u32) -> u32 {
     if chars <= SHORT_MOST { bytes + 1 + chars } else { aligned(bytes, 4) + 4 + chars }
 }
 
-/// Returns the bytes of a number of so many digits behind the point, without the header of its length: two bytes of its
-/// own header and two for each digit of base 10,000, without zeros at both ends (numeric.c, `make_result`,
+/// Returns the bytes of a number with `behind` digits behind the point, without the header of its length: two bytes of
+/// its own header and two for each digit of base 10,000, without zeros at both ends (numeric.c, `make_result`,
 /// `strip_var`).
 fn numeric(int: i64, behind: u32) -> u32 {
     let mut digits = int.unsigned_abs() * 10_u64.pow(behind.next_multiple_of(4) - behind);

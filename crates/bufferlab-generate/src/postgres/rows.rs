@@ -47,7 +47,7 @@ impl Ks {
     }
 }
 
-/// Bytes of an entry of so many rows with its line pointer: a build makes equal ones one (nbtdedup.c,
+/// Bytes of an entry of `rows` rows with its line pointer: a build merges equal entries (nbtdedup.c,
 /// `_bt_form_posting`).
 fn posting(rows: u8) -> u32 {
     let key = number_entry();

@@ -80,13 +80,13 @@ impl Btree {
         }
     }
 
-    /// Gives the tree's pages numbers among all objects; it may grow by so many.
+    /// Gives the tree's pages numbers among all objects; it may grow by `growth` pages.
     pub fn place(&mut self, objects: &mut Objects, name: &str, growth: u32) {
         let first_page = objects.add(name, self.next_page, self.next_page + growth);
         self.number(first_page, growth);
     }
 
-    /// Numbers the tree's pages from `first_page` on; it may grow by so many.
+    /// Numbers the tree's pages from `first_page` on; it may grow by `growth` pages.
     pub fn number(&mut self, first_page: u32, growth: u32) {
         (self.first_page, self.end_page) = (first_page, self.next_page + growth);
         self.dirty.clear();
@@ -319,8 +319,8 @@ impl Btree {
         self.nodes.len() as u32 - 1
     }
 
-    /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which tells the others, and
-    /// takes that one last (`allocateBtreePage`).
+    /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which lists the others,
+    /// and takes that one last (`allocateBtreePage`).
     pub(super) fn new_page(&mut self, pools: &mut Pools, is_of_chain: bool, is_interior: bool) -> u32 {
         let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
         let free = match trunk {
@@ -398,7 +398,7 @@ impl Btree {
         while nodes.len() < ends.len() {
             nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
-        // A node that is no longer used stays, empty: a run frees few.
+        // An unused node stays, empty: a run frees few.
         let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
         self.free_pages.extend(free);
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();
@@ -437,7 +437,7 @@ impl Btree {
         self.path.truncate(1);
     }
 
-    /// Returns every page of the tree, level by level, interior pages first. Chains of rows are behind the page.
+    /// Returns every page of the tree, level by level, interior pages first. Chains of rows come after the page.
     pub fn pages(&self) -> Vec<u32> {
         let (mut pages, mut level) = (Vec::new(), vec![0]);
         while !level.is_empty() {

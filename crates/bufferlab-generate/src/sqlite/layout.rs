@@ -37,7 +37,7 @@ pub(super) fn key_of(row: Row) -> u32 {
 /// Bytes by which a line grows when its date of delivery is set: 0 for NULL, 8 for microseconds since 1970.
 pub(super) const DELIVERY_DATE: u16 = 8;
 
-/// Bytes of cells: a record of the file format's section 2.1, behind the length of its payload.
+/// Bytes of cells: a record of the file format's section 2.1, after the length of its payload.
 pub(super) struct Cells;
 
 /// Returns the bytes of a varint.

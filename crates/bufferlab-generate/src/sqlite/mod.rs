@@ -1,7 +1,7 @@
 //! SQLite: what each operation gets from its page cache, by btree.c and the code that SQLite makes of the
 //! statements. One connection, `locking_mode = exclusive`.
 //!
-//! The rules were set beside a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
+//! The rules were compared with a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
 //! CUSTOMER and STOCK have chains of overflow pages. Left out: that free pages of one tree serve another, that numbers
 //! of STOCK grow more than twice, and that a customer's grow by large amounts or many payments.
 
@@ -27,10 +27,10 @@ const SCHEMA: &str = "sqlite_schema";
 const MEAN_C_DATA_CHARS: u32 = 400;
 /// SQLite's smallest page.
 pub const MIN_PAGE_BYTES: u32 = 512;
-/// The smallest page with the table of hot_rows: its rows have no chains, and no smaller one was set beside a load.
+/// The smallest page with the table of hot_rows: its rows have no chains, and no smaller one was compared with a load.
 pub const MIN_ROWS_PAGE_BYTES: u32 = 4096;
 
-/// Columns of CUSTOMER that statements read: New-Order's, Payment's, and an update's, which reads what it keeps.
+/// Columns of CUSTOMER that statements read: New-Order's, Payment's, and an update's, which reads those that it keeps.
 const DISCOUNT_COLUMNS: [usize; 3] = [15, 5, 13];
 const PAYMENT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
 const KEPT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=20;
@@ -171,7 +171,7 @@ impl Sqlite {
         let columns: Vec<(u32, u32)> = match (row.of, is_update, purpose) {
             (Relation::Stock, true, _) => stock.of(KEPT_STOCK_COLUMNS).collect(),
             (Relation::Stock, ..) => {
-                // A district's customers ask for the text of their own; all districts ask as often.
+                // A district's customers ask for its own text; all districts ask as often.
                 let own = FIRST_DISTRICT_COLUMN + row.key as usize % 10;
                 stock.of([own, STOCK_DATA_COLUMN].into_iter()).collect()
             }
@@ -220,7 +220,7 @@ impl Engine for Sqlite {
         }
     }
 
-    /// The file's first page tells whether another connection changed it (pager.c, `sqlite3PagerSharedLock`).
+    /// The file's first page shows whether another connection changed it (pager.c, `sqlite3PagerSharedLock`).
     fn begin(&mut self, pools: &mut Pools) {
         self.trees.iter_mut().for_each(|tree| tree.dirty.clear());
         self.inserted.clear();

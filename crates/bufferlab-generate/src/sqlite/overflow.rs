@@ -36,9 +36,9 @@ pub(super) struct Divided {
     pub(super) chain: usize,
 }
 
-/// Divides a row of an index b-tree, whose cell would have so many bytes in one page.
+/// Divides a row of an index b-tree, whose cell would have `bytes` bytes in one page.
 pub(super) fn divide(page_bytes: u32, bytes: u16) -> Divided {
-    // One byte tells the length of a payload of up to 127, two tell more.
+    // One byte holds the length of a payload of up to 127, two hold more.
     let payload = u32::from(bytes) - if bytes <= 128 { 1 } else { 2 };
     let of_page = |share: u32| (page_bytes - 12) * share / 255 - 23;
     let (most, least) = (of_page(64), of_page(32));
@@ -68,7 +68,7 @@ pub(super) fn gets_of_columns(page_bytes: u32, local: u32, columns: impl Iterato
 
 /// Chains of the rows of a tree.
 impl Btree {
-    /// Returns the bytes of a row's cell, and puts what is over into a chain (`fillInCell`).
+    /// Returns the bytes of a row's cell, and puts the rest into a chain (`fillInCell`).
     pub(super) fn store(&mut self, pools: &mut Pools, key: u32, bytes: u16) -> u16 {
         let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
         if chain > 0 {
@@ -116,7 +116,7 @@ impl Btree {
 mod tests {
     use super::*;
 
-    /// The limits that the file format tells, computed by hand: (512 - 12) * 64 / 255 - 23 is 102.
+    /// The limits of the file format, computed by hand: (512 - 12) * 64 / 255 - 23 is 102.
     #[test]
     fn a_row_is_divided_where_the_file_format_says() {
         for (page_bytes, most, least) in [(512, 102, 39), (1024, 230, 103), (2048, 487, 232), (4096, 1002, 489)] {

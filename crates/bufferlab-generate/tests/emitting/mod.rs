@@ -1,4 +1,4 @@
-//! A pool that tells the reads, creations and evictions of its model, as a server's trace of misses has them.
+//! A pool that reports the reads, creations and evictions of its model, as a server's trace of misses has them.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use bufferlab_generate::run::{Plan, Played, run};
 use bufferlab_model::trace::{Access, Columns, Kind};
 use bufferlab_sim::{Counts, Innodb57, Innodb1011, Manager, Model, Postgres};
 
-/// A model that tells whether it holds a page.
+/// A model that knows whether it holds a page.
 pub trait Holds: Manager {
     fn holds(&self, page: u32) -> bool;
 }
@@ -50,7 +50,7 @@ impl Emitted {
     }
 }
 
-/// A pool that tells what it does. It finds the pages that left by asking for all that it had; or it tells reads alone.
+/// A pool that reports its events. It asks for all pages that it had, to find those that left; or reports reads alone.
 struct Emitting<M> {
     pool: M,
     tells_evictions: bool,
@@ -117,7 +117,7 @@ impl<M: Holds> Manager for Emitting<M> {
     }
 }
 
-/// What a pool told, and when larger pools read.
+/// The events of a pool, and the times of larger pools' reads.
 pub struct Told {
     pub columns: Emitted,
     pub row_us: Vec<u64>,
@@ -137,7 +137,7 @@ fn settings_of(name: &str) -> &'static str {
     }
 }
 
-/// Pools of several sizes, and what each tells.
+/// Pools of several sizes, and the events of each.
 struct Several {
     pools: Vec<Box<dyn Manager + Send>>,
     emitted: Vec<Arc<Mutex<Emitted>>>,
@@ -158,7 +158,7 @@ impl Several {
     }
 }
 
-/// Returns what the first pool told, and when the others read.
+/// Returns the events of the first pool, and the times of the others' reads.
 fn told(emitted: &[Arc<Mutex<Emitted>>]) -> Told {
     let mut all = emitted.iter().map(|one| std::mem::take(&mut *one.lock().expect("one thread")));
     let columns = all.next().expect("the first pool");

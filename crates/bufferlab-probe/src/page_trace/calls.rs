@@ -1,6 +1,6 @@
 //! Follows the calls by which a server reads and writes, through programs that the kernel runs at its own events (BPF).
 //!
-//! The programs (bpf/calls.bpf.c) hang on descriptors of this process and on nothing else: whatever ends it, the kernel
+//! The programs (bpf/calls.bpf.c) hang on descriptors of this process and on nothing else: however it ends, the kernel
 //! takes them away. They change nothing in the server and stop none of its threads. A traced call costs 0.4 us, and while
 //! they are on any call of any process of the host costs 0.07 to 0.09 us.
 
@@ -48,7 +48,7 @@ pub struct CallSettings {
     pub spool: SpoolAsked,
 }
 
-/// The programs, switched on, and what they tell.
+/// The programs, switched on, and their records.
 pub(super) struct CallReader {
     /// None once they are off.
     programs: Option<Ebpf>,
@@ -65,7 +65,7 @@ impl CallReader {
     /// Switches the programs on for a server, its threads and its children.
     ///
     /// # Errors
-    /// When the kernel refuses them, or there is no room for a spool; nothing is on then.
+    /// When the kernel refuses them, or a spool has no room; nothing is on then.
     pub fn open(pid: u32, settings: CallSettings) -> Result<Self, TraceError> {
         let CallSettings { pool, spool } = settings;
         let mut programs = loaded(pid)?;

@@ -63,7 +63,7 @@ pub struct FrameCounts {
     pub moved_pages: u64,
     /// Pages that were written from frames.
     pub written_pages: u64,
-    /// Pages that a write told to be new in their frames.
+    /// Pages that a write showed to be new in their frames.
     pub created_pages: u64,
     /// Frames that were seen.
     pub frames: u64,
@@ -76,7 +76,7 @@ pub struct FrameCounts {
 /// A page: its file's number, and its number in the file.
 type Page = (u32, u32);
 
-/// What is known of a frame.
+/// The known state of a frame.
 #[derive(Clone, Copy)]
 struct Held {
     /// Its page; none once that has left unseen.
@@ -128,7 +128,7 @@ impl Frames {
         files.into_iter().map(|(_, file)| file).collect()
     }
 
-    /// Takes a call; passes what it tells of the pool to `take`.
+    /// Takes a call; passes the records of the pool that follow from it to `take`.
     pub fn call(&mut self, call: &Call, take: &mut impl FnMut(Record)) {
         let size = self.pool.page_size_bytes;
         let (first, end) = (call.address, call.address.saturating_add(u64::from(call.bytes)));
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn a_frame_that_is_filled_again_soon_is_of_a_ring() {
         let mut frames = pool(64, 40);
-        // A scan of 32 frames, beside a session that reads other pages.
+        // A scan of 32 frames, and a session that reads other pages.
         let scan = (0..128)
             .flat_map(|page| [call(page % 32, page, false), Call { process: 1, ..call(33, 200 + page, false) }]);
         let found = told(&mut frames, scan);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     proptest! {
-        /// A pool that replaces by LRU, and frees nothing: what its calls tell is what it did.
+        /// A pool that replaces by LRU, and frees nothing: its calls show its reads and evictions.
         #[test]
         fn the_calls_of_a_pool_tell_its_reads_and_evictions(
             gets in prop::collection::vec((0_u64..40, any::<bool>()), 1..400), size in 2_u64..12,

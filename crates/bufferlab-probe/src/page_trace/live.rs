@@ -41,7 +41,7 @@ pub struct LiveSettings {
     pub trace: What,
 }
 
-/// What is recorded of a server.
+/// The events that are recorded of a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {

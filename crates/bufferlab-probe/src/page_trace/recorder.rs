@@ -52,7 +52,7 @@ pub(super) struct Seen {
     pub own: u64,
     /// Of other processes of the same binary, whose threads were stopped too.
     pub others: u64,
-    /// For which there was no room.
+    /// That found no room.
     pub lost: u64,
     /// Those processes.
     pub strangers: Vec<u32>,
@@ -78,7 +78,7 @@ pub struct Told {
     /// The file of records.
     #[serde(flatten)]
     pub spooled: Spooled,
-    /// Records for which there was no room.
+    /// Records that found no room.
     pub lost: u64,
     /// Records of a thread that are older than the one before: the clocks of the processors disagree.
     pub steps_back: u64,
@@ -96,7 +96,7 @@ pub struct Told {
     pub wait_ns: u64,
     /// Of a trace of calls: device and inode of each object.
     pub files: Vec<(u32, u64)>,
-    /// Of a trace of calls: what was seen of frames.
+    /// Of a trace of calls: the counts of frames.
     pub frames: Option<FrameCounts>,
     /// Of a trace of calls: buffers beyond those that are read of one call.
     pub left_out_calls: u64,

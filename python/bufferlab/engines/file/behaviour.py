@@ -1,6 +1,6 @@
 """Drives random reads through the native core: makes or finds the file, changes the host's settings, puts them back.
 
-This module has no measuring loop. Nobody writes to the file that is read: the core opens it for reading only, and loop
+This module has no measuring loop. The file that is read is not written: the core opens it for reading only, and loop
 devices are read-only.
 """
 
@@ -32,7 +32,7 @@ _THE_CORES = ("warm_up", "measure", "sample_interval_ms", "probes")
 
 @dataclass(frozen=True)
 class _Ready:
-    """The path for the core to read, and what is known of it."""
+    """The path for the core to read, and its known properties."""
 
     path: Path
     range_bytes: int

@@ -20,7 +20,7 @@ from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.stats.factors import Effect, FactorRun, effects
 from bufferlab.theory.random_read import pages_per_read
 
-#: Figures told of every effect; what the sweep asks for stands first in the sentence.
+#: Figures given for every effect; the sweep's own figure stands first in the sentence.
 SCATTER, COST = "reads_cv", "requests_per_read"
 _FIGURES = ("iops", SCATTER, "requests_cv", COST, "read_amplification", "cpu_us_per_transaction")
 #: The factor on which the effects of the others depend most: whether the page cache is in the way.
@@ -86,7 +86,7 @@ def factors(analysis: Analysis) -> Section | None:
 
 
 def _figure(analysis: Analysis, swept: dict[str, list[str]]) -> Figure | None:
-    """Return the effects on what is asked for, and on the rate of reads, with their intervals."""
+    """Return the effects on the figure asked for, and on the rate of reads, with their intervals."""
     asked = asked_figure(analysis)
     levels = swept.get(_SPLIT, []) if len(swept) > 2 else []
     names = ("all runs", *(f"{analysis.setting_label(_SPLIT, level)} alone" for level in levels))
@@ -182,7 +182,7 @@ def _cell(effect: Effect | None) -> str:
 def answer(analysis: Analysis) -> list[str]:
     """Return the sentences that replace the headline's change where factors were swept on a bare file.
 
-    They tell the effects on the figure asked for and on the rate; the section's tables have all others.
+    They give the effects on the figure asked for and on the rate; the section's tables have all others.
     """
     asked = asked_figure(analysis)
     if asked is None:
@@ -228,7 +228,7 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
 
 
 def _without_ratio(analysis: Analysis, metric: str, judged: Collection[str]) -> str:
-    """Return the sentence on runs in which the figure was zero, and on the factors that only they could have told."""
+    """Return the sentence on runs in which the figure was zero, and on the factors that only they could have shown."""
     zeros = sum(value <= 0 for point in analysis.points for _, _, value in point.values(metric))
     if not zeros:
         return ""

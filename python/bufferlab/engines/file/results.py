@@ -1,7 +1,7 @@
 """A bare file's part of its results: metrics, formulas and checks of random reads.
 
-The requests that the device got are compared with those that the offsets require. Nobody else reads the loop device
-that a run makes, so its counts agree exactly or nearly. On a disk that others use they are not compared.
+The requests that the device got are compared with those that the offsets require. Only the run reads the loop device
+that it makes, so its counts agree exactly or nearly. On a disk that others use they are not compared.
 """
 
 from __future__ import annotations

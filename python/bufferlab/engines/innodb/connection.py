@@ -61,7 +61,7 @@ class Option(NamedTuple):
 
 
 def lines(text: str) -> Iterator[OptionLine]:
-    r"""Yield the options and directives of a text; what the clients call an error ends it, as there.
+    r"""Yield the options and directives of a text; an error to the clients ends it, as there.
 
     >>> found = lines("[client]\nuser=me # not root\npassword = 'a # b\\''\n!include /etc/more.cnf")
     >>> [tuple(one) for one in found][1:]
@@ -126,7 +126,7 @@ def _last_password(path: Path, groups: Collection[str]) -> tuple[str, Path] | No
     found = None
     for option in options(path, groups):
         if option.name == "password":
-            # Without a value it tells a client to ask.
+            # Without a value it makes a client ask.
             found = None if option.value is None else (option.value, option.file)
     return found
 
@@ -175,7 +175,7 @@ _SESSION = (
     "SET SESSION max_statement_time = 0",  # MariaDB.
     "SET SESSION max_execution_time = 0",  # MySQL from 5.7.8 on.
 )
-"""What a session of ours on a running server begins with: what a server gives new sessions may cut or alter answers."""
+"""The first statements of our sessions on a running server, whose own defaults may cut or alter answers."""
 _UNKNOWN_VARIABLE = "1193"
 _UNUSABLE = "the server cannot be used"
 _LOCKED = "ALTER USER ... ACCOUNT UNLOCK would let it in"

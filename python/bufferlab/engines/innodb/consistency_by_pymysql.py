@@ -1,4 +1,4 @@
-"""Checks the workload's consistency conditions on tables that nobody changes; on a private server by a second client.
+"""Checks the workload's consistency conditions on tables that do not change; on a private server by a second client.
 
 That is PyMySQL. On a running server, which may want TLS, the core's own sessions ask. First it checks the b-trees, by
 CHECK TABLE. The queries are those of workloads/<name>/consistency/; their folder mysql/ rewords those that MySQL does

@@ -9,7 +9,7 @@ from bufferlab.engines.servers.client import Client
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it; somebody's dump may have chosen it."""
+    """Return a name as SQL has it; it may come from a user's dump."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -19,7 +19,7 @@ def pairs(connection: Client, query: str, *values: str) -> dict[str, str]:
 
 
 def variables(connection: Client) -> dict[str, str]:
-    """Return every global variable, as the server tells it."""
+    """Return every global variable, as the server shows it."""
     return pairs(connection, "SHOW GLOBAL VARIABLES")
 
 
@@ -29,5 +29,5 @@ def status(connection: Client, like: str) -> dict[str, str]:
 
 
 def text(value: str | bytes) -> str:
-    """Return a name of an account, which some servers tell as bytes."""
+    """Return a name of an account, which some servers return as bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -12,7 +12,7 @@ from bufferlab.knob import PREFIX, Value
 from bufferlab.units import MIB
 
 _DEPTH = 1536
-"""MariaDB's own LRU scan depth from 10.11 on, where none was asked for. The value that a server tells replaces it."""
+"""MariaDB's own LRU scan depth from 10.11 on, where none was asked for. The value that a server reports replaces it."""
 
 
 def _mariadb_data_frames(values: Mapping[str, Value], frames: int) -> int:

@@ -131,7 +131,7 @@ class Rules:
 
 
 def _bare(text: bytes) -> bytes:
-    """Return the statement with each string and name empty, so that what is left are the server's own words."""
+    """Return the statement with each string and name empty, so that the server's own words are left."""
     return _QUOTED.sub(_emptied, text).strip()
 
 
@@ -145,7 +145,7 @@ def _emptied(found: re.Match[bytes]) -> bytes:
 def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
     """Raise DumpTextError if the settings name one under which quotes end elsewhere.
 
-    They are the statement's text, and after it those that the server tells: a statement may also give a number, a
+    They are the statement's text, and after it those that the server shows: a statement may also give a number, a
     word with a backslash in it, or a variable that a trigger of the dump has set.
     """
     if found := _MISLEADING.search(settings):

@@ -49,7 +49,7 @@ class DumpStatement:
 
 
 class DumpTextError(Exception):
-    """The error of a text that is no whole dump: what is wrong, and the line."""
+    """The error of a text that is not a whole dump: the fault, and its line."""
 
     def __init__(self, what: str, line: int, hint: str) -> None:
         super().__init__(what, line, hint)
@@ -144,7 +144,7 @@ class Splitter:
                 return place, place, b""  # A comment before the statement, which may be long, and DELIMITER behind it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
-        """Return what the text at the place becomes, where to go on, and how many more comments are opened then."""
+        """Return the replacement of the text at the place, where to go on, and how many more comments are then open."""
         buffer = self._buffer
         if buffer.startswith(b"*/", place):
             if not opened:
@@ -167,7 +167,7 @@ class Splitter:
         raise self._cut_short(f"the dump ends inside a {_NAMES[sign]}", place)
 
     def _comment(self, place: int) -> tuple[int, bool]:
-        """Return where to go on after the beginning of a comment, and whether what it holds is executed here."""
+        """Return where to go on after the beginning of a comment, and whether its contents are executed here."""
         version = _VERSION.match(self._buffer, place)
         if version and self._executes(version[1] == b"M", int(version[2] or 0)):
             return version.end(), True
@@ -180,7 +180,7 @@ class Splitter:
         """Return whether this server executes what such a comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
         if self._flavour == "mysql":
             return not of_mariadb and version_id <= self._version_id
-        # MariaDB leaves out what was written for MySQL 5.7 and later.
+        # MariaDB leaves out comments for MySQL 5.7 and later.
         return version_id <= self._version_id and (of_mariadb or not 50700 <= version_id <= 99999)
 
     def _end_of_line(self, place: int) -> int:
@@ -192,7 +192,7 @@ class Splitter:
         return end
 
     def _delimiter_at(self, place: int) -> int | None:
-        """Take a DELIMITER command at the place; return its end, None when there is none."""
+        """Take a DELIMITER command at the place; return its end, None without one."""
         if len(self._buffer) - place < 256 and not self._ended:
             raise _NeedMoreError
         command = _DELIMITER.match(self._buffer, place)

@@ -2,8 +2,8 @@
 
 It is made by the server's initialisation, by its bootstrap, or from a copy. MySQL 5.7 and later have
 --initialize-insecure. MariaDB gets the SQL of its system tables, as its mariadb-install-db gives it (without the help
-texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes the accounts. Why a process
-failed is told from how it ended and the end of its log.
+texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes the accounts. The cause of
+a failure is read from the process's exit and the end of its log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BAD_VALUE = re.compile(
 def refused_setting(log_text: str) -> EngineFailure | None:
     """Return the failure of a server that refused a variable, in the server's words; None when it failed otherwise.
 
-    A variable without a knob is asked for as var.NAME. Warnings say the same of what is optional (loose_).
+    A variable without a knob is asked for as var.NAME. Warnings say the same of optional ones (loose_).
     """
     for line in log_text.splitlines():
         if "[ERROR]" not in line:

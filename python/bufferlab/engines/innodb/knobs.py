@@ -2,7 +2,7 @@
 
 They follow the servers' manuals and sources (storage/innobase/handler/ha_innodb.cc, srv/srv0start.cc). bufferlab sets
 few knobs itself; the reasons are below. Every other knob is "auto" and left to the server, so that a point is the
-version's own defaults and what was asked.
+version's own defaults and the asked settings.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class InnodbLook(Look):
         if (lsn := numbers.get("innodb_redo_log_current_lsn")) is not None:
             levels["log_age_bytes"] = lsn - numbers.get("innodb_redo_log_checkpoint_lsn", lsn)
         own_then = own()
-        # A right may be revoked at any time: what is no longer told is then missing.
+        # A right may be revoked at any time: counts that are no longer reported are then missing.
         with suppress(Refused):
             if not facts.no_time:
                 read_s |= dict.fromkeys(("read_ms", "statement_ms"), t_s + time.monotonic() - begun_s)
@@ -185,7 +185,7 @@ def _quoted(names: Any) -> str:
 
 
 def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
-    """Return whether transactions are counted, and why times cannot be told ("" when they can)."""
+    """Return whether transactions are counted, and why times are not ("" when they are)."""
     if told.get("performance_schema", "OFF") != "ON":
         return False, _NO_PERFORMANCE_SCHEMA
     names = _quoted(("transaction", *_NEEDED_TIMERS))
@@ -202,7 +202,7 @@ def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
 
 
 def _thread(query: Query, is_mariadb: bool, told: Mapping[str, str]) -> int | None:
-    """Return our session's thread at the server's host. With a pool of threads there is no such thread."""
+    """Return our session's thread at the server's host. A server with a pool of threads has none."""
     if told.get("thread_handling", "one-thread-per-connection") != "one-thread-per-connection":
         return None
     if is_mariadb:

@@ -7,10 +7,10 @@ incremented (MySQL 5.7's files).
 
 Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and MariaDB 10.2 to 10.4). Every search
 adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that finds it empty adds one to
-L = get_free_loops. It then either frees a frame by scanning the LRU tail and begins anew, or tries a single-page flush,
-adds one to W = Innodb_buffer_pool_wait_free and begins anew. F = single_flush_failure_count of these flushes freed
+L = get_free_loops. It then either frees a frame by scanning the LRU tail and starts over, or tries a single-page flush,
+adds one to W = Innodb_buffer_pool_wait_free and starts over. F = single_flush_failure_count of these flushes freed
 nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list, without either, S - L + F. The
-three add up to S by construction: what can be wrong is checked elsewhere (`checks`).
+three add up to S by construction; `checks` looks for errors elsewhere.
 
 MySQL 5.6 does not count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the
 values are null with that reason.
@@ -120,7 +120,7 @@ _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
 def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
     """Return the formula of one way to a frame, from S, L, W and F.
 
-    It needs all four: W has another meaning where there is no F.
+    It needs all four: W has another meaning without F.
     """
     metrics = (FAILURES, LOOPS, SEARCHES, WAIT_FREE)
 

@@ -1,4 +1,4 @@
-"""A run's knobs as a server's variables: the text of its option file, and what it tells when it has started.
+"""A run's knobs as a server's variables: the text of its option file, and its values after the start.
 
 Asked is not actual: a pool is rounded up to whole chunks, instances need a large pool, cleaners need instances
 (buf0buf.cc srv_buf_pool_size, ha_innodb.cc innodb_init_params). This file starts no server.
@@ -38,7 +38,7 @@ def option_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
     own_ipc: bool = False,
 ) -> str:  # fmt: skip
-    """Return the text of the option file: what a private server needs, then what was asked. It holds no credentials."""
+    """Return the text of the option file: a private server's settings, then the asked ones. It holds no credentials."""
     settings = {name.lower().replace("-", "_"): value for name, value in settings.items()}
     for name, value in settings.items():
         if name.removeprefix("loose_") in _OURS:
@@ -103,7 +103,7 @@ def as_asked(name: str, told: str) -> int | str:
         text = switches.get(told, told)
         return next((choice for choice in knob.choices if choice.lower() == text.lower()), told)
     try:
-        return int(float(told))  # The server tells a per cent as 75.000000.
+        return int(float(told))  # The server shows a per cent as 75.000000.
     except (ValueError, OverflowError):  # A strange server may say "inf".
         return told
 
@@ -112,18 +112,18 @@ _ALWAYS = (
     "buffer_pool_instances", "buffer_pool_chunk_size", "page_cleaners", "lru_scan_depth", "adaptive_hash_index",
     "change_buffering", "flush_method", "doublewrite",
 )  # fmt: skip
-"""The settings that every run tells, asked or not, where the version has them."""
+"""The settings that every run records, asked or not, where the version has them."""
 _ALSO = ("innodb_use_native_aio", "version", "version_comment")
-"""Variables that are no settings of ours, which every run tells too."""
+"""Variables without a knob, which every run records too."""
 
 _GIB = 1 << 30
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Ask the server for its settings. Raises EngineFailure when it does not tell its pool's size."""
+    """Ask the server for its settings. Raises EngineFailure when it does not show its pool's size."""
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
-        # In 5.6 the variable tells what was asked for; the pool tells its real number of instances.
+        # In 5.6 the variable shows the asked number of instances; the pool shows the real one.
         ((instances,),) = connection.rows("SELECT count(*) FROM information_schema.INNODB_BUFFER_POOL_STATS")
         told["innodb_buffer_pool_instances"] = str(instances or told["innodb_buffer_pool_instances"])
     actual: dict[str, Native] = {name: told[name] for name in _ALSO if name in told}
@@ -142,7 +142,7 @@ def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int 
 
 
 def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
-    """Return the confounds in sentences, from the variables asked for and those the server tells.
+    """Return the confounds in sentences, from the variables asked for and those the server shows.
 
     >>> confounds({"innodb_buffer_pool_instances": "8"}, {"innodb_buffer_pool_instances": "1"})
     ['innodb_buffer_pool_instances is 1 where 8 were asked for: pools below 1 GiB have one instance']
@@ -152,7 +152,7 @@ def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
 
 
 def _standing(told: Mapping[str, str]) -> dict[str, str]:
-    """Return the confounds that stand whatever was asked for, by the setting's name."""
+    """Return the confounds that stand for any settings, by the setting's name."""
     said = {}
     if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
         said["adaptive_hash_index"] = (

@@ -108,9 +108,9 @@ def listed(known: tuple[str, ...]) -> list[Listed]:
 
 
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Flavour]:
-    """Return (version, flavour) as the binary tells it.
+    """Return (version, flavour) as the binary prints it.
 
-    Raises EnvironmentLackingError if it cannot be run or is no such server.
+    Raises EnvironmentLackingError if it cannot be run or is not such a server.
     """
     text = version_call.what_it_says(binary, libraries, *_ASKED)
     found = _VERSION.search(text)

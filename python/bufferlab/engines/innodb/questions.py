@@ -109,7 +109,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,64}")
 
 
 def unavailable(is_on: Sequence[Row], off: Sequence[Row]) -> NotTold | None:
-    """Return why digests are not told, from the answers to IS_ON and CONSUMERS; None where they are."""
+    """Return why digests are not counted, from the answers to IS_ON and CONSUMERS; None where they are."""
     if not integer(is_on[0]["is_on"]):
         return NotTold(f"{_SUBJECT}: performance_schema is off", _DIGEST_REMEDIES["missing"])
     if off:
@@ -188,7 +188,7 @@ def sessions(flavour: Flavour) -> Question:
 def transactions(long_s: float, own_ids: Iterable[int]) -> Question:
     """Return the question for the five oldest transactions that are open for `long_s`.
 
-    trx_started is in the time zone of the host, whatever the session's is.
+    trx_started is in the time zone of the host, in sessions of any time zone.
     """
     age = "TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM'))"
     ours = ", ".join(["CONNECTION_ID()", *(str(int(one)) for one in own_ids)])

@@ -71,8 +71,8 @@ def redo_read_bytes(run: MeasuredRun) -> float:
 
     Its log writer writes each piece of redo as it comes (log0write.cc: log_writer). strace showed pwrite64 of 512 to
     4,096 bytes on 8.0.15. The redo log lies in the page cache, and a page that is not there is read before a part of it
-    is written. /proc/PID/task/TID/io told 0.8 to 1.0 bytes read for each byte written, by the one thread that writes
-    the log and calls no read. It ends when the log has been written around once. 8.0.30 made the redo log anew; 9.7.4
+    is written. /proc/PID/task/TID/io showed 0.8 to 1.0 bytes read for each byte written, by the one thread that writes
+    the log and calls no read. It ends when the log has been written around once. 8.0.30 has a new redo log; 9.7.4
     reads nothing. 5.6, 5.7 and MariaDB write larger pieces, less often.
     """
     if run.run.engine != "mysql" or not (8, 0) <= run.version < (8, 0, 30):
@@ -97,11 +97,11 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
     (buf_page_create), and to put a page in order (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C
     on 5.7.22 a debugger saw 365 for siblings, 23 for order, 5 in buf_page_create and 8 for reads.
 
-    Where rows are only read there are none at all. Where rows are changed, their number depends on the work and on how
+    If rows are only read, they are zero. Where rows are changed, their number depends on the work and on how
     full its leaves are, which warm-ups of other lengths change. It was 9.6 to 10.4 for each transaction of TPC-C in
     pools of 5 to 80 % (16 KiB pages, windows of 10,000). In windows of 1,500 it was 9.7 to 10.5. So the rest must never
     be below zero, and it must be zero where nothing is changed. Elsewhere it must be the same for each transaction of
-    the same work, within what the state of the leaves explains.
+    the same work, within the effect of the leaves' state.
     """
     title = "Free frames looked for = pages read + created + other uses + as many given back per transaction"
     surplus = {id(run): _given_back(run) for run in runs}

@@ -2,12 +2,12 @@
 
 A marker table claims it; loads fill it, keep it or replace it.
 
-A schema with tables that are not in the marker's list of names belongs to somebody else, in whole or in part. bufferlab
+A schema with tables that are not in the marker's list of names belongs to another user, in whole or in part. bufferlab
 refuses it and touches nothing in it. The marker says which data the schema holds, and whether transactions have
 changed them since.
 
 Other accounts may write in the schema. A stored function of theirs, behind a view in a table's place, would run with
-our rights (SQL SECURITY INVOKER), so nothing here reads what may be a view, and an account with great rights is refused
+our rights (SQL SECURITY INVOKER), so nothing here reads a possible view, and an account with great rights is refused
 where others may make functions. A trigger runs with the rights of its maker.
 """
 
@@ -31,7 +31,7 @@ from bufferlab.engines.servers.run import Difference, FamilyRun
 MARKER = "bufferlab_marker"
 """The marker table's name.
 
-The loader (crates/bufferlab-drive/src/mysql/loader.rs) knows it too: it counts other tables as somebody else's.
+The loader (crates/bufferlab-drive/src/mysql/loader.rs) knows it too: it counts other tables as another user's.
 """
 _NO_TABLE = ("1146", "1347", "1049", "1031", "1142")
 """No such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
@@ -40,7 +40,7 @@ OURS = "bufferlab"
 _SMALL = frozenset({"USAGE", "PROCESS", "REPLICATION CLIENT", "SHOW DATABASES", "BINLOG MONITOR"})
 """The rights on the whole server that code of others can do nothing with."""
 _MAKES = ("Create", "Create_view", "Create_routine", "Alter_routine", "Trigger", "Event")
-"""The rights with which somebody makes tables, or code that runs when they are used."""
+"""The rights with which an account makes tables, or code that runs when they are used."""
 _LOCK_NAME_LENGTH = 64
 """The longest name of a lock in MySQL 5.7.5 and later."""
 _OBJECTS = {
@@ -158,7 +158,7 @@ class InnodbRun(FamilyRun):
     def claim(self, connection: Client, address: Address) -> None:
         """Claim the schema: make it if need be, and empty it but for the marker.
 
-        Raises EngineFailure if somebody else owns it.
+        Raises EngineFailure if another user owns it.
         """
         schema = address.schema
         try:
@@ -195,7 +195,7 @@ class InnodbRun(FamilyRun):
                 connection.change(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
     def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
-        """Record in the marker which data the schema holds, what was done with them, and what was made for them."""
+        """Record in the marker which data the schema holds, the changes to them, and the tables made for them."""
         told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
                 "objects": json.dumps(mark.objects)}  # fmt: skip
         # Locked, the marker is a table and stays one: others cannot replace it.
@@ -212,7 +212,7 @@ class InnodbRun(FamilyRun):
             connection.rows("UNLOCK TABLES")
 
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the mark; None where there is none, or one of another version."""
+        """Return the mark; None without one, or for one of another version."""
         told = _read(connection, schema)
         try:
             made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))
@@ -222,7 +222,7 @@ class InnodbRun(FamilyRun):
 
 
 def _read(connection: Client, schema: str) -> dict[str, Any]:
-    """Return the marker's row by column; {} where there is none. HANDLER reads tables alone, never a view."""
+    """Return the marker's row by column; {} without one. HANDLER reads tables alone, never a view."""
     try:
         connection.rows(f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
         try:
@@ -253,7 +253,7 @@ def _is_small(grant: str, schema: str) -> bool:
 
 
 def _makers(connection: Client, schema: str) -> list[str]:
-    """Return the accounts that may make tables or code in the schema, beside this one and those with SUPER."""
+    """Return the accounts that may make tables or code in the schema, except this one and those with SUPER."""
     may = " OR ".join(f"{right}_priv = 'Y'" for right in _MAKES)
     ((me,),) = connection.rows("SELECT CURRENT_USER()")
     found = connection.rows(f"SELECT user, host FROM mysql.user WHERE ({may}) AND Super_priv <> 'Y'")

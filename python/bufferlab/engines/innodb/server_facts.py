@@ -27,7 +27,7 @@ _UNKNOWN = ("1193", "1109", "1064")
 
 
 def survey(address: Address) -> Survey:
-    """Return what the URL's account sees of a server."""
+    """Return the facts of a server that the URL's account sees."""
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         if "innodb_page_size" not in told:
@@ -97,10 +97,10 @@ def _missing(connection: Client, address: Address, me: str, rights: set[str]) ->
 
 
 def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
-    """Return what is known of the account's rights.
+    """Return the known rights of the account.
 
-    The rights of roles are not looked up: the run itself tells. A server with --skip-grant-tables has no rights to
-    tell, and lets everybody do everything.
+    The rights of roles are not looked up: the run itself shows them. A server with --skip-grant-tables has no rights
+    to show, and lets everybody do everything.
     """
     try:
         told = connection.rows("SHOW GRANTS")
@@ -117,7 +117,7 @@ def _tls(connection: Client) -> str | None:
 
 
 def _schema_bytes(connection: Client, schema: str) -> int | None:
-    """Return the bytes of the schema's tables, by the server's statistics; None where there is no such schema."""
+    """Return the bytes of the schema's tables, by the server's statistics; None if the schema is missing."""
     query = "SELECT 1 FROM information_schema.schemata WHERE schema_name = %s"
     if not connection.rows(query, (schema,)):
         return None
@@ -173,7 +173,7 @@ def _proxy(connection: Client, version: str) -> str:
 
 
 def _nulls(connection: Client) -> tuple[str, ...]:
-    """Return what InnoDB's metrics will not tell: a run switches none on."""
+    """Return in words which of InnoDB's metrics are off: a run switches none on."""
     # MariaDB from 10.6 on has a column ENABLED in place of STATUS.
     query = (
         "SELECT LOWER(column_name) FROM information_schema.columns WHERE table_schema = 'information_schema' "

@@ -1,8 +1,8 @@
 """Measures loaded tables and their trees: it asks the server, then counts in the server's closed files.
 
-The server names the indexes and tells what is allocated. The pages of each level are counted in the .ibd files of the
+The server names the indexes and their allocated pages. The pages of each level are counted in the .ibd files of the
 closed database (fil0fil.h, page0page.h, fsp0fsp.h: page type at byte 24, tablespace at 34, level at 64, index id at 66;
-extents' bitmaps say which pages are free). sizes.json beside the data keeps the result. The same headers say
+extents' bitmaps say which pages are free). sizes.json in the data's folder keeps the result. The same headers say
 which index each page of a trace belongs to.
 """
 
@@ -162,7 +162,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
         one["index_id"]: one["table"] if one["clustered"] else f"{one['table']}.{one['name']}"
         for one in sizes["indexes"]
     }
-    # Of a user's tables whose files could not be counted there is no shape.
+    # Of a user's tables whose files could not be counted the shape is missing.
     page_bytes = (sizes["shape"] or sizes).get("page_size_bytes", _DEFAULT_PAGE_BYTES)
     found: dict[str, list[NDArray[np.uint64]]] = {}
     interior = [touched[:0]]

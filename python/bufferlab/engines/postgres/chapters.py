@@ -67,7 +67,7 @@ def _log(analysis: Analysis) -> Table:
 
 
 def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return what the settings of these runs leave out, each in a sentence."""
+    """Return the limits that the settings of these runs set, each in a sentence."""
     found = []
     if any(run.knob("synchronous_commit") == "off" for run in runs):
         found.append("Commits did not wait for the device (synchronous_commit = off): commit latency is not measured.")

@@ -85,7 +85,7 @@ def make(
 
 
 def _arguments(build: Build, data: Path, secret: Path, identity: Identity, checksums: bool) -> list[str]:
-    # Text is compared by bytes, as on the other engines: names sort alike everywhere. What is made is synced once.
+    # Text is compared by bytes, as on the other engines: names sort alike everywhere. New files are synced once.
     words = ["-D", str(data), "-U", identity.user, f"--pwfile={secret}", "--auth=scram-sha-256", "--locale=C",
              "--encoding=UTF8", "--no-sync", "--no-instructions"]  # fmt: skip
     if checksums:

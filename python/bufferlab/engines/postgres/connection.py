@@ -99,7 +99,7 @@ _WRONG_PASSWORD = "28P01"
 _PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
 """The codes of refusals that pass by themselves: too many connections, a server that starts or ends, a pooler's."""
 _MARK = "bufferlab.session"
-"""A setting of no server: a session has it if the server took what we sent with the login."""
+"""A setting of no server: a session has it if the server took the settings of our login."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _WRONG = "is the password from {source} right, and is the role's time not over (VALID UNTIL in pg_roles)?"
 _NOT_A_POOLER = "name the server itself, by its own port"
@@ -119,7 +119,7 @@ _SAID_HINTS = {
     "unsupported startup parameter": _HINTS["08P01"],
     "asked for TLS": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
-"""What to do by what is said: by us, or by the one pooler that has no code."""
+"""Hints by the error's text: ours, or that of the one pooler without error codes."""
 
 
 FORM = Form(
@@ -150,7 +150,7 @@ def connect(
     """Open a connection in autocommit, to the address's database or another.
 
     A statement may take `seconds`, None: any time; on a private server any statement may. Names without a schema are
-    looked for in pg_catalog first, then in `search_path`, whatever role and database have set. The session has
+    looked for in pg_catalog first, then in `search_path`, against any settings of role and database. The session has
     `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares` each
     statement is planned once. With `settings` the server's own session must answer, and no pooler's.
 
@@ -221,7 +221,7 @@ def _require_ours(connection: Client, mark: str, address: Address, *, is_direct:
     """Raise EnvironmentLackingError unless the server that answers has the settings of our login.
 
     A pooler may drop them, and may answer each transaction by another session, which others use too. With `is_direct`
-    refuse every pooler: it gives a number of its own as the key to cancel by.
+    refuse every pooler: it gives its own number as the key to cancel by.
     """
     try:
         told = connection.rows(f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()")
@@ -263,7 +263,7 @@ def _connect(
 
 
 def _refused(error: ServerError, address: Address, database: str) -> EnvironmentLackingError:
-    """Return what a refused login means."""
+    """Return the error of a refused login."""
     said = f"the server refuses the user {address.user} in {database}: {error.message}"
     is_denied = error.code == _WRONG_PASSWORD
     kind = EnvironmentLackingError if error.code in _PASSES else DeniedError if is_denied else LoginRefusedError

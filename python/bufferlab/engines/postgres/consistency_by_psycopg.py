@@ -1,4 +1,4 @@
-"""Checks the workload's consistency conditions on tables that nobody changes; on a private server by a second client.
+"""Checks the workload's consistency conditions on tables that do not change; on a private server by a second client.
 
 That is psycopg. On a running server, which may want TLS, the core's own sessions ask. First it checks the b-trees, by
 amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/ rewords those that PostgreSQL
@@ -23,7 +23,7 @@ from bufferlab.engines.workload_conditions import NOT_OURS, POSTGRES, check_on_s
 from bufferlab.errors import DataFileError
 
 _NOT_UNDERSTOOD = "42"
-"""The class of errors in a statement: a table or a column that there is not."""
+"""The class of errors in a statement: a missing table or column."""
 _INDEXES = f"""
 SELECT c.oid::bigint, c.relname
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam

@@ -15,7 +15,7 @@ MAY_NOT = "42501"
 
 
 def identifier(*names: str) -> str:
-    """Return a name, behind its schema's if there are two, as SQL has it; somebody's dump may have chosen it.
+    """Return a name, after its schema's if two are given, as SQL has it; it may come from a user's dump.
 
     >>> print(identifier("public", 'a"b'))
     "public"."a""b"

@@ -160,7 +160,7 @@ class PostgresFamily(Family):
 
 @contextmanager
 def where_allowed() -> Iterator[None]:
-    """Context manager that leaves out what the account may not do."""
+    """Context manager that leaves out steps that the account may not do."""
     try:
         yield
     except ServerError as error:

@@ -2,7 +2,7 @@
 
 They follow the manual's chapter "Server Configuration" and guc_tables.c (guc.c before 16). bufferlab sets few knobs
 itself; the reasons are below. Every other knob is "auto" and left to the server, so that a point is the version's own
-defaults and what was asked. A knob's name is the server's variable.
+defaults and the asked settings. A knob's name is the server's variable.
 """
 
 from __future__ import annotations

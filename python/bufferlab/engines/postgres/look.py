@@ -35,14 +35,14 @@ from bufferlab.engines.servers.look import (
 )
 
 _OLDEST = 14
-"""The first version that tells how long statements were active (pg_stat_database.active_time)."""
+"""The first version that counts how long statements were active (pg_stat_database.active_time)."""
 _RELOAD = "and then SELECT pg_reload_conf() would let it"
 _NO_TIME = {
     "io_timing": f"track_io_timing is off; ALTER SYSTEM SET track_io_timing = on {_RELOAD} (pg_test_timing tells its "
     "cost)",
     "activities": f"track_activities is off; ALTER SYSTEM SET track_activities = on {_RELOAD}",
 }
-"""Why times cannot be told, by the name in `_FACTS`."""
+"""Why times are not known, by the name in `_FACTS`."""
 _FACTS = """\
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
 current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,

@@ -1,4 +1,4 @@
-"""A run's knobs as PostgreSQL's variables: the text of postgresql.conf, and what pg_settings tells of a started server.
+"""A run's knobs as PostgreSQL's variables: the text of postgresql.conf, and pg_settings of a started server.
 
 It starts no server.
 """
@@ -43,7 +43,7 @@ _OURS = frozenset(
 def configuration_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
 ) -> str:
-    """Return the text of postgresql.conf: what a private server needs, then what was asked. It holds no credentials."""
+    """Return the text of postgresql.conf: a private server's settings, then the asked ones. It holds no credentials."""
     for name, value in settings.items():
         if name.lower() in _OURS:
             raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")
@@ -135,7 +135,7 @@ def _written(name: str, value: Native) -> str:
 
 
 def _same(asked: str, told: Told) -> bool:
-    """Return whether a passed-through value equals the told one: as text, switches, numbers, sizes and times."""
+    """Return whether a passed-through value equals the server's: as text, switches, numbers, sizes and times."""
     switches = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
     setting, unit = told
     if asked.lower() == setting.lower() or (setting in ("on", "off") and switches.get(asked.lower()) == setting):
@@ -151,7 +151,7 @@ def _same(asked: str, told: Told) -> bool:
 
 
 _ALWAYS = tuple(knob.name for knob in KNOBS if knob.spelling)
-"""The settings that every run tells, asked or not, where the version has them."""
+"""The settings that every run records, asked or not, where the version has them."""
 _ALSO = (
     "server_version",
     "wal_level",
@@ -165,7 +165,7 @@ _ALSO = (
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
     """Ask the server for its settings; `limit_bytes` is the memory limit in force.
 
-    Raises EngineFailure when it does not tell its pool's size.
+    Raises EngineFailure when it does not show its pool's size.
     """
     told = control.settings(connection)
     if "shared_buffers" not in told:
@@ -201,7 +201,7 @@ def confounds(
     told: Mapping[str, Told],
     limit_bytes: int | None,
 ) -> list[str]:
-    """Return the confounds in sentences, from the variables asked for, the knobs, and what the server tells.
+    """Return the confounds in sentences, from the variables asked for, the knobs, and the server's values.
 
     >>> confounds({}, {"pool_size": 8192000}, {"shared_buffers": ("1024", "8kB")}, None)
     ['the pool is 8 MiB where 7.81 MiB were asked for']
@@ -225,7 +225,7 @@ def confounds(
 
 
 def _standing(told: Mapping[str, Told]) -> dict[str, str]:
-    """Return the confounds that stand whatever was asked for, by the setting's name."""
+    """Return the confounds that stand for any settings, by the setting's name."""
     if told.get("autovacuum", ("off", None))[0] == "on":
         return {"autovacuum": "autovacuum is on: it reads and writes in some windows and not in others"}
     return {}

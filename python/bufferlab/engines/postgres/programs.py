@@ -115,9 +115,9 @@ def listed(known: tuple[str, ...]) -> list[Listed]:
 
 
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["postgres"]]:
-    """Return (version, "postgres") as the binary tells it.
+    """Return (version, "postgres") as the binary prints it.
 
-    Raises EnvironmentLackingError if it is no such server, or cannot run.
+    Raises EnvironmentLackingError if it is not such a server, or cannot run.
     """
     text = version_call.what_it_says(binary, libraries, *_ASKED)
     found = _VERSION.search(text)
@@ -146,7 +146,7 @@ _RESTORE_VERSION = re.compile(r"pg_restore \(PostgreSQL\) (\d+)")
 
 
 def pg_restore(build: Build, head: DumpHead) -> Build:
-    """Return the oldest pg_restore that reads what this version of pg_dump wrote, as a build of that program.
+    """Return the oldest pg_restore that reads the files of this version of pg_dump, as a build of that program.
 
     A newer one than the server says settings that the server does not know (restore.py). Raises EnvironmentLackingError
     when there is none.
@@ -177,7 +177,7 @@ def _candidates(build: Build) -> Iterator[Path]:
 
 
 def _asked(path: Path, build: Build) -> Build | None:
-    # Of a program beside a fetched server, its libraries are that server's.
+    # A program in a fetched server's folder uses that server's libraries.
     libraries = build.libraries if path.parent in (build.binary.parent, build.binary.resolve().parent) else None
     try:
         said = _RESTORE_VERSION.search(version_call.what_it_says(path, libraries, "--version"))

@@ -1,8 +1,8 @@
-"""The questions who fills PostgreSQL's shared buffers, and the names of what fills them.
+"""The questions who fills PostgreSQL's shared buffers, and the names of those relations.
 
 The view pg_buffercache has a row for each buffer (contrib/pg_buffercache/pg_buffercache_pages.c). It takes each
 buffer's header lock for a moment, and no other. A relation's file is named by pg_filenode_relation, which looks into
-the catalogue of its own database only.
+the catalogue of the session's database only.
 
 The questions what statements did, to the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18).
 
@@ -110,7 +110,7 @@ STATEMENTS_PLACE = Question(
 
 
 def unavailable(where: list[dict[str, object]]) -> NotTold | None:
-    """Return why statements are not told, from the answer to WHERE; None where they are."""
+    """Return why statements are not counted, from the answer to WHERE; None where they are."""
     if not where:
         return NotTold(f"{_SUBJECT}: the database has no extension pg_stat_statements", _LOAD)
     if numbers(str(where[0]["version"])) < _OLDEST:

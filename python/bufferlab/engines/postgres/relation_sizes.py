@@ -1,11 +1,11 @@
 """Measures loaded tables and the trees of their indexes: it asks the server, then counts in the server's closed files.
 
 The server names relations and their files. The pages of each level are counted in the closed cluster (bufpage.h: page
-header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). sizes.json beside the data keeps the
-result. The files' numbers say which relation each page of a trace belongs to.
+header; nbtree.h: BTPageOpaqueData at the page's end, level at 8, flags at 12). sizes.json in the data's folder keeps
+the result. The files' numbers say which relation each page of a trace belongs to.
 
 A table of PostgreSQL is a heap, and a row is found by its key through an index. The `level_pages` of a table are those
-of its key's index, from the root, and the heap's pages last: the way of a select by key.
+of its key's index, from the root, and the heap's pages last: the path of a select by key.
 """
 
 from __future__ import annotations

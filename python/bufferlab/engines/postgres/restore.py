@@ -2,7 +2,7 @@
 
 pg_restore reads the file from a descriptor of ours, so the server's user, whom it runs as, need not reach the file. It
 has no network and little memory, and connects as a role that owns the database and may do no more. Later runs connect
-as that role too: in PostgreSQL a trigger has the rights of whoever fires it.
+as that role too: in PostgreSQL a trigger has the rights of the user who fires it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def restore(
     """
     program = pg_restore(build, dump.head(build))
     login = (restoring.USER, secrets.token_urlsafe(24))
-    for database in _SYSTEM_DATABASES:  # Afterwards nobody with the rights to vacuum them logs in.
+    for database in _SYSTEM_DATABASES:  # Afterwards no user with the rights to vacuum them logs in.
         with closing(server.connect(database, patient=True)) as connection:
             connection.rows("VACUUM (FREEZE, ANALYZE)")
     with closing(server.connect()) as connection:

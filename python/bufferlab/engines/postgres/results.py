@@ -64,7 +64,7 @@ def _commits(runs: Sequence[MeasuredRun]) -> Check:
         if run.run.workload["name"] == "script":
             return Off(run, None, "a script's transaction may be several of the server's")
         more = server.value - ours.value
-        # Each connection is made to tell its counters in a separate transaction, which is subtracted again.
+        # Each connection is made to report its counters in a separate transaction, which is subtracted again.
         more = min(0.0, more + run.connections) if more < 0 else more
         beyond = max(0.0, more - WATCHING_PER_S * ((run.window.seconds or 0.0) + 2))
         return Off(run, max(-more, beyond) / ours.value if more < 0 or beyond else 0.0, "less" if more < 0 else "more")
@@ -111,7 +111,7 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
         read, device = run.window.change("pages_read"), run.values["device_pages_per_transaction"]
         if read.value is None or device.value is None:
             return Off(run, None, read.reason or device.reason)
-        # The kernel reads scans in table order ahead: that is no fault, and the values say why there are none.
+        # The kernel reads scans in table order ahead: that is not a fault, and the values say why they are missing.
         return Off(run, 0.0 if found.value is not None else None, found.reason)
 
     return worst_of(name, title, 0.0, map(off, runs))

@@ -2,7 +2,7 @@
 
 Its comment claims it; loads fill it, keep it or replace it.
 
-A database with relations that are not in the comment's list of names belongs to somebody else, in whole or in part.
+A database with relations that are not in the comment's list of names belongs to another user, in whole or in part.
 bufferlab refuses it and touches nothing in it. The comment says which data the database holds, and whether
 transactions have changed them since. It is not a table because the workload's own queries would find that, and every
 account may read a comment.
@@ -81,14 +81,14 @@ WHERE who = 0 OR NOT EXISTS (
 )
 ORDER BY 1
 """
-"""Who, beside superusers and the session's user, may make functions and triggers in the database; 0 is everybody."""
+"""Who, except superusers and the session's user, may make functions and triggers in the database; 0 is everybody."""
 _CLIENTS = "FROM pg_stat_activity WHERE usesysid IS NOT NULL AND datid IS NOT NULL AND leader_pid IS NULL"
 _BUSY = f"""
 SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
   count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 {_CLIENTS} AND pid <> pg_backend_pid()
 """
-"""How many other clients hide what they do (pg_read_all_stats shows it), and how many ask or asked within seconds."""
+"""How many other clients hide their work (pg_read_all_stats shows it), and how many ask or asked within seconds."""
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
 """The kinds in the order in which they can be dropped."""
 
@@ -185,10 +185,10 @@ class PostgresRun(FamilyRun):
         return {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
 
     def claim(self, connection: Client, address: Address) -> None:
-        """Claim the database and empty it. Raises EngineFailure when somebody else owns it, or something in it."""
+        """Claim the database and empty it. Raises EngineFailure when another user owns it, or something in it."""
         there = self.require_ours(connection, address)
         try:
-            # All or nothing; an object that somebody else made on our tables (a function, a rule) is not dropped with
+            # All or nothing; an object that another user made on our tables (a function, a rule) is not dropped with
             # them.
             connection.rows("BEGIN")
             for word in dict.fromkeys(_KINDS.values()):
@@ -210,12 +210,12 @@ class PostgresRun(FamilyRun):
             ) from error
 
     def mark(self, connection: Client, database: str, mark: SchemaMark) -> None:
-        """Record in the comment which data the database holds, what was done with them, and what was made for them."""
+        """Record in the comment which data the database holds, the changes to them, and the objects made for them."""
         told = {"data_id": mark.data_id, "state": mark.state, "made": mark.made, "objects": mark.objects}
         connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
 
     def marked(self, connection: Client, database: str) -> SchemaMark | None:
-        """Return the mark; None where there is none, or one of another version."""
+        """Return the mark; None without one, or for one of another version."""
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
         try:

@@ -27,7 +27,7 @@ _AURORA = "SELECT count(*) FROM pg_proc WHERE proname = 'aurora_version'"
 
 
 def survey(address: Address) -> Survey:
-    """Return what the URL's account sees of a server."""
+    """Return the facts of a server that the URL's account sees."""
     with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
         told = control.settings(connection)
         ((version, pid),) = connection.rows("SELECT version(), pg_backend_pid()")
@@ -112,7 +112,7 @@ def _proxy(connection: Client, pid: int) -> str:
 
 
 def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
-    """Return what the server's version and extensions will not tell."""
+    """Return in words which figures the server's version and extensions lack."""
     said = []
     there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
     for name, words in ((control.CHECKS, "checks of the trees"), (control.COUNTERS, "what fills the pool")):

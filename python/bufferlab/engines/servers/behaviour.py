@@ -51,7 +51,7 @@ _STOP_SECONDS = 300.0
 class ServerBehaviour(Host, Behaviour):
     """The behaviour of the engine of one family; `load`, `run`, `check` and `cancel` are called in the worker.
 
-    It starts a server for each load, run or check, on data of its own; a knob `server` that is a URL names one that
+    It starts a server for each load, run or check, on separate data; a knob `server` that is a URL names one that
     runs already.
     """
 
@@ -79,7 +79,7 @@ class ServerBehaviour(Host, Behaviour):
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return whether the server's user can reach the directory, and whether it has what the knobs ask for."""
+        """Return whether the server's user can reach the directory, and whether it meets the knobs."""
         if is_url(knobs.get("server")):
             return self._running.check_directory(directory, knobs)
         try:
@@ -133,7 +133,7 @@ class ServerBehaviour(Host, Behaviour):
     def _restore(
         self, dump: Dump, server: PrivateServer, build: Build, identity: Identity, on_event: OnEvent
     ) -> Identity:
-        """Restore a dump while somebody watches the disk; return the identity with the login for the data."""
+        """Restore a dump while `RoomWatch` watches the disk; return the identity with the login for the data."""
         room = RoomWatch(server.home)
 
         def listen() -> None:
@@ -188,7 +188,7 @@ class ServerBehaviour(Host, Behaviour):
                 result = trace.added_to(result)
             server.require_alive()
             if self.cancelled.is_set():
-                # Nobody reads this copy any more; writing its dirty pages back would only take time.
+                # This copy is not read any more; writing its dirty pages back would only take time.
                 server.abandon()
         return {
             **result,
@@ -248,7 +248,7 @@ class ServerBehaviour(Host, Behaviour):
         return build
 
     def _end_load(self, server: PrivateServer, build: Build) -> Sizes:
-        """Finish a load, so that no run pays for it; return what the server tells of its tables."""
+        """Finish a load, so that no run pays for it; return the server's facts of its tables."""
         try:
             self.family.settle(server.address)
         except EngineFailure as error:
@@ -295,7 +295,7 @@ class ServerBehaviour(Host, Behaviour):
         }
 
     def allocated_bytes(self, database: Path) -> int:
-        """Return the bytes of data and indexes that the server told after the load."""
+        """Return the bytes of data and indexes that the server reported after the load."""
         return int(data_folder.read_sizes(database)["allocated_bytes"])
 
     def shape(self, database: Path) -> dict[str, Any] | None:
@@ -321,7 +321,7 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise for a server that runs already, for a build whose sites are not known, and where nobody may trace."""
+        """Raise for a server that runs already, for a build whose sites are unknown, and without the right to trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"

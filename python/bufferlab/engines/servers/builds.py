@@ -16,7 +16,7 @@ from bufferlab.versions import numbers
 Flavour = Literal["mysql", "mariadb", "postgres"]
 
 Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
-"""Returns the (version, flavour) that a binary with these libraries tells; raises EnvironmentLackingError."""
+"""Returns the (version, flavour) that a binary with these libraries prints; raises EnvironmentLackingError."""
 
 ON_PATH = "path"
 """The name that means the first server of the flavour on $PATH or, without one, the newest that was fetched."""
@@ -34,7 +34,7 @@ class Build:
     """The name it was asked for by: a fetched server's name, `path`, or the path of the binary."""
     flavour: Flavour
     version: str
-    """The version as the server tells it: 5.7.22, 17.2."""
+    """The version as the server reports it: 5.7.22, 17.2."""
     binary: Path
     share: Path | None = None
     """Of MySQL, MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's default."""
@@ -61,7 +61,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Listed:
-    """A line of `bufferlab engines`: a build, or the reason why there is none."""
+    """A line of `bufferlab engines`: a build, or the reason why it is missing."""
 
     name: str
     where: str

@@ -82,9 +82,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc` starts it in a new IPC namespace with a /dev/shm of its own (see `can_own_ipc`), `own_net` in one without
+    `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in one without
     a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the
-    new process's id before the program's first instruction; when it raises, there is none.
+    new process's id before the program's first instruction; when it raises, that does not run.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
@@ -114,7 +114,7 @@ def start(
 
 @cache
 def can_own_ipc(user: tuple[int, int] | None) -> bool:
-    """Return whether a child may have shared memory of its own, after trying once; some containers and systems forbid
+    """Return whether a child may have its own shared memory, after trying once; some containers and systems forbid
     the namespaces that this needs.
     """
     return _refusal(_launch(user, True, None)) is None
@@ -188,7 +188,7 @@ def _loader(libraries: Path | None) -> Path | None:
 
 
 def tail(log: Path, lines: int | None = _TAIL_LINES) -> str:
-    """Return the last lines of a log, or with None all of its last 64 KiB; "" when there is none.
+    """Return the last lines of a log, or with None all of its last 64 KiB; "" without a log.
 
     No link is followed: the server's user may put one there.
     """

@@ -42,7 +42,7 @@ class LostError(OSError):
 
 
 class RefusedError(LoginRefusedError):
-    """The error that we refuse the server: its TLS, its way to log in, or what it asks for."""
+    """The error that we refuse the server: its TLS, its way to log in, or its requests."""
 
 
 class Client:

@@ -61,7 +61,7 @@ def store_identity(database: Path, identity: Identity, user: tuple[int, int] | N
 
 
 def read_identity(database: Path) -> Identity:
-    """Return the identity of a loaded data directory; raise DataFileError when there is none."""
+    """Return the identity of a loaded data directory; raise DataFileError if it is missing."""
     path = database / _AUTH
     try:
         told = json.loads(path.read_text("utf-8"))
@@ -105,7 +105,7 @@ _SIZES_FORMAT = "bufferlab-server-sizes"
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a server tells of loaded tables, and the way to count their trees in its closed files."""
+    """The server's facts of loaded tables, and the way to count their trees in its closed files."""
 
     allocated_bytes: int
     asked: Mapping[str, Any] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class StoredTree:
 
 
 def read_sizes(database: Path) -> dict[str, Any]:
-    """Return the content of sizes.json; raise DataFileError when there is none."""
+    """Return the content of sizes.json; raise DataFileError if it is missing."""
     path = database / _SIZES
     try:
         document: dict[str, Any] = json.loads(path.read_text())

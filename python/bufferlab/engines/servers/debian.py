@@ -2,7 +2,7 @@
 
 apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and changes nothing of the
 machine's. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's keys.
-A list that is signed and has expired is used, because a mirror may be frozen; `expired` tells it.
+A list that is signed and has expired is used, because a mirror may be frozen; `expired` reports it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bufferlab.errors import EnvironmentLackingError
 RELEASE = "bookworm"
 """The release whose packages this code knows by name."""
 UNSTABLE = "sid"
-"""The release that has neither updates nor security updates of its own."""
+"""The release without separate updates and security updates."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRRORS = ("/debian/", "/debian-security/")
 """The ends of the addresses of Debian's archives, on every mirror."""
@@ -37,7 +37,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     sources.write_text("".join(f"deb [signed-by={_KEYRING}] {line}\n" for line in _sources(release)))
-    # No package is installed there. apt-get makes its lock beside this file.
+    # No package is installed there. apt-get makes its lock in this file's folder.
     status = folder / "state" / "status"
     status.touch()
     settings = {
@@ -50,7 +50,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Check-Valid-Until": "false",
-        # Whatever this machine's apt puts up with.
+        # Also where this machine's apt allows them.
         "Acquire::AllowInsecureRepositories": "false",
         "APT::Get::AllowUnauthenticated": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",

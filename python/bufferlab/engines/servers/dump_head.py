@@ -1,4 +1,4 @@
-"""Tells which tool made a dump, of which server and version, and what an archive lists. Reads no data.
+"""Finds which tool made a dump, of which server and version, and the entries of an archive. Reads no data.
 
 mysqldump writes both in comments, in the file's first and last bytes (client/mysqldump.c, write_header and
 write_footer). pg_dump's custom format begins with a header of binary numbers and texts; entries follow, whose fields
@@ -45,7 +45,7 @@ class CutArchiveError(ValueError):
 
 
 class Archive:
-    """A reader of an archive's numbers and texts. Raises ValueError where there are none."""
+    """A reader of an archive's numbers and texts. Raises ValueError if they are missing."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -88,7 +88,7 @@ class Archive:
                 self.number()  # The kind of relation.
             self.text(), self.text()  # The owner, and whether rows have oids.
             while self.text() is not None:
-                pass  # What it depends on.
+                pass  # Its dependencies.
             self._bytes(1 + self.offset_bytes)
         return kinds
 
@@ -162,7 +162,7 @@ class DumpHead:
 
 
 def read_head(path: Path) -> DumpHead:
-    """Return what the file tells of itself. Raises SpecError for a file that cannot be restored, with the way out."""
+    """Return the head of the file. Raises SpecError for a file that cannot be restored, with the way out."""
     try:
         if path.is_dir():
             raise SpecError("this is a folder, not a dump", str(path), f"of pg_dump's directory format: {_USE_FC}")
@@ -223,7 +223,7 @@ def _of_pg_dump(head: bytes, path: Path) -> DumpHead:
 
 
 def _foreign(head: bytes, path: Path) -> Iterator[str]:
-    """Yield what is wrong, where, and what to do, for a file that neither tool wrote."""
+    """Yield the fault, its place, and what to do, for a file that neither tool wrote."""
     if b"-- PostgreSQL database dump" in head[:4096] or b"-- PostgreSQL database cluster dump" in head[:4096]:
         what, hint = "this is a plain pg_dump, a script for psql, which runs psql's commands", _USE_FC
     elif head[257:262] == b"ustar":

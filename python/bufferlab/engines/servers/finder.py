@@ -1,4 +1,4 @@
-"""Finds servers of any family: by name, the first there is, or all. Fetches nothing and starts no database.
+"""Finds servers of any family: by name, the first one found, or all. Fetches nothing and starts no database.
 
 innodb/programs.py and postgres/programs.py know the programs' names, places and answers.
 
@@ -105,7 +105,7 @@ def _content(path: Path) -> str:
 
 
 def _look(server: Path) -> str:
-    """Return a digest of what lstat tells of all files."""
+    """Return a digest of the lstat of all files."""
     digest = hashlib.sha256()
     for path in _files(server):
         found = path.lstat()
@@ -134,12 +134,12 @@ class Finder:
     installed: Callable[[], Iterable[Path]]
     """Returns the binaries installed on this system, the first choice first."""
     nothing: EnvironmentLackingError
-    """The error when there is no server of the flavour at all."""
+    """The error when the host has no server of the flavour."""
 
     def find(self, name: str) -> Build:
-        """Return the server with that name or path or, for `path`, the first there is.
+        """Return the server with that name or path or, for `path`, the first one found.
 
-        Raise EnvironmentLackingError, with the way to get one, when there is none.
+        Raise EnvironmentLackingError, with the way to get one, if the host has none.
         """
         if name.startswith("/"):
             try:
@@ -199,10 +199,10 @@ def _is_named(build: Build, name: str) -> bool:
 
 
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:
-    """Return the server's program, and the script in whose place it stands; None for a binary that is no script.
+    """Return the server's program, and the script in whose place it stands; None for a binary.
 
-    A script is not run: of a server that it starts, nobody would know which process to trace and to end. Raise
-    EnvironmentLackingError for a script whose program cannot be told, or is no server.
+    A script is not run: of a server that it starts, the process to trace and to end would be unknown. Raise
+    EnvironmentLackingError for a script whose program cannot be found, or is not a server.
     """
     program = version_call.program_behind(binary, *arguments)
     if program == binary:

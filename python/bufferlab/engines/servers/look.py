@@ -1,4 +1,4 @@
-"""What one family of servers must tell to be looked at: how to connect, its facts, its counters, its pool.
+"""What a look needs of one family of servers: how to connect, its facts, its counters, its pool.
 
 It holds no connection. It is handed `query`, which runs one statement and returns rows as dictionaries with keys
 in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` when the connection is
@@ -35,7 +35,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a server tells once, when it is connected to."""
+    """The facts that a server gives once, at the connection."""
 
     flavour: Flavour
     version: str
@@ -48,11 +48,11 @@ class Facts:
     transactions: str
     """Of what `transactions` is the number: "transaction", or "explicit commit"."""
     no_time: str
-    """Why the time of reads cannot be told, with the line that would let it; empty where it can."""
+    """Why the time of reads is not known, with the line that would change that; empty where it is."""
     uptime_s: float
-    """The age of the server when it told this."""
+    """The age of the server at these facts."""
     thread: int | None = None
-    """The number of our session's thread or process at the server's host; None where it is not told."""
+    """The number of our session's thread or process at the server's host; None where it is not known."""
     data_directory: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,14 +69,14 @@ class Sample:
     t_s: float
     """The time on the observer's monotonic clock."""
     counters: Mapping[str, int]
-    """Counters that only grow, while nobody resets them."""
+    """Counters that only grow between resets."""
     levels: Mapping[str, float]
     own: Mapping[str, int]
     """How many of the counters' units are our own session's, since the observation began."""
     started_s: float
     """When the server started: a slow answer may make it earlier, and a restart alone makes it later."""
     reset_s: float | None = None
-    """When somebody last reset the counters, on a clock of the server; None when nobody did or it does not tell."""
+    """The last reset of the counters, on a clock of the server; None without one, or if it is not known."""
     read_s: Mapping[str, float] = field(default_factory=dict)
     """When counts were read that were read after `t_s`, by their names: a busy host may be seconds late with them."""
 
@@ -88,7 +88,7 @@ class Unpublished:
     sessions: int = 0
     """Sessions that worked in a transaction older than the look."""
     hidden: int = 0
-    """Sessions of which the account is not told whether they did."""
+    """Sessions of which the account may not see whether they did."""
     readers: tuple[int, ...] = ()
     """The processes that read for the former, as the server numbers them; empty where these are not all known."""
     read_bytes: int | None = None
@@ -97,7 +97,7 @@ class Unpublished:
 
 @dataclass(frozen=True)
 class PoolLevels:
-    """What the pool is at one moment: numbers by a name with its unit, and why others cannot be told."""
+    """The pool at one moment: numbers by a name with its unit, and why others are not known."""
 
     values: Mapping[str, float]
     why_not: Mapping[str, str]
@@ -116,18 +116,18 @@ class Look(ABC):
 
     @abstractmethod
     def facts(self, query: Query) -> Facts:
-        """Return what the server tells once."""
+        """Return the server's facts, asked once."""
 
     @abstractmethod
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
-        """Read the counters. `own` returns the number of our own statements so far."""
+        """Read the counters. `own` returns the number of the look's statements so far."""
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
         """Return an interval's counts, those of `Counts`, from the growth of the counters."""
         return dict(grown)
 
     def pool(self, query: Query, facts: Facts) -> PoolLevels:
-        """Return what the pool is at this moment."""
+        """Return the state of the pool at this moment."""
         return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:
@@ -135,5 +135,5 @@ class Look(ABC):
         return {}
 
     def unpublished(self, query: Query, seconds: float) -> Unpublished:
-        """Return which sessions worked in transactions older than a look of so many seconds, which ends now."""
+        """Return which sessions worked in transactions older than a look of that many seconds, which ends now."""
         return Unpublished()

@@ -1,4 +1,4 @@
-"""Limits what a server and the page cache of its files may take together, with a cgroup that exists for one run.
+"""Limits the memory of a server and the page cache of its files together, with a cgroup that exists for one run.
 
 A group's name holds its owner's PID namespace, pid and start time. The next start removes groups whose owner is dead.
 It uses cgroup version 1 (memory.limit_in_bytes) or 2 (memory.max), the one that has the host's memory controller; see

@@ -56,7 +56,7 @@ class PageSites:
 
     @property
     def cost_is_shown(self) -> bool:
-        """Return whether docs/benchmarks.md shows what a trace costs this build."""
+        """Return whether docs/benchmarks.md shows the cost of a trace for this build."""
         return bool(self.settings["cost_shown"])
 
     @property
@@ -73,13 +73,13 @@ class PageSites:
         return [number for number, site in enumerate(self.settings["site"]) if site.get(flag)]
 
     def job(self, build: Build, spool: Mapping[str, Any]) -> str:
-        """Return what the core needs so that this build records its accesses into `spool`, as JSON."""
+        """Return the core's settings, as JSON, with which this build records its accesses into `spool`."""
         # A site may have another place for code in the server, where the kernel's is too narrow for a jump.
         placed = [{**site, **site.get("inside", {})} for site in self.settings["site"]]
         return json.dumps(PageSites(self.server, {**self.settings, "site": placed}).by_kernel(build.binary, spool))
 
     def by_kernel(self, binary: Path, spool: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the core needs so that the kernel records accesses into `spool`."""
+        """Return the core's settings with which the kernel records accesses into `spool`."""
         sites = [{name: value for name, value in site.items() if name not in _OF_US} for site in self.settings["site"]]
         same = {name: value for name, value in self.settings.items() if name in _OF_THE_CORE}
         return {"binary": str(binary), "spool": dict(spool), **same, "sites": sites}
@@ -88,7 +88,7 @@ class PageSites:
 def known(table: Path, binary: Path) -> PageSites | None:
     """Return the sites of a binary from a family's page_sites.toml; None when its build is not in it.
 
-    Raise EnvironmentLackingError for a file that is no program.
+    Raise EnvironmentLackingError for a file that is not a program.
     """
     digest = _digest(binary, binary.stat().st_mtime_ns)
     for entry in tomllib.loads(table.read_text("utf-8"))["build"]:
@@ -134,7 +134,7 @@ def require_processor() -> None:
 class Recording:
     """A trace of one server's page accesses, from before its first instruction on.
 
-    Where it is not required, a server that cannot be recorded runs without it, and the run tells why.
+    Where it is not required, a server that cannot be recorded runs without it, and the run says why.
     """
 
     def __init__(self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any], on_event: OnEvent) -> None:
@@ -152,7 +152,7 @@ class Recording:
         self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
-        """Return what the core returns; None once it has refused a trace that is not required."""
+        """Return the core's answer; None once it has refused a trace that is not required."""
         try:
             return None if self._refused else act()
         except Exception as error:
@@ -162,7 +162,7 @@ class Recording:
             return None
 
     def begin(self, home: Path) -> Preload | None:
-        """Begin to read what the server, which must be started with what is returned, will record; None: nothing.
+        """Begin to read the records of a server that is started with the returned settings; None: without a trace.
 
         Write what that needs into the server's folder. Raises the core's error.
         """
@@ -176,7 +176,7 @@ class Recording:
             self._try(self._trace.require_on)
 
     def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
-        """End the trace; return the core's answer with what was recorded beside the window's edges."""
+        """End the trace; return the core's answer with the records at the window's edges."""
         told = self._ended()
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
@@ -189,7 +189,7 @@ class Recording:
         self._ended()
 
     def _ended(self) -> dict[str, Any]:
-        """End the trace, which writes its file: minutes of a long trace on a slow disk. Return what the core tells."""
+        """End the trace, which writes its file: minutes of a long trace on a slow disk. Return the core's answer."""
         if not self._trace:
             return {}
         with signs_of_life(self._on_event, "keeping the page trace"):
@@ -201,7 +201,7 @@ class Recording:
 def recording(
     table: Path, build: Build, asked: Mapping[str, Any] | None, on_event: OnEvent
 ) -> Iterator[Recording | None]:
-    """Context manager for a trace of a server that is started inside it; yields None when nobody asked for one.
+    """Context manager for a trace of a server that is started inside it; yields None when none was asked for.
 
     `on_event` gets signs of life while the trace is written.
     """
@@ -244,7 +244,7 @@ def _has_loaded(process: Path, inode: int) -> bool:
 
 
 def is_loader(exe: Path) -> bool:
-    """Return whether a process was started by a dynamic loader, of which /proc/PID/exe tells then."""
+    """Return whether a process was started by a dynamic loader, which /proc/PID/exe then names."""
     return fnmatch(os.readlink(exe), f"*/{LOADER}")
 
 

@@ -1,7 +1,7 @@
 """A private server as a context: started and ready inside it, stopped and gone after it.
 
-It listens on a Unix socket in a folder that only its user may enter, and on nothing else. What differs between servers
-is its family's to tell. Knows neither data, accounts nor workloads.
+It listens on a Unix socket in a folder that only its user may enter, and on nothing else. A family holds the
+differences between servers. Knows neither data, accounts nor workloads.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class PrivateServer:
     def listen(self) -> None:
         """Greet the server, and kill it when it does not answer, so that everything that waits for it ends.
 
-        Called from a second thread during one long statement, whose own connection cannot tell slow from stopped.
+        Called from a second thread during one long statement, whose own connection cannot separate slow from stopped.
         """
         if self._silence is not None or self._ended() is not None:
             return
@@ -203,7 +203,7 @@ class PrivateServer:
         )
         for name, text in {"engine.conf": self.conf, **self.family.further_files}.items():
             write_for(self.home / name, text, self.user)
-        # We open the log and the server inherits it, so that it also has what the loader and a dying server say.
+        # We open the log and the server inherits it, so that it also has the messages of the loader and a dying server.
         with open_log(self.log, self.user) as log:
             self._process = child_process.start(
                 self.command(self.home / "engine.conf"),
@@ -265,7 +265,7 @@ class PrivateServer:
 
     def _kill(self) -> None:
         """Kill the server if it still lives, wait for its end, and remove its socket. May be called again."""
-        if self._process is not None:  # A socket that was there before we started a server belongs to somebody else.
+        if self._process is not None:  # A socket that was there before we started a server belongs to another server.
             with suppress(ProcessLookupError):
                 self._process.kill()
             self._process.wait()

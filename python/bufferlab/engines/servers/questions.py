@@ -46,7 +46,7 @@ _WHY: Mapping[Refusal, str] = {
 
 @dataclass(frozen=True)
 class NotTold:
-    """The reason why something cannot be told, and the line that would let it, if there is one."""
+    """The reason why a figure is not known, and the line that would change that, if one exists."""
 
     why: str
     remedy: str | None = None
@@ -64,7 +64,7 @@ class Question:
 
 
 def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
-    """Return the rows that answer a question, or why there are none.
+    """Return the rows that answer a question, or why they are missing.
 
     Errors that are not refusals pass through: a lost connection is the caller's to mend.
     """
@@ -89,17 +89,17 @@ def refusal_of(error: BaseException) -> Refusal | None:
 
 
 def integer(value: object) -> int:
-    """Return a count that a client told: an int, a Decimal of a sum, or None where nothing was summed."""
+    """Return a count from a client: an int, a Decimal of a sum, or None where nothing was summed."""
     return int(value) if value is not None else 0  # type: ignore[call-overload]
 
 
 def seconds(value: object) -> float:
-    """Return a time that a client told, in its unit, as a float; None counts as none."""
+    """Return a time from a client, in its unit, as a float; None counts as none."""
     return float(value) if value is not None else 0.0  # type: ignore[arg-type]
 
 
 def text(value: object) -> str | None:
-    """Return a text that a client told; some servers tell names as bytes."""
+    """Return a text from a client; some servers return names as bytes."""
     if value is None:
         return None
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

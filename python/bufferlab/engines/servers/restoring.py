@@ -1,4 +1,4 @@
-"""What restores of a user's dump share, whatever the family: whether the server can, the room on the disk, the file.
+"""The common part of restoring a user's dump in all families: whether the server can, the room on the disk, the file.
 
 A dump is a stranger's program as far as bufferlab knows. So the server that restores it, and every later one on the
 restored data, runs without a network; and the dump's code runs as an account that may do nothing outside its schema.
@@ -30,7 +30,7 @@ class Restorer(Protocol):
     """What a restore needs of the private server that it fills."""
 
     home: Path
-    """The server's own folder, beside the data."""
+    """The server's own folder, next to the data."""
     socket: Path
 
     def connect(self, database: str | None = None, *, patient: bool = False) -> Client:
@@ -49,12 +49,12 @@ class Dump:
 
     @classmethod
     def of(cls, job: Mapping[str, Any]) -> Dump | None:
-        """Return the dump of a load's job; None when its data are no dump's."""
+        """Return the dump of a load's job; None when its data are not a dump's."""
         told = job["workload"].get("dump")
         return cls(Path(told["path"]), told["sha256"]) if told else None
 
     def head(self, build: Build) -> DumpHead:
-        """Return what the dump tells of itself. Raises EngineFailure when this server cannot restore it."""
+        """Return the head of the dump. Raises EngineFailure when this server cannot restore it."""
         try:
             head = read_head(self.path)
         except SpecError as error:

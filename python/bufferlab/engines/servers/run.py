@@ -29,7 +29,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """What one look before runs tells of a server, as the account of a URL sees it."""
+    """The facts of a server from one look before runs, as the account of a URL sees it."""
 
     version: str
     """The version in the server's words."""
@@ -40,13 +40,13 @@ class Survey:
     page_bytes: int
     pool_bytes: int
     schema_bytes: int | None
-    """The bytes of the URL's schema; None: there is none of that name."""
+    """The bytes of the URL's schema; None: it does not exist."""
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""
-    """Why nobody, or not this account, may write."""
+    """Why no account, or not this one, may write."""
     unguarded: str = ""
-    """Why whoever reaches the server may do everything; "": it asks for a password and for rights."""
+    """Why every client of the server may do everything; "": it asks for a password and for rights."""
     roles: tuple[str, ...] = ()
     """Sentences on the server's place among others: replica, primary, cluster."""
     proxy: str = ""
@@ -58,7 +58,7 @@ class Survey:
     data_folder: str | None = None
     """The server's data directory, as its host names it; None: the account may not know."""
     is_here: bool | None = None
-    """Whether the server is on this host; None: its address is, and a tunnel or a container may be behind it."""
+    """Whether the server is on this host; None: its address is, and it may lead to a tunnel or a container."""
 
 
 class FamilyRun(ABC):
@@ -70,15 +70,15 @@ class FamilyRun(ABC):
     """The query for the number of clients connected now, ours included; it stands last in the only row."""
     version_query = "SELECT VERSION()"
     read_only: tuple[str, ...] = ()
-    """The codes of the error that nobody may write, whatever the account may."""
+    """The codes of the error that no account may write."""
     made_with: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By the name of a knob that a server is made with: the variable that tells it, and the words of a message."""
+    """By the name of a knob that a server is made with: the variable that shows it, and the words of a message."""
     core_words: ClassVar[Mapping[str, Any]] = {}
-    """Further entries of the core's job: what it must not do there."""
+    """Further entries of the core's job: the steps that it must not do there."""
 
     @abstractmethod
     def survey(self, address: Address) -> Survey:
-        """Return what the server tells of itself and of the account. Changes nothing, runs no code of others."""
+        """Return the server's facts of itself and of the account. Changes nothing, runs no code of others."""
 
     @abstractmethod
     def variables(self, connection: Client) -> Mapping[str, str]:
@@ -130,17 +130,17 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the schema's mark; None when there is no such schema, or it has no mark that we can read."""
+        """Return the schema's mark; None when the schema is missing, or has no readable mark."""
 
     # Only some families override these.
 
     def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
-        """Create the schema if a connection needs it to exist and it does not. Must not touch what is in it."""
+        """Create the schema if a connection needs it to exist and it does not. Must not touch its contents."""
 
     def busy(self, connection: Client, seconds: float) -> int | None:
         """Return how many other clients asked for something in the last `seconds`, less one second for rounding.
 
-        None where the account may not see what others do.
+        None where the account may not see others' work.
         """
         return None
 
@@ -155,5 +155,5 @@ class FamilyRun(ABC):
         return int((connection.rows(self.clients_query) or [(0,)])[0][-1])
 
     def is_read_only(self, error: BaseException) -> bool:
-        """Return whether the server refused a statement because nobody may write there, whatever the account may."""
+        """Return whether the server refused a statement because no account may write there."""
         return isinstance(error, ServerError) and error.code in self.read_only

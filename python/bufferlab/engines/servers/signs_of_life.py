@@ -17,7 +17,7 @@ from bufferlab.engines.behaviour import EngineFailure, OnEvent
 _SECONDS = 1.0
 
 OnWait = Callable[[str], None]
-"""Called now and then with what is waited for, such as "starting"; may raise to give up."""
+"""Called now and then with the awaited step, such as "starting"; may raise to give up."""
 
 
 def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:

@@ -30,7 +30,7 @@ _EXECUTE = 0o1
 def server_user() -> tuple[int, int] | None:
     """Return the (uid, gid) that servers run as when we are root; None when they run as ourselves.
 
-    Raise EnvironmentLackingError when $BUFFERLAB_SERVER_USER names nobody, or root, and when root's capabilities were
+    Raise EnvironmentLackingError when $BUFFERLAB_SERVER_USER names no user, or root, and when root's capabilities were
     dropped, as in some containers.
     """
     if os.geteuid() != 0:
@@ -56,7 +56,7 @@ def server_user() -> tuple[int, int] | None:
 
 
 def _capabilities() -> int:
-    """Return the bits of our effective capabilities (proc_pid_status(5)); all where the kernel does not tell them."""
+    """Return the bits of our effective capabilities (proc_pid_status(5)); all where the kernel does not show them."""
     try:
         told = next(line for line in _STATUS.read_text().splitlines() if line.startswith("CapEff:"))
     except (OSError, StopIteration):
@@ -65,7 +65,7 @@ def _capabilities() -> int:
 
 
 def default_root() -> Path | None:
-    """Return the folder where root keeps what servers must reach, since they may not enter root's home; else None.
+    """Return the folder of root's files that servers must reach, since they may not enter root's home; else None.
 
     Make it if need be. Raise EnvironmentLackingError when others own it or may write to it.
     """
@@ -81,7 +81,7 @@ def default_root() -> Path | None:
             str(_ROOT_DIRECTORY),
             "remove it, or choose other places with BUFFERLAB_CACHE and --data-dir",
         )
-    # Whatever the umask, the server's user must pass.
+    # Under any umask, the server's user must pass.
     _ROOT_DIRECTORY.chmod(stat.S_IMODE(found.st_mode) | 0o111)
     return _ROOT_DIRECTORY
 
@@ -93,7 +93,7 @@ def give(path: Path, user: tuple[int, int] | None) -> None:
 
 
 def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
-    """Write a file anew that only `user` may read (None: we), in a folder where `user` may have put something else.
+    """Rewrite a file that only `user` may read (None: we), in a folder where `user` may have put something else.
 
     Raises FileExistsError when `user` makes one of that name meanwhile.
     """
@@ -108,7 +108,7 @@ def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
 def open_log(path: Path, user: tuple[int, int] | None) -> IO[bytes]:
     """Open a log to append to, as `write_for` writes a file; there may be one from before.
 
-    Raises EnvironmentLackingError for what is no file, or has another name elsewhere.
+    Raises EnvironmentLackingError for a path that is not a file, or has another name elsewhere.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:

@@ -31,7 +31,7 @@ _BLOCKED = "pipe_write"
 
 
 def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
-    """Return what a binary prints when it runs as the user that servers run as.
+    """Return the output of a binary that runs as the user that servers run as.
 
     Raise EnvironmentLackingError when it cannot be run or takes longer than ten seconds, MissingLibraryError when it
     lacks a shared library.
@@ -48,7 +48,7 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
 def program_behind(binary: Path, *arguments: str) -> Path:
     """Return the program itself or, of a script, the program that answers when the script gets these arguments.
 
-    Raise EnvironmentLackingError for a script that answers itself, or whose program cannot be told in ten seconds.
+    Raise EnvironmentLackingError for a script that answers itself, or whose program is not found in ten seconds.
     """
     require_runnable(binary, server_user())
     with binary.open("rb") as file:
@@ -63,7 +63,7 @@ def program_behind(binary: Path, *arguments: str) -> Path:
 
 @cache
 def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tuple[str, ...]) -> str:
-    """Return the output of a program; `changed_ns` tells a file from an earlier one of its name."""
+    """Return the output of a program; `changed_ns` separates a file from an earlier one of its name."""
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answer, _running(binary, libraries, arguments, writing) as process:
         os.set_blocking(answer.fileno(), False)
@@ -84,9 +84,9 @@ def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tupl
 
 @cache
 def _behind(script: Path, changed_ns: int, arguments: tuple[str, ...]) -> Path | None:
-    """Return the program that a script's answer comes from; None where it cannot be told.
+    """Return the program that a script's answer comes from; None where it is not known.
 
-    The script's output is a full pipe, so that whoever answers waits there and can be looked at.
+    The script's output is a full pipe, so that the answering program waits there and can be looked at.
     """
     reading, writing = os.pipe()
     with open(reading, "rb"):

@@ -1,7 +1,7 @@
 """The chapter on single block requests, where runs were traced: counts by action, offsets over time, sizes and times.
 
-Times are matched by sectors in `results.block_trace`: from queue to completion (Q2C) of what was asked, and from issue
-to completion (D2C) of what the driver was given. A trace that lost events is a row with the reason, and nothing else.
+Times are matched by sectors in `results.block_trace`: from queue to completion (Q2C) of a request, and from issue
+to completion (D2C) of the driver's request. A trace that lost events is a row with the reason, and nothing else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The chapter on throughput against connections: which numbers of them may be the best, and where the time goes.
 
-A best number is told only where it may be claimed: in long windows, and with a client that left the processors to the
+A best number is named only where it may be claimed: in long windows, and with a client that left the processors to the
 server. Elsewhere the chapter says what of this is missing.
 """
 
@@ -153,7 +153,7 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     members = [str(count) for count in found.best.members]
     if len(members) == 1:
         return f"{said}, more than at any other number of them.{told}"
-    # Who cannot be told apart from the best may still be far behind it.
+    # A number that may be the best may still be far behind it.
     worst = max(found.best.behind[count] for count in found.best.members)
     far = "" if worst > words.WIDEST_FACTOR else f"; each is {words.two_digits(1 - 1 / worst)} % behind it at most"
     return f"{said}. {words.listing(members)} connections cannot be told apart as the best{far}.{told}"
@@ -277,7 +277,7 @@ def _table(analysis: Analysis) -> Table:
 
 
 def _best_table(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
-    """Return a row for each number of connections of which may be claimed whether it is the best."""
+    """Return a row for each number of connections that may be judged as the best or not."""
     rows = []
     for one in found:
         if one.best is None:
@@ -312,7 +312,7 @@ class _Time:
 
     @property
     def rest(self) -> float | None:
-        """Return what is left for locks, reads and the log; None where threads in the background had more than that."""
+        """Return the time left for locks, reads and the log; None where background threads had more than that."""
         parts = (self.server, self.client, self.queue)
         if self.whole is None or any(part is None for part in parts):
             return None
@@ -345,7 +345,7 @@ _PARTS: tuple[tuple[str, Callable[[_Time], float | None]], ...] = (
 
 
 def _times(analysis: Analysis) -> Table | None:
-    """Return where a transaction's time goes at each point, with what the engine counts of its own waits."""
+    """Return where a transaction's time goes at each point, with the waits that the engine counts."""
     own = [per_work(count, "transaction") for count in analysis.runs[0].engine.waits]
     own = [metric for metric in own if analysis.fit(metric) is not None]
     times = {point.index: [_time_of(run) for run in point.ok] for point in analysis.points}

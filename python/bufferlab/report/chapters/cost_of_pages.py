@@ -199,7 +199,7 @@ _DEVICE = (
     "cpu_iowait_share",
 )
 _LONGEST_PLAN = 600
-"""The longest text of a plan, in characters, that a table shows: servers tell theirs in JSON."""
+"""The longest text of a plan, in characters, that a table shows: servers print theirs in JSON."""
 
 
 def query_cost(analysis: Analysis) -> Section | None:

@@ -1,4 +1,4 @@
-"""The chapter on what theory expects a query to read by its plan, beside what it read."""
+"""The chapter that compares a query's reads, as theory expects them by its plan, with those measured."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CAPTION = (
 
 @dataclass(frozen=True)
 class _Expected:
-    """What is expected of a run, and the sizes behind it."""
+    """The expected reads of a run, and the sizes behind them."""
 
     table_pages: int
     pool_pages: float

@@ -33,7 +33,7 @@ def hosts(analysis: Analysis) -> Section | None:
 
 
 def compared(analysis: Analysis) -> list[tuple[str, HostsCompared]]:
-    """Return how far hosts differ in each figure of which something may be claimed."""
+    """Return how far hosts differ in each figure that may be claimed."""
     host_of: dict[Hashable, Hashable] = {
         block: number for number, one in enumerate(analysis.sweep.hosts, 1) for block in one.blocks
     }

@@ -129,7 +129,7 @@ def _line(place: int, group: Group) -> _Line | None:
 
 
 def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
-    """Return the frames that the pool itself tells; for engines that do not tell, the pages that fit in its bytes."""
+    """Return the frames that the pool itself reports; for engines that do not, the pages that fit in its bytes."""
     told = run.window.level("pool_frames").value
     pool = run.knob("pool_size")
     return int(told) if told else pool // page_size_bytes if isinstance(pool, int) else 0

@@ -1,7 +1,7 @@
 """The chapter on this host's noise floor and the sweep's scatter.
 
-It tells what repetitions can find here, and whether today is worse. execute/host/stored_noise.py put a copy of it
-into host.json. An A/A sweep, whose points differ in a label alone, shows what it found itself. The chapter reads no
+It says what repetitions can find here, and whether today is worse. execute/host/stored_noise.py put a copy of it
+into host.json. An A/A sweep, whose points differ in a label alone, shows its own scatter. The chapter reads no
 clock: a floor's age is its age when the sweep ran.
 """
 
@@ -28,7 +28,7 @@ _HOST_PART = 0.25
 
 @dataclass(frozen=True)
 class _Line:
-    """One figure, with what is known of its noise, and its scatter in this sweep."""
+    """One figure, with its known noise, and its scatter in this sweep."""
 
     metric: str
     floor: Noise

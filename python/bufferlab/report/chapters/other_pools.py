@@ -1,4 +1,4 @@
-"""The chapter on what other pools would have read: the model's line through the pools, beside what was measured.
+"""The chapter on the reads of other pools: the model's line through the pools, with the measured points.
 
 The end of the sweep replayed the traces (other-pools.json); nothing is replayed here.
 """
@@ -33,7 +33,7 @@ _END = "trace"
 
 @dataclass(frozen=True)
 class _Group:
-    """The points that differ in their pool alone, and what their trace tells."""
+    """The points that differ in their pool alone, and the predictions by their trace."""
 
     label: str
     of: PoolsOfTrace
@@ -41,7 +41,7 @@ class _Group:
     pool: str
     unit: Work
     without: WithoutRun | None = None
-    """What was predicted of the measured points without any run."""
+    """The predictions of the measured points without any run."""
 
     @property
     def metric(self) -> str:

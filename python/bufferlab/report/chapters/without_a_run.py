@@ -1,4 +1,4 @@
-"""The chapter on what was predicted without any run: the model's reads at the measured points, beside those measured.
+"""The chapter on predictions without any run: the model's reads at the measured points, with those measured.
 
 The end of the sweep generated the page accesses (other-pools.json); nothing is generated here.
 """

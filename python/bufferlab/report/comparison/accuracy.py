@@ -1,4 +1,4 @@
-"""Sets a predicted sweep beside a measured one: how wrong was the model at each point, and would it have misled?"""
+"""Compares a predicted sweep with a measured one: how wrong was the model at each point, and would it have misled?"""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PointAccuracy:
     measured_frames: float | None
     """Frames that the measured servers counted, in the mean of the runs."""
     in_development: bool
-    """Whether somebody looked at this cell while the models were developed."""
+    """Whether this cell was looked at while the models were developed."""
 
     @property
     def error(self) -> float | None:
@@ -60,7 +60,7 @@ class PointAccuracy:
 
     @property
     def inside(self) -> bool | None:
-        """Return whether the prediction lies in the measured interval; None where there is no interval."""
+        """Return whether the prediction lies in the measured interval; None without an interval."""
         low, high = self.measured.ci_low, self.measured.ci_high
         if self.predicted is None or low is None or high is None:
             return None
@@ -116,7 +116,7 @@ class Stretches:
     predicted: tuple[int, int]
     measured: tuple[int, int]
     differ: bool
-    """Whether the sides of a point differ by so much that one read pages for the first time that the other had."""
+    """Whether the sides of a point differ enough that one read pages for the first time that the other had."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def was_seen(
 ) -> bool:
     """Return whether a point is among the cells; `asked` has all its settings, of which the sweep varied `swept`.
 
-    Models of buffer managers, and rules by which accesses are generated, have cells of their own.
+    Models of buffer managers, and rules by which accesses are generated, have separate cells.
     """
     return any(
         cell.get("of_generated", False) == of_generated

@@ -83,7 +83,7 @@ def warnings(sides: Sides) -> list[str]:
 
 
 def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:
-    """Return what was asked differently at matched points: setting -> A's value, B's value.
+    """Return the settings that differ at matched points: setting -> A's value, B's value.
 
     The first pair that differs counts.
     """
@@ -118,7 +118,7 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 def _other_data(sides: Sides) -> Problem | None:
     """Return the objection to other loaded data.
 
-    There is none where a compared setting (a page size) or the engine's version explains the difference.
+    None if a compared setting (a page size) or the engine's version explains the difference.
     """
     for match in sides.matched:
         a, b = ({run.run.data_key for run in point.ok} for point in match.both)
@@ -175,7 +175,7 @@ def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
 
 
 def _other_settings(sides: Sides) -> list[str]:
-    """Return the warning of further settings that differ: with several, nobody knows which made the difference."""
+    """Return the warning of further settings that differ: with several, the cause of the difference is unknown."""
     differing = differing_settings(sides)
     beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
     if not beside or len(differing) == 1:
@@ -199,7 +199,7 @@ def _other_actual(sides: Sides) -> list[str]:
 
 def _alike(a: Value, b: Value) -> bool:
     if a is None or b is None:
-        return True  # A setting that was not read back cannot be told apart.
+        return True  # A setting that was not read back cannot be compared.
     if isinstance(a, int | float) and isinstance(b, int | float):
         return abs(a - b) <= _ROUNDED * max(abs(a), abs(b))
     return bool(a == b)
@@ -236,13 +236,13 @@ _RECORDERS = {
 
 
 def _recorder(run: Run) -> str | None:
-    """Return who recorded a run; None for nobody."""
+    """Return the recorder of a run; None without one."""
     trace = run.page_trace
     return (trace.recorder or (None if trace.status == "failed" else "earlier")) if trace else None
 
 
 def _growth_bytes(run: Run) -> int | None:
-    """Return the bytes by which the database grew in the measured window; None when a run does not tell."""
+    """Return the bytes by which the database grew in the measured window; None when a run does not record it."""
     base = run.database
     return (
         base.bytes_end - base.bytes_start
@@ -261,7 +261,7 @@ def _other_host(sides: Sides) -> list[str]:
 
 
 def _other_versions(sides: Sides) -> list[str]:
-    """Return the warning of versions that differ. One that a side does not record is no version."""
+    """Return the warning of versions that differ. One that a side does not record does not count."""
     a, b = versions_of(sides.a.runs), versions_of(sides.b.runs)
     both = [name for name in a if a[name] != "?" and b.get(name, "?") != "?"]
     a, b = ({name: side[name] for name in both} for side in (a, b))

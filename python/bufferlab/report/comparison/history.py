@@ -1,6 +1,6 @@
 """Judges a history: where the levels of its figures change, by how much, and whether a rule of --fail-if is broken.
 
-All figures at all settings are one family: in FALSE_ALARMS of histories in which nothing changed, any change is told.
+All figures at all settings are one family: in FALSE_ALARMS of histories in which nothing changed, a change is reported.
 This file makes data, history_words.py sentences of it, and history_page.py the answer that every format draws.
 """
 
@@ -64,7 +64,7 @@ class HistorySeries(FigureAt):
         return sum(value is not None for value in self.values)
 
     def levels(self) -> list[tuple[int, int, float]]:
-        """Return the stretches: the first place, the one behind the last, and the level."""
+        """Return the stretches: the first place, the one after the last, and the level."""
         edges = [0, *(step.change.place for step in self.steps), len(self.values)]
         return [(a, b, _centre(told, self.scale)) for a, b in pairwise(edges) if (told := _told(self.values[a:b]))]
 
@@ -114,12 +114,12 @@ class History:
 
     @property
     def false_alarms(self) -> float:
-        """Return the share of histories without a change in which one is told."""
+        """Return the share of histories without a change in which one is reported."""
         return FALSE_ALARMS
 
     @property
     def is_too_short(self) -> bool:
-        """Return whether no change could be told from chance, however large."""
+        """Return whether even a large change cannot be separated from chance."""
         return len(self.kept) < FEWEST
 
     def of(self, metric: str) -> list[HistorySeries]:
@@ -153,7 +153,7 @@ def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
     """Yield every figure at every setting, not judged yet."""
     kept, names = sweeps.kept, sweeps.swept
     points = [{tuple(point.asked.get(name) for name in names): point for point in sweep.points} for sweep in kept]
-    # The newest sweep tells the order of points and figures; what only earlier ones have comes behind.
+    # The newest sweep gives the order of points and figures; those of earlier ones alone come behind.
     keys = dict.fromkeys(key for of in reversed(points) for key in of)
     headline = kept[-1].headline
     metrics = dict.fromkeys([headline, *(metric for sweep in reversed(kept) for metric in sweep.metrics)])
@@ -162,7 +162,7 @@ def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
         told = [why for sweep, why in zip(kept, whys, strict=True) if metric in sweep.metrics]
         blocked = told[-1] if told and all(told) else None
         for place, key in enumerate(keys):
-            # A sweep that may claim nothing of a figure tells none, unless no sweep does.
+            # A sweep that may claim nothing of a figure gives none, unless no sweep does.
             runs = [
                 of[key].values.get(metric, ()) if key in of and (blocked or not why) else ()
                 for of, why in zip(points, whys, strict=True)
@@ -245,7 +245,7 @@ def _may_be_one(change: Change, sure: Change) -> bool:
 
 
 def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
-    """Judge a rule at every setting: at each change since `since`, or by what would have been found."""
+    """Judge a rule at every setting: at each change since `since`, or by the change that would have been found."""
     series = told.of(rule.metric)
     if not series:
         raise refuse(rule, "no sweep has such a figure", "see `bufferlab history --json` for the figures there are")
@@ -258,14 +258,14 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
         since = [step for step in one.steps if step.change.place >= told.since_place]
         found = [at_setting(rule, one.setting, step.found) for step in since]
         rest = _unchanged(rule, one)
-        # Beside a change to the better, one to the worse may have gone unseen.
+        # With a change to the better, one to the worse may have gone unseen.
         is_needed = rest.outcome == "undecided" and all(point.outcome != "broken" for point in found)
         points += [*found, rest] if is_needed or not found else found
     return RuleJudged(rule, level, tuple(points))
 
 
 def _unchanged(rule: Rule, series: HistorySeries) -> RuleAtPoint:
-    """Return what is said of a rule beside the changes that are found: it holds if the limit would have been seen."""
+    """Return the judgement of a rule away from the found changes: it holds if the limit would have been seen."""
     limit = series.detectable
     if limit is None:
         return RuleAtPoint(series.setting, "undecided", None, None, "too few sweeps to find any change")

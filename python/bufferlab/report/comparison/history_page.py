@@ -103,13 +103,13 @@ def _banners(history: History) -> Iterator[Banner]:
 
 
 def _rules(history: History) -> Table | None:
-    """Return the rules of --fail-if at every setting; None where there is none."""
+    """Return the rules of --fail-if at every setting; None without any."""
     rows = [(line,) for judged in history.rules for line in rule_lines(history, judged)]
     return Table.of("rules", "What would fail", ("<Rule",), rows) if rows else None
 
 
 def _figure(history: History) -> Figure:
-    """Return the headline at every setting over the sweeps, and further figures that change, in panels of their own."""
+    """Return the headline at every setting over the sweeps, and further figures that change, in separate panels."""
     of_headline = history.of(history.headline)
     changing = [one for one in history.series if one.steps and one.metric != history.headline]
     shown = sorted([*of_headline, *changing], key=lambda one: not one.steps)[:_MOST_PANELS]

@@ -21,7 +21,7 @@ _MOST_SETTINGS = 3
 
 
 def answer(history: History) -> str:
-    """Return what may be said of the history: each change in a sentence, or that there is none."""
+    """Return what may be said of the history: each change in a sentence, or that none was found."""
     sweeps, apart = words.plural(len(history.kept), "sweep"), len(history.sweeps.apart)
     beside = f" {words.plural(apart, 'sweep')} set apart." if apart else ""
     if history.is_too_short:
@@ -181,7 +181,7 @@ def _scatter(series: HistorySeries) -> str:
 
 
 def sweeps_table(history: History) -> Table:
-    """Return the sweeps in their order, with their folders and what is in doubt of each."""
+    """Return the sweeps in their order, with their folders and the doubts of each."""
     heads = ("Sweep", "<Name", "<Began (UTC)", "Runs", "<Engine", "<In doubt", "<Folder")
     rows = (_sweep_row(str(place), sweep) for place, sweep in enumerate(history.kept, start=1))
     return Table.of("sweeps", "The sweeps", heads, rows, folded=True)
@@ -209,5 +209,5 @@ def apart_text(apart: Apart) -> str:
 
 
 def rule_lines(history: History, judged: RuleJudged) -> list[str]:
-    """Return what is said of a rule: see `sentences`."""
+    """Return the sentences on a rule: see `sentences`."""
     return sentences(judged, history.kept[history.since_place].name if history.since_place else "", "")

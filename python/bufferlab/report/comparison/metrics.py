@@ -1,4 +1,4 @@
-"""Compares two sides metric by metric: what is the same, what differs and by how much, what cannot be told apart.
+"""Compares two sides metric by metric: which are the same, which differ and by how much, which are undecided.
 
 The headline metric is one family of claims, CPU and latencies that the workload does not name another, all other
 metrics the third: the intervals of a family hold together at 95 %. This file makes data, words.py sentences of it,
@@ -44,7 +44,7 @@ class MetricCompared(FigureAt):
 
     @property
     def outcome(self) -> Outcome:
-        """Return what may be said of it."""
+        """Return the kind of claim on it."""
         if self.found is None or self.found.verdict.direction == "no_interval":
             return "not_claimed"
         if self.found.verdict.direction == "identical":
@@ -86,7 +86,7 @@ class SidesCompared:
 
     @property
     def differing_settings(self) -> dict[str, tuple[str, str]]:
-        """Return what was asked differently: setting -> A's value, B's value."""
+        """Return the settings that differ: setting -> A's value, B's value."""
         return differing_settings(self.sides)
 
     @property
@@ -167,10 +167,10 @@ def _metrics(sides: Sides) -> list[str]:
 
 
 def told_metrics(analysis: Analysis, phases: Iterable[str], has: Callable[[str], bool]) -> list[str]:
-    """Return the metrics that the workload compares, those of _OF_THE_HOST that there are, and a few of each phase."""
+    """Return the metrics that the workload compares, those of _OF_THE_HOST that runs have, and a few of each phase."""
     metrics = [analysis.headline, *analysis.compared, *filter(has, _OF_THE_HOST)]
     for phase in phases:
-        # Statements that return no rows, such as inserts, are told per transaction.
+        # Statements that return no rows, such as inserts, are counted per transaction.
         work = "row" if has(qualified(phase, "reads_per_row")) else "transaction"
         metrics += [qualified(phase, f"{name}_per_{work}") for name in _OF_PHASES]
         metrics.append(qualified(phase, f"{work}s_per_s"))
@@ -198,7 +198,7 @@ def _seeds(match: MatchedPoint) -> Match:
 
 
 def _context(sides: Sides, metric: str) -> list[Cell]:
-    """Return the other points of the one sweep: they tell of its noise."""
+    """Return the other points of the one sweep: they show its noise."""
     if not sides.one_sweep:
         return []
     taken = {point.index for match in sides.matched for point in match.both}

@@ -62,7 +62,7 @@ def _notes(compared: SidesCompared) -> Iterator[Note]:
 
 
 def _rules(compared: SidesCompared) -> Table | None:
-    """Return the rules of --fail-if at every matched setting; None where there is none."""
+    """Return the rules of --fail-if at every matched setting; None without any."""
     rows = [
         (judged.rule.text, point.setting.label, point.outcome, span(judged, point))
         for judged in compared.rules

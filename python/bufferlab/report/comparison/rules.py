@@ -1,4 +1,4 @@
-"""Judges the rules of `compare --fail-if`: "reads_per_new_order worse 5%" is broken, holds, or cannot be told.
+"""Judges the rules of `compare --fail-if`: "reads_per_new_order worse 5%" is broken, holds, or is undecided.
 
 All rules of a command, at all matched settings, are one family: their intervals hold together at 95 %. The figures of
 the table are another, so that a rule's interval may be narrower than the table's.
@@ -54,7 +54,7 @@ class RuleAtPoint:
     low: float | None
     high: float | None
     reason: str | None
-    """Why there is no interval; None where there is one."""
+    """Why the interval is missing; None where it is not."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -118,7 +118,7 @@ def judge(rule: Rule, level: float, points: Sequence[tuple[MatchedSetting, Compa
 
 
 def refuse(rule: Rule, why: str, hint: str) -> SpecError:
-    """Return the error of a rule on a metric of which nothing may be claimed."""
+    """Return the error of a rule on a metric that may not be claimed."""
     return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
 
 
@@ -135,7 +135,7 @@ def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -
     if verdict.contrast == "ratio":
         low, high = low - 1, high - 1
     elif not declared(rule.metric).is_share:
-        # Zeros among the runs: the difference is told as a share of A's mean, without bound where that is zero.
+        # Zeros among the runs: the difference is given as a share of A's mean, without bound where that is zero.
         whole = compared.value_a or min(abs(end) for end in (low, high)) * 1e-9 or 1e-9
         low, high = low / whole, high / whole
     if not rule.rises:
@@ -149,9 +149,9 @@ _SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}
 
 
 def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatter too much") -> list[str]:
-    """Return what is said of a rule: a line for each setting that decides its outcome, one if it holds everywhere.
+    """Return the sentences on a rule: a line for each setting that decides its outcome, one if it holds everywhere.
 
-    `since` is the sweep from which on changes count, `why` the reason where a rule cannot be told.
+    `since` is the sweep from which on changes count, `why` the reason where a rule is undecided.
     """
     told = [point for point in judged.points if point.outcome == judged.outcome]
     said = f"{judged.rule.text}: {_SAID[judged.outcome]}{why if judged.outcome == 'undecided' else ''}"
@@ -163,7 +163,7 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
 
 
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
-    """Return the interval of the change towards bad: "+5.1 to +6.3 % higher"; or why there is none."""
+    """Return the interval of the change towards bad: "+5.1 to +6.3 % higher"; or why it is missing."""
     if point.low is None or point.high is None:
         return str(point.reason)
     unit = "percentage points" if declared(judged.rule.metric).is_share else "%"

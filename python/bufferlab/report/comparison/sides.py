@@ -26,14 +26,14 @@ _NOT_SETTINGS = ("name", "version")
 
 @dataclass(frozen=True)
 class MatchedSetting:
-    """A point that the sides of a comparison have, by the swept settings that tell it from others."""
+    """A point that the sides of a comparison have, by the swept settings that separate it from others."""
 
     place: int
     settings: dict[str, str]
 
     @property
     def label(self) -> str:
-        """Return "pool size 10 %"; "" where nothing was swept except what is compared."""
+        """Return "pool size 10 %"; "" where nothing was swept except the compared setting."""
         return ", ".join(f"{name.replace('_', ' ')} {readable(value)}" for name, value in self.settings.items())
 
 
@@ -52,7 +52,7 @@ class MatchedPoint(MatchedSetting):
 
 @dataclass(frozen=True)
 class FigureAt:
-    """A figure at one setting, whatever is said of it."""
+    """A figure at one setting, with or without a claim."""
 
     metric: str
     setting: MatchedSetting
@@ -130,7 +130,7 @@ def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
 def asked_of(point: PointRuns) -> dict[str, str]:
     """Return every setting of a point as asked.
 
-    They are the load's defaults, the workload's parameters, the knobs, and what was swept.
+    They are the load's defaults, the workload's parameters, the knobs, and the swept settings.
     """
     found = {knob.name: knob.default for knob in LOAD_KNOBS}
     if point.records:

@@ -67,7 +67,7 @@ class SweepTold:
     like: Mapping[str, str]
     """What must be the same in all sweeps, apart from settings that any of them swept."""
     beside: Mapping[str, str]
-    """What may differ from sweep to sweep and is told beside a change: versions, the kernel, the server."""
+    """Properties that may differ from sweep to sweep and are named with a change: versions, kernel, server."""
     line: str = ""
     """What the file of --order says after its name."""
 
@@ -111,7 +111,7 @@ class Sweeps:
         return swept_names(self.kept)
 
     def place_of(self, name: str, flag: str) -> int:
-        """Return the place of the sweep of this name. Raises SpecError where there is none."""
+        """Return the place of the sweep of this name. Raises SpecError if it is missing."""
         for place, sweep in enumerate(self.kept):
             if _same_name(sweep.name, name):
                 return place
@@ -141,10 +141,10 @@ def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def read_sweeps(folders: Sequence[tuple[str, Path]], order: Path | None, also: Iterable[str] = ()) -> Sweeps:
-    """Read, order and sort out the sweeps. `also` names metrics that are needed beside those of the workload.
+    """Read, order and sort out the sweeps. `also` names metrics that are needed besides those of the workload.
 
     Raises SpecError for fewer than two sweeps, two of one name, a sweep twice, and names that the file lacks;
-    DataFileError for a folder that is no sweep, or is damaged.
+    DataFileError for a folder that is not a sweep, or is damaged.
     """
     if len(folders) < 2:
         where = str(folders[0][1]) if folders else "arguments FOLDER..."
@@ -282,7 +282,7 @@ def _with_parent(path: Path) -> str:
 
 
 def _line_of(name: str, path: Path, lines: Mapping[str, str]) -> str:
-    """Return the name of the line that a sweep belongs to. Raises SpecError where there is none, or more than one."""
+    """Return the name of the line that a sweep belongs to. Raises SpecError for none, or more than one."""
     own = [name] if name else [*reversed(path.resolve().parts[-2:])]
     for one in own:
         found = [line for line in lines if _same_name(one, line)]
@@ -316,7 +316,7 @@ def _require_other_runs(sweeps: Iterable[SweepTold]) -> None:
 
 
 def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tuple[Apart, ...]]:
-    """Return the sweeps that are like the one that most are like, the newest of such, and the others."""
+    """Return the sweeps that match the one with most matches, the newest of such, and the others."""
     ran = [sweep for sweep in sweeps if sweep.runs]
     if not ran:
         hint = "look at their reports for the reasons"
@@ -332,7 +332,7 @@ def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tup
 
 
 def _differences(sweeps: Sequence[SweepTold]) -> Callable[[SweepTold, SweepTold], dict[str, tuple[str, str]]]:
-    """Return a function that tells in what a sweep differs from another, beside what any of them swept."""
+    """Return a function that finds the settings that differ between two sweeps, except those that any of them swept."""
     free = {SERVER, *swept_names(sweeps)}
 
     def differences(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
@@ -367,7 +367,7 @@ def _other_data(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
 
 
 def changed_beside(sweeps: Sequence[SweepTold]) -> list[dict[str, tuple[str, str]]]:
-    """Return, for each sweep, what differs beside the figures from the sweep before; nothing for the first."""
+    """Return, for each sweep, the differences from the sweep before, apart from figures; nothing for the first."""
     found: list[dict[str, tuple[str, str]]] = [{}]
     for one, other in pairwise(sweeps):
         names = [name for name in one.beside if name in other.beside and one.beside[name] != other.beside[name]]

@@ -1,4 +1,4 @@
-"""Sets what a measured run's page trace touched beside what was generated, by table and index.
+"""Compares the pages that a measured run's page trace touched with the generated ones, by table and index.
 
 A pool decides which pages are read, and not which are touched. So one traced run stands for all points that differ in
 their pool alone.
@@ -47,7 +47,7 @@ class TouchedPages:
     gets: TouchedPair
     """Gets and creations for each transaction."""
     pages: dict[int, TouchedPair]
-    """Distinct pages in a stretch of so many transactions."""
+    """Distinct pages in a stretch of that many transactions."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TouchedObject(TouchedPages):
 
     name: str
     interior: TouchedPages | None = None
-    """Those of the pages above the leaves of a B-tree; None where a side does not tell levels."""
+    """Those of the pages above the leaves of a B-tree; None where a side does not record levels."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def touched(matched: Sequence[MatchedPoint]) -> Iterable[Touched]:
 
 
 def _pair(match: MatchedPoint) -> tuple[RunRecord, RunRecord] | None:
-    """Return a traced run and a generated run that was counted, of the same seed if there are such; None without."""
+    """Return a traced run and a generated run that was counted, of the same seed if possible; None without both."""
     traced = [one for one in match.a.records if one.ok and (one.folder / PAGE_TRACE_FILE).exists()]
     counted = [
         one
@@ -125,7 +125,7 @@ def _both(a: Touches | None, b: Touches | None, stretches: Iterable[int]) -> Tou
 
 
 def table(one: Touched) -> Table:
-    """Return the table by table and index; objects that nobody touched are left out."""
+    """Return the table by table and index; objects without touched pages are left out."""
     told = [item for item in one.objects if item.gets.measured or item.gets.generated]
     counted = {
         each for item in told for each, pair in item.pages.items() if None not in (pair.measured, pair.generated)

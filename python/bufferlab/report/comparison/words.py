@@ -24,7 +24,7 @@ _FOUND = {"rises": "higher", "falls": "lower"}
 
 
 def answer(compared: SidesCompared) -> str:
-    """Return what may be said of the headline figure; and of the others where the headline shows nothing."""
+    """Return the claims on the headline figure; on the others where the headline shows nothing."""
     figures = compared.of(compared.headline)
     outcomes = [figure.outcome for figure in compared.figures]
     if set(outcomes) == {"same"}:
@@ -258,7 +258,7 @@ def _rests_on_known(compared: SidesCompared) -> bool:
 
 
 def _by_known(figures: Sequence[MetricCompared]) -> str:
-    """Return what the claims rest on where that is the known scatter of a count; "" where the runs tell their own."""
+    """Return the base of the claims where that is the known scatter of a count; "" where it is that of the runs."""
     judged = [figure.found.verdict.estimate for figure in figures if figure.found and figure.outcome in _JUDGED]
     times = [estimate.times for estimate in judged if estimate.times is not None]
     differ = "what two runs of this metric differ by"
@@ -302,7 +302,7 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
 
 
 def _could(verdict: Verdict, metric: str) -> str:
-    """Return "1.2 %": the change that would have been found four times in five; "" where there is none to name."""
+    """Return "1.2 %": the change that would have been found four times in five; "" where none can be named."""
     return words.detectable(verdict, words.unit_of_change(declared(metric)))
 
 

@@ -1,1 +1,1 @@
-"""Draws the figures of a report: `svg` makes text of what the other files draw, one for each kind of figure."""
+"""Draws the figures of a report: `svg` makes text of the other files' drawings; each draws one kind of figure."""

@@ -56,7 +56,7 @@ def legend(figure: Canvas, handles: Sequence[Any], labels: Sequence[str]) -> Non
 
 
 def wrapped(text: str, characters: int) -> str:
-    """Return a title in lines of at most so many characters; words with hyphens stay whole."""
+    """Return a title in lines of at most that many characters; words with hyphens stay whole."""
     return fill(text, characters, break_on_hyphens=False)
 
 
@@ -66,7 +66,7 @@ def colour_of(place: int) -> str:
 
 
 def tick(value: float, step: float = 1.0) -> str:
-    """Return a number as an axis shows it, with the digits that tell it from one that is a step away.
+    """Return a number as an axis shows it, with the digits that separate it from one that is a step away.
 
     >>> tick(96.5), tick(96.5, step=0.25), tick(1200.0, step=200.0), tick(0.0, step=0.25)
     ('96', '96.50', '1,200', '0')

@@ -32,7 +32,7 @@ _TICKS = (
 
 
 def draw_effects(plot: EffectsPlot) -> Canvas:
-    """Draw each effect where its ratio lies. The line at one is no effect."""
+    """Draw each effect where its ratio lies. The line at one means no effect."""
     count = len(plot.series)
     figure = canvas(1.5 + len(plot.rows) * (0.3 + 0.17 * count))
     grid = figure.subplots(1, len(plot.panels), squeeze=False, sharey=True)

@@ -105,7 +105,7 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
     for place in range(len(plot.panels), 2 * rows):
         grid[place // 2][place % 2].set_visible(False)
     if plot.is_one_metric:
-        # The title stands beside the whole figure: beside one low row of panels a long line would reach the legend.
+        # The title runs along the whole figure: along one low row of panels a long line would reach the legend.
         title = wrapped(plot.panels[0].y_label, _Y_CHARACTERS // 2 if rows == 1 else 2 * _Y_CHARACTERS)
         figure.supylabel(title, fontsize=FONT_SIZE)
     if plot.panels and len(plot.panels[0].series) > 1:
@@ -139,7 +139,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
     xs = [_moved(dot.x, shift, is_log=plot.x_is_log) for dot in series.dots]
     nearest = _nearest(plot)
     has_bars = all(band.series != place for band in plot.bands)
-    # Colours and markers come again after six series; the line then tells them apart.
+    # Colours and markers come again after six series; the line then separates them.
     line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined and not plot.x_is_words else ""
     style: Any = {"color": colour, "linewidth": 1.6, "linestyle": line, "marker": marker, "markersize": 4.5}
     axes.plot(
@@ -174,7 +174,7 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
 
 
 def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
-    """Write the name of each series at the end of its line, of marks at their top, and of lone dots beside them."""
+    """Write the name of each series at the end of its line, of marks at their top, and of lone dots next to them."""
     right = max(dot.x for series in plot.series for dot in series.dots)
     ends: list[tuple[int, str, tuple[float, float]]] = []
     for place, series in enumerate(plot.series):
@@ -191,7 +191,7 @@ def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
 
 
 def _write_ends(axes: Axes, ends: Sequence[tuple[int, str, tuple[float, float]]], least: float) -> None:
-    """Write words beside the axes, each near the height where its line ends, `least` of the axes' height apart."""
+    """Write words next to the axes, each near the height where its line ends, `least` of the axes' height apart."""
     across = [float(axes.transAxes.inverted().transform(axes.transData.transform(end))[1]) for _, _, end in ends]
     for (place, name, end), height in zip(ends, apart(across, least), strict=True):
         way: Any = {"arrowstyle": "-", "color": colour_of(place), "linewidth": 1.0, "shrinkA": 1, "shrinkB": 4}
@@ -229,7 +229,7 @@ def _label_mean(axes: Axes, dot: Dot, x: float, *, falling: bool) -> None:
     """Write the value on the side of its point where the line does not go."""
     reach = max(dot.mean, *dot.runs)
     end = dot.ci_high or dot.mean
-    # Above an interval that leaves the picture nobody would see it.
+    # Above an interval that leaves the picture it would be invisible.
     top = max(reach, end if end < INTERVAL_REACH * reach else reach)
     place: Any = {"xytext": (4, 7), "ha": "left"} if falling else {"xytext": (-4, 7), "ha": "right"}
     axes.annotate(words.number(dot.mean), (x, top), textcoords="offset points", fontweight="bold", **place)
@@ -310,7 +310,7 @@ def _with_room(places: Sequence[float], least: float) -> list[int]:
 
 
 def _broken(labels: list[str], columns: int) -> list[str]:
-    """Return words of an axis in lines as long as there is room at each of its places."""
+    """Return words of an axis in lines that fit at each of its places."""
     room = max(6, _TICK_CHARACTERS // columns // len(labels))
     return ["\n".join(fill(line, room) for line in label.split("\n")) for label in labels]
 

@@ -1,9 +1,9 @@
 """Turns figures into SVG with matplotlib: the same data gives the same bytes at any time and on any host.
 
-Text stays text, so it can be read aloud and searched. Colours are Okabe and Ito's (2008), told apart by any eye, and
+Text stays text, so it can be read aloud and searched. Colours are Okabe and Ito's (2008), distinct to any eye, and
 series differ by marker too. matplotlib is imported on first use, because it costs half a second.
 
-Bars, dots, histograms and rates over time are drawn here; points and effects have files of their own.
+Bars, dots, histograms and rates over time are drawn here; points and effects have separate files.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def draw_stacked(plot: StackedPlot) -> Canvas:
     below = [0.0] * len(plot.bars)
     for part, name in enumerate(plot.parts):
         heights = [100 * shares[part] for shares in plot.shares]
-        # Hatching tells the parts apart where colours do not.
+        # Hatching separates the parts where colours do not.
         style: Any = {
             "color": colour_of(part),
             "edgecolor": INK,

@@ -44,7 +44,7 @@ class Grid:
     widths_pt: tuple[float, ...]
     size_pt: float
     in_halves: bool = False
-    """Whether its second half stands beside its first: a long table of narrow columns."""
+    """Whether its second half stands next to its first: a long table of narrow columns."""
     part: str = ""
     """Which part of the table it is, "1/2"; "" for a whole one."""
 
@@ -139,7 +139,7 @@ def _fits(table: Table, size_pt: float) -> bool:
 
 
 def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
-    """Return the table with widths: what each column needs, and a share of what is left by what it would like."""
+    """Return the table with widths: the least of each column, and a share of the rest in proportion to its wish."""
     least, liked = [], []
     for texts in _columns_of(table):
         least.append(_least_pt(texts, size_pt))
@@ -147,7 +147,7 @@ def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
         liked.append(max(least[-1], min(longest, _LINE * 0.5 * size_pt) + ROOM_PT))
     room = WIDTH_PT - sum(least)
     wanted = sum(liked) - sum(least)
-    # Long texts take what others do not want.
+    # Long texts take the room that others do not want.
     share = min(1.0, room / wanted) if wanted > 0 and room > 0 else 0.0
     widths = [low + share * (high - low) for low, high in zip(least, liked, strict=True)]
     left = WIDTH_PT - sum(widths)

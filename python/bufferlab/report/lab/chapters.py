@@ -191,7 +191,7 @@ class _Made:
         yield from self._checks()
 
     def _checks(self) -> Iterator[Block]:
-        """Yield what the checks found; the whole list stands in the appendix."""
+        """Yield the findings of the checks; the whole list stands in the appendix."""
         section = self.sections.get("checks")
         if section is None:
             return
@@ -252,7 +252,7 @@ def _abreast(figures: list[Figure]) -> Iterator[Block]:
 
 
 def _told_in(analysis: Analysis) -> str:
-    """Return in which figure the answer is told; "" where an engine's own sentences answer."""
+    """Return in which figure the answer is; "" where an engine's own sentences answer."""
     if found_knees(analysis):
         return "The answer is the knee: the most hot rows whose pages all fit into the pool."
     if asks_for_throughput(analysis):
@@ -270,7 +270,7 @@ def _told_in(analysis: Analysis) -> str:
 
 
 def _nothing_expected(analysis: Analysis) -> str:
-    """Return why no number stands beside the measured ones."""
+    """Return why no number stands next to the measured ones."""
     planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
     why = f" No page trace was recorded to predict from: {planned.why_not}." if planned and planned.why_not else ""
     return (

@@ -36,7 +36,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Pair:
-    """Figures of half the page's width: two beside each other, or the last of an odd number."""
+    """Figures of half the page's width: two in a row, or the last of an odd number."""
 
     figures: tuple[Figure, ...]
 
@@ -50,12 +50,12 @@ class LabReport:
 
     title: str
     facts: tuple[tuple[str, str], ...]
-    """The title block: what is told, and the value."""
+    """The title block: names and values."""
     blocks: tuple[Block, ...]
     date: str
     """The day on which the first run started, as 2026-01-31; "" where no run is known."""
     extras: tuple[Block, ...] = ()
-    """Chapters that other reports fold: they end the appendix where there is room."""
+    """Chapters that other reports fold: they end the appendix if they fit."""
     last: Paragraph | None = None
     """Where the samples are."""
 

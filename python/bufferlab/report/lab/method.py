@@ -1,4 +1,4 @@
-"""The method of a sweep in sentences: what was varied, what was held constant, how often and in which order.
+"""The method of a sweep in sentences: the varied settings, the constant ones, how often and in which order.
 
 Every sentence is made from the plan and the runs as they are stored.
 """
@@ -29,7 +29,7 @@ _COLD: Final = "cold"
 
 
 def varied(analysis: Analysis) -> str:
-    """Return what was varied, with its values in the order of the report; "" for a sweep of one point."""
+    """Return the varied settings, with their values in the order of the report; "" for a sweep of one point."""
     values: dict[str, dict[str, None]] = {}
     for point in analysis.points:
         for name, value in point.swept.items():
@@ -46,7 +46,7 @@ def method(analysis: Analysis) -> list[str]:
 
 
 def _held(analysis: Analysis) -> Iterator[str]:
-    """Yield what was the same at all points and for all runs."""
+    """Yield the settings that were the same at all points and for all runs."""
     if len(analysis.points) > 1:
         yield "Held constant: every other setting; the chapter on the set-up has their values as asked for and as run."
     for check in analysis.checks:
@@ -77,7 +77,7 @@ def _repeated(analysis: Analysis) -> Iterator[str]:
 
 
 def _window(analysis: Analysis) -> str:
-    """Return how runs warmed up, and what they measured."""
+    """Return how runs warmed up, and their windows."""
     runs = analysis.runs
     if not runs:
         return ""

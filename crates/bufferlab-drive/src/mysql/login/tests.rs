@@ -1,4 +1,4 @@
-//! Logins at servers of our own, honest and hostile ones, over loopback, Unix sockets and TLS.
+//! Logins at the tests' servers, honest and hostile ones, over loopback, Unix sockets and TLS.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

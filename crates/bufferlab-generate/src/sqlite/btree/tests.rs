@@ -1,4 +1,4 @@
-//! The b-tree beside a slow twin: a sorted map.
+//! The b-tree compared with a slow twin: a sorted map.
 
 use std::collections::BTreeMap;
 

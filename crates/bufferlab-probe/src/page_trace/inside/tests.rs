@@ -276,7 +276,7 @@ impl Victim {
     fn run(&self, before: &Processor) -> Box<Processor> {
         let mut state = Box::new(before.clone());
         ENTRY.store(self.base + CODE_AT, Ordering::Relaxed);
-        // SAFETY: the code jumps to where the state is kept again, whatever the registers are.
+        // SAFETY: the code jumps to where the state is kept again, with any registers.
         unsafe { bufferlab_test_run(&raw mut *state) };
         state.flags &= ARITHMETIC_FLAGS;
         state

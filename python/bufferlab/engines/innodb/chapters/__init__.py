@@ -1,8 +1,8 @@
-"""InnoDB's chapters of a report, and what its settings leave out of an answer.
+"""InnoDB's chapters of a report, and the limits that its settings set to an answer.
 
 Inside: who wrote pages, how full the pool and its free list were, and whether the server ran with the pool and the
 settings asked for. Victim path: where threads got their frames, by free list, LRU tail scan or single-page flush; its
-definition and source are in `engines.innodb.metrics`, and versions that cannot tell it say why.
+definition and source are in `engines.innodb.metrics`, and versions that do not count it say why.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def inside(analysis: Analysis) -> Section:
 
 
 def rounding(analysis: Analysis) -> list[str]:
-    """Return sentences on settings that differ from what was asked, and on those that differ between points unasked."""
+    """Return sentences on settings that differ from the asked ones, and on those that differ between points unasked."""
     rounded = [
         f"{readable(setting.asked or '')} asked is {words.setting_value(setting)} run: {setting.note}."
         for point in analysis.points
@@ -120,7 +120,7 @@ _COUNTS = ("frame_requests", "free_list_hits", "lru_scan_hits", "single_page_flu
 
 
 def victim_path(analysis: Analysis) -> Section:
-    """Return shares and counts per point; for versions that cannot tell them the reason why there are none."""
+    """Return shares and counts per point; for versions that do not count them the reason why they are missing."""
     told = [point for point in analysis.points if point.ok and all(point.values(name) for name in _SHARES)]
     reasons = {run.values["lru_scan_share"].reason for run in analysis.runs} - {None}
     missing = f" Not measurable in some runs: {'; '.join(sorted(map(str, reasons)))}." if reasons else ""
@@ -189,7 +189,7 @@ _COMMIT = "flush_log_at_trx_commit"
 
 
 def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return what the settings of these runs leave out, each in a sentence."""
+    """Return the limits that the settings of these runs set, each in a sentence."""
     found = []
     commits = {str(run.knob(_COMMIT)) for run in runs if run.knob(_COMMIT) is not None}
     if commits - {"1"}:

@@ -173,7 +173,7 @@ def _path_missing(analysis: Analysis, trends: Sequence[FoundTrend]) -> str:
 
 
 def throughput(analysis: Analysis, group: Group) -> str:
-    """Return which depths cannot be told apart as the fastest, or why nothing may be said of it."""
+    """Return which depths may each be the fastest, or why none may be named."""
     metric = analysis.work_per_s
     fit = analysis.fit(metric)
     places = [point.index for point in group.points if fit and point.index in fit.points]
@@ -315,7 +315,7 @@ def _findable(found: FoundTrend) -> str:
 
 
 def _apart(analysis: Analysis) -> Table:
-    """Return the table that names, for each depth, the depths it cannot be told apart from in throughput."""
+    """Return the table that names, for each depth, the depths that do not provably differ from it in throughput."""
     metric, rows = analysis.work_per_s, []
     fit = analysis.fit(metric)
     blocked = analysis.claim_blocked(metric)

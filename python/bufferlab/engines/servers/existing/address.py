@@ -1,11 +1,11 @@
 """Parses the URL of a server that bufferlab did not start, and how its connections are protected.
 
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
-behind the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
+at the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
 such a URL is refused; passwords.py finds the password.
 
-The modes of TLS mean what they mean to libpq ("SSL Mode Descriptions"), on MySQL and MariaDB too. On a Unix socket
-there is no TLS, whatever the mode. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
+The modes of TLS have libpq's meaning ("SSL Mode Descriptions"), on MySQL and MariaDB too. A Unix socket
+has TLS in no mode. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SWITCHES = ("get_server_public_key", "allow_unverified_password")
 TLS_WORDS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 """The words of every family's URLs."""
 LOGIN_WORDS = ("server_public_key", *_SWITCHES)
-"""The words of URLs of MySQL and MariaDB: what a full login by caching_sha2_password may trust."""
+"""The words of URLs of MySQL and MariaDB: the keys that a full login by caching_sha2_password may trust."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Security:
     key: str | None = None
     """The path of the key of `cert`."""
     server_public_key: str | None = None
-    """The path of a MySQL server's RSA key, which encrypts the password where there is no TLS."""
+    """The path of a MySQL server's RSA key, which encrypts the password without TLS."""
     get_server_public_key: bool = False
     """Whether the RSA key that the server sends is trusted."""
     allow_unverified_password: bool = False
@@ -83,7 +83,7 @@ PASSWORD = "BUFFERLAB_PASSWORD"
 CHANGE_SECONDS = 120.0
 """The seconds that a statement which changes our schema may take; it may wait for locks, for 50 s by default."""
 ANSWER_SECONDS = 30.0
-"""The seconds for what waits for nobody, a greeting or a question: far beyond an overloaded server's."""
+"""The seconds for a greeting or a question, which wait for no other session: far beyond an overloaded server's."""
 LOOK_SECONDS = 10.0
 """The seconds that each question of a look before a run may take."""
 LOOK_LASTS_SECONDS = 18.0
@@ -116,9 +116,9 @@ class Address:
     """The password of a private server's account; None: the server runs already, and passwords.py finds it."""
     security: Security = field(default_factory=Security)
     most_seconds: float | None = None
-    """The most that a statement may take, whoever connects; None: as long as each caller lets it."""
+    """The most that a statement may take, for any caller; None: as long as each caller lets it."""
     until_s: float | None = None
-    """The time of the monotonic clock after which no further statement is sent; None: there is none."""
+    """The time of the monotonic clock after which no further statement is sent; None: no limit."""
 
     def limited(self, seconds: float | None) -> float | None:
         """Return how long a statement may take where its caller lets it take `seconds`, None: any time."""
@@ -137,7 +137,7 @@ class Address:
         return self.socket or f"{host}:{self.port}"
 
     def target(self, secret: str, socket: str | None) -> dict[str, Any]:
-        """Return what the core needs to connect: a socket or a host with its port, the account, and its protection."""
+        """Return the core's connection settings: a socket or a host with its port, the account, and its protection."""
         place = {"socket": socket} if socket else {"tcp": {"host": self.host, "port": self.port}}
         target = {"place": place, "user": self.user, "password": secret, "database": self.schema}
         if not self.is_private and (socket is None or self.security != Security()):
@@ -171,7 +171,7 @@ class Form:
     socket: str
     """An example of what `?socket=` names."""
     password_in: Callable[[Path, Address], tuple[str, Path] | None]
-    """The password for an address in a password file, and the file that has it; None when there is none.
+    """The password for an address in a password file, and the file that has it; None without one.
 
     Raises OSError and UnicodeDecodeError when the file cannot be read.
     """
@@ -192,7 +192,7 @@ class Form:
 
     @property
     def usual_socket(self) -> str | None:
-        """The usual socket, of those that there are; the likeliest where there is none. None: the family has none."""
+        """The first usual socket that exists, else the likeliest; None: the family has none."""
         there = (path for path in self.usual_sockets if Path(self.socket_file.format(path, self.port)).exists())
         return next(there, self.usual_sockets[0] if self.usual_sockets else None)
 

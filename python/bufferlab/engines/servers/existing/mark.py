@@ -1,8 +1,8 @@
 """The mark of a schema that bufferlab has claimed: which data it holds, and which tables bufferlab made there.
 
 bufferlab drops only tables in the mark's list of names. A load writes the list before it makes the first table, from
-the statements that make them, so that the tables of a killed load are known as well. Whoever may write in the schema
-may write the list: each family also asks the server whose these tables are.
+the statements that make them, so that the tables of a killed load are known as well. An account that may write in the
+schema may write the list: each family also asks the server whose these tables are.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ CODE = ("function ", "procedure ", "trigger ", "rule ", "policy ", "event ", "op
 
 
 def require_none(theirs: Collection[str], address: Address, form: Form, kind: str = "tables") -> None:
-    """Raise EngineFailure when there is something that bufferlab did not make; the caller must then touch nothing."""
+    """Raise EngineFailure for anything that bufferlab did not make; the caller must then touch nothing."""
     if theirs:
         names = sorted(theirs)
         more = f" and {len(names) - _SHOWN} others" if len(names) > _SHOWN else ""

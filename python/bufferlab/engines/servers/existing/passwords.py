@@ -1,8 +1,8 @@
 """Finds the password of an account on a running server; it is nowhere in arguments, logs and results.
 
 The order, of which the first that has a password wins: the file that the URL names, bufferlab's environment variable,
-the places where the server's own clients look (`Form.usual_password`), and when the server refuses an account for which
-there was none, a prompt on the terminal. A worker finds what was typed in the environment that it inherits.
+the places where the server's own clients look (`Form.usual_password`), and when the server refuses an account
+without one, a prompt on the terminal. A worker finds a typed password in the environment that it inherits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Password:
 
     text: str = field(repr=False)
     source: str | None
-    """Words for the place that has it; None: there is none, and `text` is ""."""
+    """Words for the place that has it; None: no password, and `text` is ""."""
 
 
 def find(address: Address, form: Form) -> Password:
@@ -75,7 +75,7 @@ def source_words(address: Address, form: Form) -> str:
 def logged_in(address: Address, form: Form, attempt: Callable[[str], T]) -> T:
     """Return what `attempt` returns for the account's password: a connection.
 
-    Where there is no password and `attempt` raises DeniedError, ask for one on the terminal, once, and try again.
+    Without a password, if `attempt` raises DeniedError, ask for one on the terminal, once, and try again.
     """
     found = find(address, form)
     try:

@@ -59,7 +59,7 @@ def may_be_here(address: Address) -> bool:
 
 
 def _is_ours(family: int, place: tuple[object, ...]) -> bool:
-    """Return whether an interface of this host has the address: nobody can bind another's."""
+    """Return whether an interface of this host has the address: another host's cannot be bound."""
     with suppress(OSError), sockets.socket(family, sockets.SOCK_DGRAM) as probe:
         probe.bind((place[0], 0, *place[2:]))
         return True

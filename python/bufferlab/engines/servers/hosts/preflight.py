@@ -1,8 +1,8 @@
-"""The pre-flight of runs on a server that bufferlab did not start: what is there, and what can never work.
+"""The pre-flight of runs on a server that bufferlab did not start: the findings, and the settings that can never work.
 
-Every statement only asks. docs/existing-server.md lists what is refused; a test tries each. Each run makes the checks
-of what can never work again (`running`). What such a server cannot meet is told in each run as a caveat; whatever it
-could meet and did not is a confound, which fails the check of that name.
+Every statement only asks. docs/existing-server.md lists the refusals; a test tries each. Each run repeats the checks
+of settings that can never work (`running`). A setting that such a server cannot meet is a caveat of each run; one that
+it could meet and did not is a confound, which fails the check of that name.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Others:
 def caveats(
     others: Others, told: ReadBack, asked: Collection[str], as_found: Collection[str], job: Mapping[str, Any]
 ) -> list[str]:
-    """Return the sentences on what no run on somebody else's server has."""
+    """Return the sentences on the guarantees that no run on a user's server has."""
     said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
     said += others.caveats
     if job["warm_up"]["max_transactions"] == 0:
@@ -68,13 +68,13 @@ def caveats(
 
 
 def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
-    """Return the sentences on what this server could have met: `told` compares it with what was asked for alone."""
+    """Return the sentences on settings that this server could have met; `told` compares it with the asked ones."""
     unasked = {words for name, words in told.standing.items() if name not in asked}
     return [*others.confounds, *(words for words in told.confounds if words not in unasked)]
 
 
 def asked_of(family: Family, knobs: Values) -> dict[str, Native]:
-    """Return the knobs that were asked for. bufferlab's own defaults are not applied to somebody else's server."""
+    """Return the knobs that were asked for. bufferlab's own defaults are not applied to a user's server."""
     declaration = family.declaration
     defaults = values_of(declaration.defaults())
     kept = (declaration.results.pool, declaration.page_knob)
@@ -101,7 +101,7 @@ def refuse_host_settings(asked: Values) -> None:
 
 
 def require_made_with(family: Family, told: Mapping[str, str], asked: Values, address: Address) -> None:
-    """Raise EngineFailure unless the server, with the variables `told`, was made with what is asked for."""
+    """Raise EngineFailure unless the server, with the variables `told`, was made with the asked settings."""
     for knob, (variable, words) in family.running.made_with.items():
         has = told[variable]
         if str(asked.get(knob, has)) != has:
@@ -130,7 +130,7 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
 
 
 def _own(knob: Knob | None, has: str) -> str | None:
-    """Return the value by which a run asks for what the server has; None where the setting cannot have it."""
+    """Return the value by which a run asks for the server's value; None where the setting cannot have it."""
     if knob is None:
         return has
     try:
@@ -151,7 +151,7 @@ _ALWAYS_NULL = "the server's process and device, the page cache, the pages of tr
 
 
 def checks(family: Family, address: Address, found: Build, wanted: Wanted) -> Iterator[ServerCheck]:
-    """Yield what is found at the server, in the order in which a reader wants it. Changes nothing.
+    """Yield the findings at the server, in a reader's order. Changes nothing.
 
     The client's exceptions (FAILURES) may pass through.
     """
@@ -223,7 +223,7 @@ def _space(facts: Survey, load_bytes: int | None) -> ServerCheck:
     if not load_bytes:
         return ServerCheck("space", True, what)
     what += f", about {format_bytes(load_bytes)} to load"
-    # A load drops what an earlier one made.
+    # A load drops the tables of an earlier one.
     if free + (facts.schema_bytes or 0) < load_bytes:
         return ServerCheck("space", False, what, "make room, or ask for less data", "environment")
     return ServerCheck("space", True, what)
@@ -250,7 +250,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
     with closing(family.connect(address, family.system_database)) as connection:
         for asked in each:
             for name, difference in family.running.differing(connection, found, asked).items():
-                if name not in family.running.made_with:  # Told in words of their own.
+                if name not in family.running.made_with:  # They have their own sentences.
                     differing.setdefault(name, {})[difference] = None
     if differing:
         error = other_settings(family, differing, address)

@@ -1,8 +1,8 @@
 """Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
 
 The "database" that execute caches and copies is a folder with one small file, which says which data lie where. Before
-a run the data are loaded again if an earlier run wrote to them; the report says what the run began with. `Host` is what
-jobs on private servers share with these: the request to stop, and the core's job.
+a run the data are loaded again if an earlier run wrote to them; the report names the data at the run's begin. `Host` has the
+common part with jobs on private servers: the request to stop, and the core's job.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RunningHost(Host):
             yield
 
     def preflight(self, url: str, wanted: Wanted) -> list[ServerCheck]:
-        """Return what is found at the server, without any change to it (`Behaviour.preflight`)."""
+        """Return the findings at the server, without any change to it (`Behaviour.preflight`)."""
         address, found = self._looked_at(url), self.build({"server": url})
         with self._explained_here(address):
             return list(preflight.checks(self.family, address, found, wanted))
@@ -301,13 +301,13 @@ class RunningHost(Host):
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
         """Return the settings that a connection opened now has: older ones may keep values from before a change."""
         with closing(self.family.connect(address)) as fresh:
-            # What differs from defaults that nobody asked for is no confound, and is named by `_as_found`.
+            # A setting that differs from a default, unasked, is not a confound; `_as_found` names it.
             of_asked = self.family.read_back(fresh, found, asked_of(self.family, knobs))
             actual = self.family.read_back(fresh, found, knobs).actual
             return replace(of_asked, actual=actual)
 
     def _as_found(self, told: ReadBack, knobs: Values) -> list[str]:
-        """Return the names of knobs nobody asked for whose value here differs from bufferlab's default."""
+        """Return the names of knobs, not asked for, whose value here differs from bufferlab's default."""
         asked = asked_of(self.family, knobs)
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
@@ -335,7 +335,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _explained(self, address: Address) -> Iterator[None]:
-        """Turn the client's errors into an EngineFailure that quotes the server and says what the account needs."""
+        """Turn the client's errors into an EngineFailure that quotes the server and names the needed rights."""
         try:
             yield
         except FAILURES as error:
@@ -378,7 +378,7 @@ class RunningHost(Host):
 
 
 def _require_same(before: ReadBack, after: ReadBack, address: Address) -> None:
-    """Raise EngineFailure when settings changed during the run: it did not measure what it would report."""
+    """Raise EngineFailure when settings changed during the run: its report would name wrong ones."""
     changed = [f"{name} from {value} to {after.actual.get(name)}"
                for name, value in before.actual.items() if after.actual.get(name) != value]  # fmt: skip
     if changed:
