@@ -36,7 +36,7 @@ pub struct Plan<'a> {
     /// The end of the warm-up: after a number of transactions, when the window has the transactions of a measured run's
     /// window, or when the pool's gate opens.
     pub warm_up: WarmUpAsked,
-    /// The gate of each pool, and the factor by which it multiplies the pool's misses.
+    /// The gate of each pool, and the factor on the pool's misses that it hears of.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
     /// Misses of the prefill that a gate hears of at most.
     pub most_prefill_misses: u64,

@@ -1,6 +1,6 @@
 //! The part of a database that is simulated for a job: all of it, fewer warehouses, or one page in N.
 //!
-//! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's part of the data, and not on its size. So fewer
+//! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's share of the data, and not on the data's size. So fewer
 //! warehouses with as small a part of the frames, of the transactions before the window and of the clock's speed stand
 //! for all. Pages that all warehouses share keep their frames. One page in N stands for all pages at any scale
 //! ([`Shares`]).

@@ -262,7 +262,7 @@ impl Index {
     }
 
     /// Splits a leaf (nbtsplitloc.c, `_bt_findsplitloc`): after the new entry where entries of its group come in
-    /// order, so that the next ones find another leaf; at nine tenths at a group's end; else in the middle.
+    /// order, so that the next ones get a new leaf; at nine tenths at a group's end; else in the middle.
     fn split(&mut self, pools: &mut Pools, place: Place, (group, key): (u32, u32), is_adjacent: bool) {
         let leaf = *self.tree.leaf(place);
         let extent = self.tree.extent(group);

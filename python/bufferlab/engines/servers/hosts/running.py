@@ -1,8 +1,8 @@
 """Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
 
 The "database" that execute caches and copies is a folder with one small file, which says which data lie where. Before
-a run the data are loaded again if an earlier run wrote to them; the report names the data at the run's begin. `Host` has the
-common part with jobs on private servers: the request to stop, and the core's job.
+a run the data are loaded again if an earlier run wrote to them; the report names the data at the run's begin. `Host`
+has the common part with jobs on private servers: the request to stop, and the core's job.
 """
 
 from __future__ import annotations
