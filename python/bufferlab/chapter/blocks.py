@@ -17,10 +17,10 @@ EFFECTS_REACH = 4.0
 
 #: How a line that was not measured is drawn.
 Look = Literal["line", "dashed", "yardstick", "floor"]
-#: The looks of lines that are all there is to see of their series.
+#: The looks of lines that alone show their series.
 WHOLE_SERIES = ("yardstick", "floor")
 
-#: The most rows of a table that stands open; a longer one is behind a fold.
+#: The most rows of a table that stands open; a longer one is folded.
 LONGEST_OPEN = 10
 #: The most panels over time of a figure that stands open.
 MOST_OPEN_PANELS = 6

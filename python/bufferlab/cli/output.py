@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bufferlab.report.comparison.rules import RuleJudged
     from bufferlab.report.document import Report
 
-#: The width of what no terminal reads.
+#: The width of text that does not go to a terminal.
 _WIDTH_WITHOUT_TERMINAL = 120
 _GAP = "  "
 _NARROWEST = 24

@@ -14,7 +14,7 @@ from bufferlab.errors import BufferlabError, DataFileError
 from bufferlab.registry import open_sweep
 
 _NEVER_WRAPPED = 1 << 20
-#: Files of a sweep folder: a folder with none of them is no sweep, and no damaged one.
+#: Files of a sweep folder: a folder with none of them is not a sweep, not even a damaged one.
 _MARKS = ("plan.json", "host.json", "experiment.toml")
 
 

@@ -19,7 +19,7 @@ from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 _MAIN = ("page_gets", "misses", "pages_read", "pages_written")
-#: More instants than these cannot be told apart in a figure.
+#: More instants than these look the same in a figure.
 _DRAWN = 600
 
 

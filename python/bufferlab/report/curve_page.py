@@ -31,7 +31,7 @@ _GUIDE = (
     "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "
     "its own, so that it usually reads more than LRU of the same bytes."
 )
-#: Places at which the line is drawn: more cannot be told apart.
+#: Places at which the line is drawn: more would look the same.
 _DRAWN = 400
 _FIRST_DRAWN = 0.005
 

@@ -21,7 +21,7 @@ from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.knee import Knee, Marginal, knee_of_curve
 from bufferlab.units import MIB, format_bytes
 
-#: A phase is told by the first of these metrics that its runs have: rates of scans and inserts need long windows.
+#: A phase is described by the first of these metrics that its runs have: rates of scans and inserts need long windows.
 _TOLD_OF_A_PHASE = (
     "read_bytes_per_row",
     "reads_per_row",

@@ -142,7 +142,7 @@ def _page_trace(analysis: Analysis) -> list[Row]:
     return [Row(("page trace", f"in each run ({planned.recorder}); {kept}"))]
 
 
-#: A workload's draws, as shares: count, what it is a share of, how a report names it.
+#: A workload's draws, as shares: count, its whole, its name in a report.
 _DRAWN_SHARES = (
     ("unused_items", "new_orders", "New-Orders that roll back (1 % asked)"),
     ("remote_lines", "order_lines", "order lines from another warehouse (1 % asked)"),

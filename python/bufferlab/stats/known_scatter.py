@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: A step is claimed from one run a point when it is more than this many times what two runs differ by.
+#: A step is claimed from one run a point when it is more than this many times the difference of two runs.
 CLAIM_TIMES = 5.0
 #: Two runs that differ by more than this many times the known scatter speak against it.
 DOUBT_TIMES = 2.0

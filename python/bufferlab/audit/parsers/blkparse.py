@@ -27,14 +27,14 @@ _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
     r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
 )
-#: The begin of an event, cut in or behind its sequence, time, process or action.
+#: The begin of an event, cut in or after its sequence, time, process or action.
 _BEGUN = re.compile(
     r"^\s*\d{1,4},\d{1,7}\s+\d{1,5}\s+\d{1,15}(?:\s+\d{1,10}(?:\.\d{0,9}(?:\s+\d{1,10}(?:\s+[A-Z]{1,2})?)?)?)?\s*$"
 )
 _OF_EXTENTS = frozenset("QGIDCMF")
 _OF_PIECES = frozenset("0123456789RWDNFS")
 _LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}(?::\s|:?$)")
-#: A counter that is cut in its name, or before the size that stands behind it.
+#: A counter that is cut in its name, or before the size that follows it.
 _CUT_COUNTER = re.compile(
     r"\b(?:Queued|Dispatches|Completed|Merges):\s+[\d,.']{1,24}[KMGP]?,\s*$"
     r"|\b(?:Reads?|Writes?|Timer)(?:\s[A-Za-z]{1,20}){0,2}:?\s*$"

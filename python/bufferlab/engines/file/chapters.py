@@ -25,7 +25,7 @@ SCATTER, COST = "reads_cv", "requests_per_read"
 _FIGURES = ("iops", SCATTER, "requests_cv", COST, "read_amplification", "cpu_us_per_transaction")
 #: The factor on which the effects of the others depend most: whether the page cache is in the way.
 _SPLIT = "io_mode"
-#: What a sentence says of each figure's effects, and which way it tells them: up, or down.
+#: The words of a sentence on each figure's effects, and their direction: up, or down.
 _ASKED = {
     SCATTER: ("makes reads erratic", 1),
     "iops": ("slows reads", -1),

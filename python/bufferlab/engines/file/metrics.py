@@ -32,7 +32,7 @@ class Reads(MetricTable, probe="engine", source="the driver of random reads, fro
 # fmt: on
 
 
-#: The least number of stretches that tell their scatter.
+#: The least number of stretches that show their scatter.
 MIN_STRETCHES = 5
 #: Stretches cut by an edge of the window are shorter than the rest, and so scatter more.
 _ODD_LENGTH = 0.5

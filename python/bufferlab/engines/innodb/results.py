@@ -28,8 +28,8 @@ from bufferlab.results.window import Value
 
 FRAMES_LIMIT = 0.02
 FRAMES_MIN = 2000
-#: The share of the frames given back by which the state of the leaves may change them: twice what was seen between
-#: points.
+#: The share of the frames given back by which the state of the leaves may change them: twice the difference seen
+#: between points.
 GIVEN_BACK_LIMIT = 0.10
 #: MONITOR_INC is a plain increment (srv0mon.h): two threads at once may lose one.
 COUNTING_LIMIT = 0.005

@@ -30,7 +30,7 @@ _PER_ROW = (
 )
 #: A metric of servers with InnoDB; other engines do not show it.
 _CACHE = "effective_cache_bytes"
-#: Metrics told in place of the above where a phase's statements return no rows.
+#: Metrics shown in place of the above where a phase's statements return no rows.
 _PER_TRANSACTION = (
     "transactions_per_s",
     "reads_per_transaction",

@@ -27,7 +27,7 @@ from bufferlab.units import format_bytes, readable
 
 #: What is measured along a history may differ from sweep to sweep.
 SERVER = "server"
-#: Facts of a host that change with updates or from boot to boot: they are told, and set nothing apart.
+#: Facts of a host that change with updates or from boot to boot: they are named, and set nothing apart.
 _SOFT = ("kernel", "os", "device name", "device major minor", "filesystem source", "filesystem mount point")
 _MEMORY = "memory total bytes"
 _LEAST_OF_A_COMMIT = 7

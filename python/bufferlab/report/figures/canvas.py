@@ -20,7 +20,7 @@ FONT_SIZE, SMALL_SIZE = 10.5, 10.0
 WIDTH_IN = 5.2
 #: The characters of a legend's line.
 _LEGEND_CHARACTERS = 66
-#: The most digits behind the point at an axis.
+#: The most digits after the point at an axis.
 _MOST_DIGITS = 6
 
 

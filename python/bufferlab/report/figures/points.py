@@ -43,7 +43,7 @@ _SPREAD = 0.72
 _CLOSE = 0.22
 #: The least share of a step about a mean in which its runs stand.
 _RUNS_ROOM = 0.1
-#: The most that a run stands off its mean, as a share of the way to the next place: nobody takes it for that place's.
+#: The most that a run stands off its mean, as a share of the way to the next place: so it is not taken for that one's.
 _RUNS_REACH = 0.15
 #: How lines that were not measured are drawn. What stands for another line where both coincide is wider and below.
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -52,11 +52,11 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "yardstick": {"linewidth": 3.6, "alpha": 0.6, "zorder": 0.8, "linestyle": (0, (2.0, 1.0))},
     "floor": {"linewidth": 1.5, "alpha": 0.9, "zorder": 0.9, "linestyle": (0, (1.0, 1.5))},
 }
-#: The share of a figure's height that its axes fill, about; and how much closer ticks stand beside names at the ends.
+#: The share of a figure's height that its axes fill, about; and how much closer ticks stand next to names at the ends.
 _AXES_SHARE, _NAMES_CROWD = 0.68, 1.25
 #: The characters of a line that fit an axis of words, over all its places.
 _TICK_CHARACTERS = 56
-#: The characters of a line beside the whole horizontal axis, and beside the vertical one.
+#: The characters of a line along the whole horizontal axis, and along the vertical one.
 _X_CHARACTERS = 55
 _Y_CHARACTERS = 32
 #: The most numbers at a logarithmic vertical axis of a whole figure, and of a panel.

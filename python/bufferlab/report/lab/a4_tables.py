@@ -18,13 +18,13 @@ from bufferlab.chapter.words import kept_together
 WIDTH_PT = 481.0
 #: The sizes of letters in tables, the first that fits is taken.
 SIZES_PT = (8.0, 7.0)
-#: The room beside each cell, both sides together.
+#: The room at both sides of each cell together.
 ROOM_PT = 7.0
 #: Longer words are broken: paths, hashes, lists without blanks.
 _LONGEST_WORD = 22
-#: Texts are set in lines of about so many letters where there is room.
+#: Texts are set in lines of about this many letters if they fit.
 _LINE = 60
-#: A table with so many rows is set in halves where it is narrow.
+#: A narrow table with this many rows is set in halves.
 _LONG = 14
 #: The room between two halves.
 GUTTER_PT = 14.0

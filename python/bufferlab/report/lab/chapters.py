@@ -25,11 +25,11 @@ from bufferlab.report.lab.verdicts import verdicts
 from bufferlab.results.schema import StoredPlan
 from bufferlab.results.store import SweepFolder
 
-#: The chapters of a report that set what was expected beside what was measured.
+#: The chapters of a report that compare expected and measured figures.
 _EXPECTED = ("knee", EXPECTED_READS, "without-a-run", "other-pools", "predicted", "random-reads")
 #: Tables whose content the lab report has in sentences.
 _IN_SENTENCES = ("all-steps",)
-#: Chapters that have a place of their own.
+#: Chapters that have their own place.
 _PLACED = ("setup", "checks", "best", "figures", *_EXPECTED)
 _LONGEST_LEAD = 320
 

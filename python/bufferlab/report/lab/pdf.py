@@ -37,7 +37,7 @@ _A_PAGE = re.compile(rb"/Type\s*/Page\b")
 _TALLEST_PT = 600.0
 #: The width at which figures are set: letters of 10 points are then 8.5.
 _FIGURE_PT = 320.0
-#: The width of one of two figures that stand beside each other.
+#: The width of one of two figures in a row.
 _HALF_PT = 234.0
 _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in ("width", "height"))
 
