@@ -28,6 +28,7 @@ from real.test_advise import started
 from real.test_live_trace import ROWS, Served, kernel, served
 from support import innodb
 from support.fake import wait_until
+from support.traced_servers import bpf_programs, follows_calls
 
 __all__ = ["kernel"]
 
@@ -123,10 +124,14 @@ class Lane:
             process = started(self.served, "--within", "30s", "--tier", tier)
             try:
                 own = f"bufferlab_{process.pid}_"
-                wait_until(lambda: defined(own) != [] or process.poll() is not None, "the probes", 120)
+
+                def is_attached() -> bool:
+                    return defined(own) != [] if tier == "full" else follows_calls(process.pid)
+
+                wait_until(lambda: process.poll() is not None or is_attached(), "the probes or programs", 120)
                 time.sleep(moment_s)
                 assert process.poll() is None
-                assert defined(own) != []
+                assert is_attached()
             finally:
                 process.kill()
                 process.communicate(timeout=60)
@@ -185,6 +190,7 @@ def require_as_fast(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -
 def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(
     tier: str, defined: Callable[[str], list[str]]
 ) -> None:
+    programs = bpf_programs()
     moments = np.random.default_rng(20_261_125).uniform(0, LATEST_S, KILLS)
     # The moments at which probes are being set come too.
     moments[::5] *= 0.01
@@ -206,6 +212,7 @@ def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(
         require_as_fast(before, spent([*lanes, beside]))
     advise.remove_stale()
     clean()
+    assert bpf_programs() <= programs
     for pid in killed:
         assert defined(f"bufferlab_{pid}_") == []
         assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{pid}-*")) == []

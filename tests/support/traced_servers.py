@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,9 @@ from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from support import innodb, postgres
 from support.core import ROOT
 
+_BPF = 321
+"""The number of bpf(2) on x86-64."""
+_GET_NEXT_ID = 11
 _TOML = """\
 format_version = 1
 name = "traced"
@@ -112,3 +117,24 @@ def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
             int((table["kind"] == page_trace_words().kinds.index(kind)).sum()) for kind in ("read", "create", "evict")
         ]
         assert 0 < kinds[2] <= kinds[0] + kinds[1]
+
+
+def follows_calls(pid: int) -> bool:
+    """Whether a process has programs of the kernel switched on (bpf(2)), by its descriptors."""
+    links = []
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            links.append(os.readlink(one))
+    return any("bpf" in link and "link" in link for link in links)
+
+
+def bpf_programs() -> set[int]:
+    """The numbers of all programs that the kernel has loaded (BPF_PROG_GET_NEXT_ID of bpf.h)."""
+    found, number = set(), 0
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    while True:
+        asked = (ctypes.c_uint32 * 3)(number, 0, 0)
+        if call(_BPF, _GET_NEXT_ID, asked, ctypes.sizeof(asked)) != 0:
+            return found
+        number = asked[1]
+        found.add(number)
