@@ -58,12 +58,15 @@ def test_a_larger_pool_is_told_to_read_less_and_nothing_is_left(server: Served, 
     sizes = ("--sizes", "50%,150%,300%", "--within", "60s", "--html", str(page))
     with server.working():
         told, err = ended(started(server, *sizes, "--json"))
-    assert told.status == "ok"
     assert "the kernel notes each read and write call" in err
     smaller, present, larger, largest = told.sizes
     assert smaller.cannot_say
     assert present.tier == "counted"
     assert present.reads_per_s
+    if told.status == "cannot_say":
+        # In a pool of 6 MiB InnoDB's free list is a large part: many pages leave unseen.
+        assert larger.cannot_say
+        assert "leaving was not seen" in larger.cannot_say.why
     assert larger.reads_per_s is None or larger.reads_per_s < present.reads_per_s
     assert largest.cannot_say or (largest.high or 0.0) < 0.5 * present.reads_per_s, "it holds the whole table"
     assert [one.ended for one in told.attached] == ["whole"]

@@ -63,6 +63,9 @@ def test_a_plan_tells_what_is_followed_and_what_it_costs(monkeypatch: pytest.Mon
         },
     }
     (tmp_path / "7/maps").write_text("")
+    with pytest.raises(EnvironmentLackingError, match="its process has ended"):
+        frames.plan(7, POSTGRES, tmp_path)
+    (tmp_path / "7/maps").write_text(MAPS.splitlines()[0])
     with pytest.raises(EnvironmentLackingError, match="no memory of PostgreSQL's is as large as its pool"):
         frames.plan(7, POSTGRES, tmp_path)
     with pytest.raises(EnvironmentLackingError, match="its process has ended"):

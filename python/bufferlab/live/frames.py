@@ -79,6 +79,8 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
     where = f"process {pid}"
     try:
         maps = (proc / f"{pid}/maps").read_text()
+        if not maps:  # A process that has ended and that its parent has not asked about has no memory.
+            raise ProcessLookupError
     except PermissionError as error:
         what = "the calls of this server cannot be followed: this user may not look at its process"
         raise EnvironmentLackingError(what, where, "run as root on the server's host") from error
