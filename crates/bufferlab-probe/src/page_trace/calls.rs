@@ -151,6 +151,10 @@ fn loaded(pid: u32) -> Result<Ebpf, TraceError> {
         let what = "the kernel's programs name processes by other numbers than this container";
         return Err(TraceError::new(what, "/proc/self/ns/pid", "run it on the host itself, not in a container"));
     }
+    if !cfg!(target_arch = "x86_64") {
+        let what = "the calls of servers cannot be followed on this processor";
+        return Err(TraceError::new(what, std::env::consts::ARCH, "use a host with an x86-64 processor"));
+    }
     let btf = Btf::from_sys_fs().map_err(|error| {
         let what = format!("this kernel does not describe its own structures: {error}");
         TraceError::new(
