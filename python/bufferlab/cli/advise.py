@@ -81,10 +81,11 @@ def command(
 ) -> int:
     """Tell what a MySQL, MariaDB or PostgreSQL server that runs would read with a larger or a smaller buffer pool.
 
-    Run it as root on the server's host. The kernel counts reads and evictions of the server (uprobes):
-    nothing is injected, restarted or loaded, and nothing stays. It says first what is attached where and
-    what that costs, and asks. The account and its password are those of `bufferlab observe`. Ctrl-C
-    detaches, and ends with what was seen. It ends with code 1 where no other size can be judged.
+    Run it as root on the server's host. For larger pools the kernel notes the read and write calls of the
+    server, on any build (BPF); --tier full records each access, on known builds (uprobes). Nothing is
+    injected, restarted or loaded, and nothing stays. It says first what that costs, and asks. The account
+    and its password are those of `bufferlab observe`. Ctrl-C detaches, and ends with what was seen. It
+    ends with code 1 where no other size can be judged.
 
     \b
       bufferlab advise mysql://monitor@localhost/?socket=/run/mysqld/mysqld.sock

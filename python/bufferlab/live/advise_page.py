@@ -48,15 +48,16 @@ def cost(one: TierCost) -> str:
     """
     foretold = f"foretold {format_percent(one.foretold_cores)}"
     ours = f"the recorder itself {format_percent(one.ours_cores)}"
-    by_stops = f"{one.tier} cost the server {format_percent(one.by_events_cores)} of a processor by its stops"
+    what = "stops" if one.tier == "full" else "calls"
+    by_stops = f"{one.tier} cost the server {format_percent(one.by_events_cores)} of a processor by its {what}"
     if one.server_cores is None or one.low is None or one.high is None:
         return f"{by_stops} ({foretold}; not measured), {ours}"
     low, high = (format_percent(max(0.0, value)) for value in (one.low, one.high))
     is_more = one.low > 2 * one.by_events_cores
-    more = ", more than its stops explain: other work on the host may be in it" if is_more else ""
+    more = f", more than its {what} explain: other work on the host may be in it" if is_more else ""
     if one.is_told:
         measured = f"{format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}"
-        by_stops = f"by its stops {format_percent(one.by_events_cores)}{more}"
+        by_stops = f"by its {what} {format_percent(one.by_events_cores)}{more}"
         return f"{one.tier} cost the server {measured}, {by_stops}), {ours}"
     room = f"{low} to {high}" if one.low > 0 else f"nothing to {high}"
     hidden = f"measured it cannot be told, for the seconds of this server differ by more: {room}{more}"
@@ -226,7 +227,7 @@ def _data(told: Sequence[SizeEstimate]) -> Table:
 
 
 def _sections(advice: Advice) -> tuple[Section, ...]:
-    heads = tuple(Column(title, title not in ("Tier", "Ended")) for title in ("Tier", "Seconds", "Ended", "Stops"))
+    heads = tuple(Column(title, title not in ("Tier", "Ended")) for title in ("Tier", "Seconds", "Ended", "Events"))
     rows = tuple(
         Row((one.recorded.tier, f"{one.recorded.seconds:.1f}", one.recorded.ended, f"{one.told['stops']:,}"))
         for one in advice.attached
@@ -238,12 +239,12 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
              format_percent(one.ours_cores)))
         for one in advice.costs
     )  # fmt: skip
-    titles = ("Tier", "Foretold", "By its stops", "Measured", "From", "To", "The recorder's own")
+    titles = ("Tier", "Foretold", "By its events", "Measured", "From", "To", "The recorder's own")
     columns = tuple(Column(title, title != "Tier") for title in titles)
     measured = Table("cost", "What it cost, in processors", columns, costs)
     intro = (
         "Measured are the server's threads by their schedstat, attached against not attached, a page get; and our own "
-        "process. Where half of the interval is more than a third of what the stops take, no value is told: the "
+        "process. Where half of the interval is more than a third of what the events take, no value is told: the "
         "seconds of the server differ by more than the recording takes."
     )
     told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
