@@ -21,7 +21,7 @@ from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import rules
-from bufferlab.units import format_bytes, format_duration, format_percent
+from bufferlab.units import format_bytes, format_percent
 
 CALL_US = 0.4
 """What a traced call takes longer, on an AMD EPYC under KVM, kernel 6.18 (docs/advice.md)."""
@@ -168,8 +168,3 @@ def _doubt(reads: int, left: int, moved: int, counts: Mapping[str, Any], pool_pa
         share = format_percent(moved / left)
         return NotTold(f"{share} of the reads are of pages whose leaving was not seen", "record for longer")
     return None
-
-
-def named_after(seconds: float) -> str:
-    """Return how long it took until frames were known, in words."""
-    return f"the first {format_duration(seconds)} of the record went by until it was known what the frames hold"

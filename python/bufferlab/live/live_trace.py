@@ -206,8 +206,6 @@ class Recorded:
     """Of each row, whether it is a read of a page whose leaving was not seen; None where every leaving is."""
     cannot_say: NotTold | None = None
     """Why it gives no answer."""
-    lead_s: float = 0.0
-    """How long it was attached before `seconds` began: until the pages of the frames were known."""
 
 
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
@@ -244,7 +242,6 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
         read_s,
         found.moved if found else None,
         found.cannot_say if found else None,
-        (start_ns - told["start_ns"]) / 1e9,
     )
 
 
