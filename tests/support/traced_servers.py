@@ -108,13 +108,14 @@ def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
         assert 0 < kinds[2] <= kinds[0] + kinds[1]
 
 
-def records(pid: int) -> bool:
-    """Whether a process has programs of the kernel switched on (bpf(2)), by its descriptors."""
-    links = []
-    for one in Path(f"/proc/{pid}/fd").iterdir():
+def records(pid: int, tier: str) -> bool:
+    """Whether a process has programs of the kernel switched on for a tier, by the types of its descriptors' links."""
+    link_type = {"misses": "tracing", "full": "uprobe_multi"}[tier]
+    told = ""
+    for one in Path(f"/proc/{pid}/fdinfo").iterdir():
         with suppress(OSError):
-            links.append(os.readlink(one))
-    return any("bpf" in link and "link" in link for link in links)
+            told += one.read_text()
+    return f"link_type:\t{link_type}\n" in told
 
 
 def bpf_programs() -> set[tuple[int, int]]:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bufferlab.cli import doctor
 from bufferlab.engines.native import native
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
@@ -178,16 +180,19 @@ def test_a_user_who_may_not_look_at_the_process_is_told_to_be_root(
     assert "root" in str(refused.value.hint)
 
 
-def test_a_kernel_that_is_too_old_is_refused_with_the_cores_reason(
-    server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+def test_a_kernel_that_is_too_old_is_refused_by_its_version_and_doctor_says_the_same(
+    server: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lacking() -> None:
-        native().live_trace_check("4.18.0-553.el8.x86_64")
-
-    monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lacking))
+    check = partial(native().live_trace_check, "4.18.0-553.el8.x86_64")
+    old = SimpleNamespace(live_trace_check=check, call_trace_check=lambda: None)
+    monkeypatch.setattr(live_trace, "native", lambda: old)
+    monkeypatch.setattr(doctor, "native", lambda: old)
     with pytest.raises(EnvironmentLackingError, match=r"need Linux 5\.8 or later, .* 4\.18\.0-553") as refused:
         live_trace.plan(server.pid, facts("mysql"), "full")
     assert "--tier misses" in str(refused.value.hint)
+    (told,) = (finding for finding in doctor._probes(tmp_path) if finding.name == "server pages")
+    assert (told.ok, told.needed) == (False, False)
+    assert told.detail.startswith(refused.value.what)
 
 
 def test_another_processor_is_refused(server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,13 +151,13 @@ int site(struct pt_regs *context) {
         return 0;
     if (!site || !is_of(site->server, process)) {
         __u8 there = 1;
-        counts->others += 1;
+        __sync_fetch_and_add(&counts->others, 1);
         bpf_map_update_elem(&strangers, &process, &there, BPF_NOEXIST);
         return 0;
     }
     struct record *record = bpf_ringbuf_reserve(&records, sizeof *record, 0);
     if (!record) {
-        counts->lost += 1;
+        __sync_fetch_and_add(&counts->lost, 1);
         return 0;
     }
     for (int number = 0; number < MOST_VALUES && number < site->count; number++) {

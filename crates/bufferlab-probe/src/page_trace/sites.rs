@@ -38,9 +38,11 @@ const RECORD_BYTES: usize = 40;
 const DECODED_BYTES: usize = SITE_AT + 1;
 /// The first kernel with a ring buffer for programs.
 const FIRST_KERNEL: (u32, u32) = (5, 8);
-/// The first kernel whose link of many places sees every thread of a bound process; those from 6.6 on see one
+/// The first kernel with a link of many places.
+const FIRST_WITH_LINK: (u32, u32) = (6, 6);
+/// The first one whose link sees every thread of a process that it is bound to; those before see one thread alone
 /// (`uprobe_prog_run` of kernel/trace/bpf_trace.c).
-const FIRST_WITH_LINK: (u32, u32) = (6, 10);
+const FIRST_WITH_BOUND_LINK: (u32, u32) = (6, 10);
 /// The first kernel that counts the memory of programs apart from locked memory.
 const FIRST_UNLOCKED: (u32, u32) = (5, 11);
 /// The kernel's description of its events of programs.
@@ -56,18 +58,20 @@ pub(super) enum Way {
     Events,
 }
 
-/// Returns the way of a kernel, by its release such as `6.1.0-18-amd64`, and whether it counts maps as locked memory.
+/// Returns the way of a kernel, by its release such as `6.1.0-18-amd64`, to a server whose sessions are processes or not;
+/// and whether it counts maps as locked memory.
 ///
 /// # Errors
 /// For a kernel that is too old, by name.
-fn way_of(release: &str) -> Result<(Way, bool), TraceError> {
+fn way_of(release: &str, forks: bool) -> Result<(Way, bool), TraceError> {
     let mut numbers = release.split(|one: char| !one.is_ascii_digit()).map_while(|one| one.parse::<u32>().ok());
     let version = numbers.next().zip(numbers.next());
     let version = version.filter(|version| *version >= FIRST_KERNEL).ok_or_else(|| {
         let what = format!("page accesses of a server that runs need Linux 5.8 or later, and this kernel is {release}");
         TraceError::new(what, "uname -r", "use a newer kernel; larger pools need no such record: --tier misses")
     })?;
-    let way = if version >= FIRST_WITH_LINK { Way::Link } else { Way::Events };
+    let first_with_link = if forks { FIRST_WITH_LINK } else { FIRST_WITH_BOUND_LINK };
+    let way = if version >= first_with_link { Way::Link } else { Way::Events };
     Ok((way, version < FIRST_UNLOCKED))
 }
 
@@ -176,11 +180,11 @@ struct Loaded {
     way: Way,
 }
 
-/// Loads the program for this kernel, or for one of another `release`.
-fn loaded(release: Option<&str>) -> Result<Loaded, TraceError> {
+/// Loads the program for this kernel, or for one of another `release`, and for a server as [`way_of`] wants it.
+fn loaded(release: Option<&str>, forks: bool) -> Result<Loaded, TraceError> {
     const NEEDED: &str = "5.8";
     let own = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let (way, locks) = way_of(release.unwrap_or(own.trim()))?;
+    let (way, locks) = way_of(release.unwrap_or(own.trim()), forks)?;
     let kernel = kernel()?;
     if !Path::new(UPROBES).exists() {
         let hint = "use a kernel with CONFIG_UPROBE_EVENTS, as distributions have; containers may hide /sys";
@@ -283,7 +287,7 @@ fn bound(program: &OwnedFd, way: Way, settings: &Settings, process: Option<u32>)
 /// # Errors
 /// When they cannot, with what they lack.
 pub fn check(release: Option<&str>) -> Result<(), TraceError> {
-    loaded(release).map(drop)
+    loaded(release, false).map(drop)
 }
 
 /// A server whose sites are recorded.
@@ -326,7 +330,7 @@ impl SiteReader {
         let decoder = Decoder::new(&fetch::format(&parts), settings)
             .ok_or_else(|| of_sites("the sites do not tell the page".to_owned()))?;
         let values = values_of(server.pid, settings, &parts).map_err(of_sites)?;
-        let Loaded { program, ring, counts, mut sites, strangers, way } = loaded(server.release)?;
+        let Loaded { program, ring, counts, mut sites, strangers, way } = loaded(server.release, server.forks)?;
         for (address, values) in server.addresses.iter().zip(values) {
             sites.insert(address, values, 0).map_err(|error| refused(WHAT, "5.8", causes(&error)))?;
         }

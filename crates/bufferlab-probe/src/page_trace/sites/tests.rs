@@ -23,15 +23,17 @@ fn settings(probed: &Probed) -> Settings {
 
 #[test]
 fn a_kernel_that_is_too_old_is_refused_by_name_and_others_have_the_way_that_sees_all_threads() {
-    let way = |release| way_of(release).expect("it is new enough");
+    let way = |release| way_of(release, false).expect("it is new enough");
     assert_eq!(way("5.8.0"), (Way::Events, true));
     assert_eq!(way("5.10.0-28-amd64"), (Way::Events, true));
     assert_eq!(way("5.15.0-91-generic"), (Way::Events, false));
     assert_eq!(way("6.6.30"), (Way::Events, false));
+    let unbound = |release| way_of(release, true).expect("it is new enough").0;
+    assert_eq!([unbound("6.1.0"), unbound("6.6.30"), unbound("6.18.4")], [Way::Events, Way::Link, Way::Link]);
     assert_eq!(way("6.10.0-rc1+"), (Way::Link, false));
     assert_eq!(way("7.0"), (Way::Link, false));
     for release in ["5.7.19", "4.18.0-553.el8.x86_64", "", "linux"] {
-        let refused = way_of(release).expect_err("it is too old, or unknown");
+        let refused = way_of(release, true).expect_err("it is too old, or unknown");
         assert!(refused.what.contains("5.8 or later") && refused.what.ends_with(&format!("is {release}")), "{refused}");
         assert!(check(Some(release)).is_err());
     }
