@@ -157,8 +157,16 @@ class Served:
                 counts = "SELECT sum(blks_hit), sum(blks_read) FROM pg_stat_database"
                 ((hits, reads),) = connection.ask(counts)[1]
                 return {"get": int(hits + reads), "read": int(reads)}
-            told = innodb_control.status(connection, "Innodb_%")
-            return {"get": int(told["innodb_buffer_pool_read_requests"]), "read": int(told["innodb_pages_read"])}
+            # Purge works on behind the statements.
+            found: dict[str, int] = {}
+            while found != (found := self._counted(connection)):
+                time.sleep(0.5)
+            return found
+
+    @staticmethod
+    def _counted(connection: Any) -> dict[str, int]:
+        told = innodb_control.status(connection, "Innodb_%")
+        return {"get": int(told["innodb_buffer_pool_read_requests"]), "read": int(told["innodb_pages_read"])}
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -269,6 +277,7 @@ def require_counted(server: Served, release: str) -> None:
         # Sessions that last milliseconds.
         for seed in range(20):
             server.work(10, seed)
+        server.counted()
         told = recorded(trace)
         outcome = trace.finish()
     after = server.counted()
@@ -291,7 +300,8 @@ def require_counted(server: Served, release: str) -> None:
     assert (len(told.relations) > 0) == (server.flavour == "postgres")
 
 
-@pytest.mark.parametrize("server", ALL, indirect=True)
+# A site of PostgreSQL 15 has a counter that must be raised before it is passed.
+@pytest.mark.parametrize("server", [*ALL, pytest.param("postgres-15", marks=pytest.mark.servers)], indirect=True)
 @pytest.mark.parametrize("release", RELEASES)
 def test_full_records_what_the_server_counts_and_leaves_nothing(server: Served, release: str) -> None:
     require_counted(server, release)

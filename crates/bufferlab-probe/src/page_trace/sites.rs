@@ -68,7 +68,7 @@ fn way_of(release: &str, forks: bool) -> Result<(Way, bool), TraceError> {
     let version = numbers.next().zip(numbers.next());
     let version = version.filter(|version| *version >= FIRST_KERNEL).ok_or_else(|| {
         let what = format!("page accesses of a server that runs need Linux 5.8 or later, and this kernel is {release}");
-        TraceError::new(what, "uname -r", "use a newer kernel; larger pools need no such record: --tier misses")
+        TraceError::new(what, "uname -r", "use a newer kernel")
     })?;
     let first_with_link = if forks { FIRST_WITH_LINK } else { FIRST_WITH_BOUND_LINK };
     let way = if version >= first_with_link { Way::Link } else { Way::Events };
