@@ -71,6 +71,10 @@ ODD_READS = 0.05
 """Of the reads into the pool: at most this share may be other than whole pages at whole frames."""
 CALLS_DIFFER = {"mysql": 0.01, "mariadb": 0.01, "postgres": 0.03}
 """Reads that were recorded and that the server counted in the same seconds, by more than which they are off."""
+LIST_AT_S = 3.0
+LIST_AT_SHARES = (1 / 3, 2 / 3)
+"""When a server that lists its buffers is asked: after seconds, and shares, of a stage. The first list is placed by the
+pages that were read until then; later ones find pages that came without a call."""
 LATE_S = 2.0
 """PostgreSQL's sessions report their counts late: reads of this many seconds more may differ."""
 
@@ -100,6 +104,11 @@ MIX_RATE = 1.5
 """The same for reads a second: one half has this many times the other's."""
 MIX_SIGMA = 3.0
 """Standard errors that such a difference must exceed: chance exceeds them once in 100 windows of 24 slices."""
+
+
+def ring_reads(flavour: str, pool_pages: int) -> int:
+    """Return the reads within which a scan's ring reuses a frame; 0 for servers without rings."""
+    return min(RING_READS, pool_pages // 8) if flavour == "postgres" else 0
 
 
 def model_error(own_frames: int, frames: int, own_error: float) -> float:
