@@ -33,7 +33,7 @@ FRAMES = 300
 
 
 def _estimates(window: Recorded, frames: int, sizes: list[int], **further: object) -> list[SizeEstimate]:
-    pool = facts(frames, **{"model": "lru", **further})
+    pool = facts(frames, **{"engine": "lru", "model": "lru", **further})
     told = answer([window], pool, counted(window), [size * PAGE_BYTES for size in sizes], None)
     return list(told)
 
@@ -198,7 +198,7 @@ def test_short_windows_and_then_a_long_one_of_the_same_load_are_no_change_of_the
     edges = [warm, warm + 1000, warm + 2000, warm + 3000, len(pages)]
     parts = [lru_misses(pages[:end], FRAMES, warm=begin) for begin, end in pairwise(edges)]
     seconds, reads = (sum(getattr(counted(part), name) for part in parts) for name in ("seconds", "reads"))
-    pool, size = facts(FRAMES, model="lru"), FRAMES + 500
+    pool, size = facts(FRAMES, engine="lru", model="lru"), FRAMES + 500
     both = replace(counted(parts[0]), seconds=seconds, reads=reads)
     (told,) = larger.estimates(parts, pool, both, [size * PAGE_BYTES])
     assert told.cannot_say is None
@@ -276,3 +276,14 @@ def test_frames_follow_the_servers_own_count() -> None:
     pool = facts(8064, pool_bytes=8192 * PAGE_BYTES)
     assert (pool.frames(8192 * PAGE_BYTES), pool.frames(16_384 * PAGE_BYTES)) == (8064, 16_128)
     assert facts(8064).frames(8192 * PAGE_BYTES) == 8192
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "share"),
+    [("mysql", "9.7.4", 0.95), ("mariadb", "10.2.11-MariaDB", 0.95), ("mariadb", "11.8.9-MariaDB", 0.97),
+     ("postgres", "19", 0.97)],
+)  # fmt: skip
+def test_versions_without_a_model_use_added_frames_as_their_family_does(
+    engine: str, version: str, share: float
+) -> None:
+    assert rules.frames_used(engine, version) == share
