@@ -265,11 +265,11 @@ def test_counts_that_differ_and_lost_records_are_refused() -> None:
 
 def test_frames_of_a_known_server_count_by_the_share_that_it_uses() -> None:
     window = lru_misses(skewed(1, 3000, 40_000), FRAMES, warm=10_000)
-    as_lru, as_innodb = (_estimates(window, FRAMES, [600], model=model)[0] for model in ("lru", "innodb57"))
-    exact = _estimates(window, FRAMES, [FRAMES + 285], model="lru")[0]
+    as_lru, as_mysql = (_estimates(window, FRAMES, [600], engine=engine)[0] for engine in ("lru", "mysql"))
+    exact = _estimates(window, FRAMES, [FRAMES + 285])[0]
     assert as_lru.reads_per_s is not None
-    assert as_innodb.reads_per_s is not None
-    assert as_innodb.reads_per_s == exact.reads_per_s > as_lru.reads_per_s
+    assert as_mysql.reads_per_s is not None
+    assert as_mysql.reads_per_s == exact.reads_per_s > as_lru.reads_per_s
 
 
 def test_frames_follow_the_servers_own_count() -> None:
