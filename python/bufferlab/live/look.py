@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from bufferlab.engines.servers.look import Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
@@ -34,11 +34,10 @@ _AWAY = NotTold("the server was away at the end")
 class InsideFindings:
     """The findings inside the server, and on its host."""
 
-    contents: PoolContents | NotTold
+    pool_contents: PoolContents | NotTold
     statements: Digests | NotTold
     confounds: tuple[Confound, ...]
-    not_told: tuple[NotTold, ...]
-    """The confounds that cannot be seen."""
+    confounds_not_told: tuple[NotTold, ...]
     host: HostWork | NotTold
 
 
@@ -125,22 +124,31 @@ class Listener(Protocol):
 class LookCost:
     """What looking cost the server."""
 
+    PRINTED: ClassVar = ("statements", "statement_s", "processor_s", "core_ratio")
+
     statements: int
-    statement_seconds: float
+    statement_s: float
     """The time in our statements as we waited for them, the network's included."""
-    processor_seconds: float | None
+    processor_s: float | None
     """The processor time of our session's thread at the server; None where it cannot be read from here."""
     seconds: float
 
     @property
     def core_ratio(self) -> float | None:
         """The share of one core that our session used; None where it is not known."""
-        return None if self.processor_seconds is None else self.processor_seconds / max(self.seconds, 1e-9)
+        return None if self.processor_s is None else self.processor_s / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
 class Seen:
     """The material of a look."""
+
+    PRINTED: ClassVar = (
+        "server", "facts.engine", "facts.version", "window.seconds", "per_second", "per_statement", "per_transaction",
+        "transactions_are", "hit_ratio", "time_ratio", "no_time", "pool_begin", "pool_end", "not_told", "inside.host",
+        "inside.pool_contents", "inside.statements", "inside.confounds", "inside.confounds_not_told", "cost",
+        "window.events", "window.rows",
+    )  # fmt: skip
 
     server: str
     facts: Facts
@@ -152,6 +160,71 @@ class Seen:
     cost: LookCost
     inside: InsideFindings
     unpublished: Unpublished = field(default_factory=Unpublished)
+
+    def rate(self, name: str) -> float | None:
+        """Return a count per second, over the seconds in which it was known."""
+        seconds = self.window.seconds_of.get(name, 0.0)
+        return self.window.totals[name] / seconds if seconds else None
+
+    def per(self, name: str, unit: str) -> float | None:
+        """Return a count per statement or transaction; None without any, or if they are not counted."""
+        count, units = self.rate(name), self.rate(unit)
+        return count / units if count is not None and units else None
+
+    @property
+    def per_second(self) -> Mapping[str, float | None]:
+        """Each count a second."""
+        return {name: self.rate(name) for name in self.window.totals}
+
+    @property
+    def per_statement(self) -> Mapping[str, float | None]:
+        """Each count per statement; null where statements are not counted, or there were none."""
+        return {name: self.per(name, "statements") for name in self.window.totals}
+
+    @property
+    def per_transaction(self) -> Mapping[str, float | None]:
+        """Each count per transaction, or per explicit commit."""
+        return {name: self.per(name, "transactions") for name in self.window.totals}
+
+    @property
+    def transactions_are(self) -> str:
+        """The name of what is counted as transactions: "transactions" or "explicit commits"."""
+        return f"{self.facts.transactions}s"
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """The share of gets that found their page in the pool."""
+        missed = self.per("misses", "page_gets")
+        return None if missed is None else 1 - missed
+
+    @property
+    def time_ratio(self) -> float | None:
+        """The share of statement time that reads of data files take, 0 to 1; null where it is not known.
+
+        Threads of the server that read in the background may make reads take more than statements do: it is then 1.
+        """
+        ratio = self.per("read_ms", "statement_ms")
+        return None if ratio is None else min(1.0, ratio)
+
+    @property
+    def no_time(self) -> str | None:
+        """Why the time of reads is not known; null where it is."""
+        return self.facts.no_time or None
+
+    @property
+    def pool_begin(self) -> Mapping[str, float]:
+        """The state of the pool at the beginning."""
+        return self.begin.values
+
+    @property
+    def pool_end(self) -> Mapping[str, float] | None:
+        """The state of the pool at the end; null where the server was away."""
+        return self.end.values if self.end else None
+
+    @property
+    def not_told(self) -> Mapping[str, str]:
+        """Why values of the pool are not known, by their names."""
+        return {**self.begin.why_not, **(self.end.why_not if self.end else {})}
 
 
 @dataclass(eq=False)
