@@ -86,7 +86,7 @@ def command(
             say(f"counts alone will be told, and no times: {observation.facts.no_time}")
         look_inside = look_inside and _confirmed(observation.facts)
         with StopRequest() as stop, shown.redrawn():
-            seen = observation.run(seconds, stop, look_inside=look_inside)
+            seen = observation.run(seconds, stop, look_inside=look_inside, asks_data=True)
     report = reports.as_report(seen)
     footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
     with answering(lambda: write_page(html, report, footer=footer)):

@@ -13,21 +13,23 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from bufferlab.engines.servers.look import Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
+from bufferlab.engines.servers.look import DataSize, Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import confounds, digests, host_side, pool_contents
+from bufferlab.live import confounds, digests, host_side, pool_contents, rules, twice
 from bufferlab.live.confounds import Confound, Confounds
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostReading, HostWork
 from bufferlab.live.pool_contents import PoolContents
 from bufferlab.live.session import Session
+from bufferlab.live.twice import TwiceThePool
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 T = TypeVar("T")
 _LONGEST_S = 6.0
 """How long the questions of one end may take, but for one that has been asked."""
 _AWAY = NotTold("the server was away at the end")
+_UNASKED = NotTold("how large the data are: it was not asked")
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,19 @@ class InsideFindings:
     confounds: tuple[Confound, ...]
     confounds_not_told: tuple[NotTold, ...]
     host: HostWork | NotTold
+    data: tuple[DataSize, DataSize] | NotTold = _UNASKED
+    """At both ends."""
 
 
 class Ends:
     """The two ends. Making it asks at the first one."""
 
-    def __init__(self, session: Session, facts: Facts, *, look_inside: bool) -> None:
+    def __init__(self, session: Session, facts: Facts, *, look_inside: bool, asks_data: bool) -> None:
         self._session, self._look_inside = session, look_inside
         query = _within(session.query)
+        begun_s = time.monotonic()
+        self._data = _told(lambda: session.look.data(query, facts)) if asks_data else _UNASKED
+        self._data_s = time.monotonic() - begun_s
         self.begin: PoolLevels = session.told(session.look.pool, facts)
         self.end: PoolLevels | None = None
         self._else = [_told(lambda: confounds.find(query, facts.flavour))]
@@ -57,7 +64,9 @@ class Ends:
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
+        data: tuple[DataSize, DataSize] | NotTold = _AWAY
         if not is_lost:
+            data = self._data_at_both(query, facts)
             end = _told(lambda: self._session.told(self._session.look.pool, facts))
             self.end = None if isinstance(end, NotTold) else end
             statements = (
@@ -72,7 +81,19 @@ class Ends:
             found += [Confound("backup", f"{name} runs on the server's host: it copies data") for name in programs]
         refused = [told for told in self._else if isinstance(told, NotTold)]
         refused += [one for told in self._else if isinstance(told, Confounds) for one in told.not_told]
-        return InsideFindings(contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host)
+        return InsideFindings(
+            contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host, data
+        )
+
+    def _data_at_both(self, query: Query, facts: Facts) -> tuple[DataSize, DataSize] | NotTold:
+        """Ask again how large the data are, unless the first answer took long."""
+        first = self._data
+        if isinstance(first, NotTold):
+            return first
+        if self._data_s > rules.DATA_AGAIN_S:
+            return NotTold(f"how large the data are: asking took {self._data_s:.1f} s, so it was not asked again")
+        last = _told(lambda: self._session.look.data(query, facts))
+        return last if isinstance(last, NotTold) else (first, last)
 
 
 def _within(query: Query) -> Query:
@@ -146,8 +167,8 @@ class Seen:
     PRINTED: ClassVar = (
         "server", "facts.engine", "facts.version", "window.seconds", "per_second", "per_statement", "per_transaction",
         "transactions_are", "hit_ratio", "time_ratio", "no_time", "pool_begin", "pool_end", "not_told", "inside.host",
-        "inside.pool_contents", "inside.statements", "inside.confounds", "inside.confounds_not_told", "cost",
-        "window.events", "window.rows",
+        "twice_the_pool", "inside.pool_contents", "inside.statements", "inside.confounds", "inside.confounds_not_told",
+        "cost", "window.events", "window.rows",
     )  # fmt: skip
 
     server: str
@@ -207,6 +228,11 @@ class Seen:
         return None if ratio is None else min(1.0, ratio)
 
     @property
+    def twice_the_pool(self) -> TwiceThePool | NotTold:
+        """The most that a pool of twice the size would miss, or why that is not claimed."""
+        return twice.bound(self)
+
+    @property
     def no_time(self) -> str | None:
         """Why the time of reads is not known; null where it is."""
         return self.facts.no_time or None
@@ -248,12 +274,15 @@ class Observation:
             raise _unseen(self.session, error) from error
         self.window = LookWindow(partial(self._derive), self.clock())
 
-    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
-        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it."""
+    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
+        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it.
+
+        With `asks_data` the server is asked at both ends how large its data are, for the bound of twice the pool.
+        """
         session = self.session
         try:
             self._connected()
-            ends = Ends(session, self.facts, look_inside=look_inside)
+            ends = Ends(session, self.facts, look_inside=look_inside, asks_data=asks_data)
             self._begin_own()
             # What the questions above cost the server is published before the first sample counts.
             self._sample()

@@ -108,6 +108,10 @@ def _sections(seen: Seen) -> list[Section]:
              *(_shown(name, seen.per(name, unit)) for unit in ("statements", "transactions"))))
         for name in TITLES if name in seen.window.totals
     ]  # fmt: skip
+    if not isinstance(told := seen.twice_the_pool, NotTold):
+        misses = (seen.rate("misses"), *(seen.per("misses", unit) for unit in ("statements", "transactions")))
+        most = (None if one is None else one * told.misses_ratio_at_most for one in misses)
+        rows.append(Row(("Misses of twice the pool, at most", *map(words.number, most))))
     heads = (Column("What", numeric=False), *map(Column, each))
     counts = Table("counts", "Counts", heads, tuple(rows), brief=("What", *each))
     pool = _pool(seen)
@@ -168,6 +172,10 @@ def _limits(seen: Seen) -> list[str]:
         "A hit ratio hides how many misses there are: 99 % of 100,000 gets a second leaves 1,000 reads a second.",
         "Whether a larger pool would miss less is not told here: `bufferlab advise` tells it.",
     ]
+    if not isinstance(told := seen.twice_the_pool, NotTold):
+        limits[-1] = "How much less a larger pool would miss is not told here: `bufferlab advise` estimates it."
+    elif seen.rate("misses"):
+        limits.append(f"What twice the pool would miss is not bounded: {sentence.reason(told)}.")
     misses = seen.rate("misses")
     if seen.facts.no_time and misses:
         waited = words.number(misses)

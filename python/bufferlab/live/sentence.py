@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from bufferlab.chapter import words
 from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import rules, twice
 from bufferlab.live.advise import Advice
 from bufferlab.live.estimate import SizeEstimate
 from bufferlab.live.look import Seen
@@ -17,19 +18,15 @@ from bufferlab.units import format_bytes, format_duration, format_percent
 
 LITTLE_RATIO = 0.05
 """Below this share of statement time, misses are not what slows a server."""
-FREE_RATIO = 0.2
-"""A free share of the pool, at both ends, from which on it is worth a sentence."""
 _WITH_STAT_IO = 16
 """The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
-_BEYOND = 1.5
-"""Free pages beyond this multiple of the page cleaner's target were never filled."""
 
 
 def observed(seen: Seen) -> str:
     """Return the sentence, of the seconds that were seen; a second one where much of the pool is free."""
     if not seen.window.rows:
         return "Nothing was seen: two readings of the counters are needed, and no two followed each other."
-    return f"{_slows(seen)}{_unpublished(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
+    return f"{_slows(seen)}{_unpublished(seen)}{_twice(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
 
 
 def _slows(seen: Seen) -> str:
@@ -110,29 +107,30 @@ def _temporary(seen: Seen) -> str:
 
 
 def _room(seen: Seen) -> str:
-    """Say that much of the pool is free, and why pages are missed all the same; "" where little is, or it is not known.
-
-    InnoDB's page cleaner frees pages until innodb_lru_scan_depth of them are free in each instance
-    (buf0flu.cc, buf_flush_LRU_list_batch).
-    """
-    ends = [
-        pool.values for pool in (seen.begin, seen.end) if pool and {"free_pages", "pool_pages"} <= pool.values.keys()
-    ]
-    if len(ends) < 2 or not seen.window.totals["misses"]:
+    """Say that much of the pool is free, and why pages are missed all the same; "" where that is not seen."""
+    ratio = twice.free_ratio(seen)
+    if ratio < rules.FREE_RATIO or not seen.window.totals["misses"]:
         return ""
-    ratio = min(end["free_pages"] / max(1, end["pool_pages"]) for end in ends)
-    if ratio < FREE_RATIO:
-        return ""
-    settings, pages = seen.facts.settings, ends[-1]["pool_pages"]
-    depth = int(settings.get("innodb_lru_scan_depth", 0))
-    asked = depth * max(1, int(settings.get("innodb_buffer_pool_instances", 1)))
     share = format_percent(ratio)
-    if ratio * pages > _BEYOND * asked:
+    if twice.was_never_filled(seen):
         return f" At both ends {share} of the pool was free, so these misses are not for want of memory."
+    depth, pages = int(seen.facts.settings["innodb_lru_scan_depth"]), seen.begin.values["pool_pages"]
     return (
         f" The page cleaner keeps {share} of the pool free: innodb_lru_scan_depth is {depth:,}, "
         f"and the pool has {pages:,.0f} pages."
     )
+
+
+def _twice(seen: Seen) -> str:
+    """Say how many of the misses a pool of twice the size would have at most; "" where no bound is known."""
+    told = seen.twice_the_pool
+    if isinstance(told, NotTold):
+        return ""
+    size = f"Twice the pool ({format_bytes(told.pool_size_bytes)})"
+    if not told.misses_ratio_at_most:
+        return f" {size} would hold all {format_bytes(told.data_size_bytes)} of data, and miss new pages alone."
+    share = math.ceil(100 * told.misses_ratio_at_most)
+    return f" {size} would leave at most {share} % of these misses, if its curve has no steps."
 
 
 def _each(seen: Seen) -> str:
