@@ -273,7 +273,7 @@ def test_frames_of_a_known_server_count_by_the_share_that_it_uses() -> None:
 
 
 def test_frames_follow_the_servers_own_count() -> None:
-    pool = facts(8064, pool_bytes=8192 * PAGE_BYTES)
+    pool = facts(8064, pool_size_bytes=8192 * PAGE_BYTES)
     assert (pool.frames(8192 * PAGE_BYTES), pool.frames(16_384 * PAGE_BYTES)) == (8064, 16_128)
     assert facts(8064).frames(8192 * PAGE_BYTES) == 8192
 

@@ -98,6 +98,25 @@ SCANNED = 0.5
 SCANNED_LEAST = 64
 """A relation is scanned where a session's next get of it is mostly of the next page, and at least SCANNED_LEAST are."""
 
+# Twice the pool, by SQL alone (twice.py).
+GROWTH_PER_DAY = 0.01
+"""Of the data: with more growth in a day the bound is not of next week's data. At 1 % the data are a half larger after
+six weeks, and the bound of a pool of a third of them rises from 50 % to 71 %."""
+GROWTH_PAGES = 64
+"""Pages that the data must have grown or shrunk by to count as changed. InnoDB extends a file by an extent of 64 pages
+of 16 KiB at least, PostgreSQL by up to 64 pages at once. So a look of a minute sees that InnoDB's data grow by 1 % a
+day where they have 140 GiB or more, one of 10 minutes from 14 GiB on."""
+SCANNED_SHARE = 0.01
+"""Of the misses: with more of them through a scan's ring nothing is claimed, for a larger pool need not spare them."""
+EVICTED_SHARE = 0.5
+"""Evictions a miss: PostgreSQL's full pool evicts a page for each miss, and one that is not full none."""
+FREE_RATIO = 0.2
+"""A free share of the pool, at both ends, from which on it is worth a sentence."""
+BEYOND_CLEANER = 1.5
+"""Free pages beyond this multiple of the page cleaner's target were never filled."""
+DATA_AGAIN_S = 1.0
+"""The size of the data is not asked a second time where the first answer took longer."""
+
 # A changing mix.
 MIX_SHARE = 0.1
 """Of the reads: where the two halves of the window differ by more in how many reads some frames more would have spared,
