@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from real.test_live_trace import ALL, ONE, Served, kernel, served
 from support import innodb
 from support.core import ROOT
 from support.fake import wait_until
-from support.json_documents.advised import Advised
+from support.json_documents import DOCUMENTS
 from support.traced_servers import bpf_programs, records
 
 __all__ = ["kernel"]
@@ -44,11 +45,11 @@ def started(server: Served, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[Advised, str]:
+def ended(process: subprocess.Popen[str]) -> tuple[Any, str]:
     out, err = process.communicate(timeout=300)
     print(out, err)
     assert process.returncode in (0, 1, 130), err
-    return Advised.model_validate(json.loads(out)), err
+    return DOCUMENTS["advise"].model_validate(json.loads(out)), err
 
 
 @pytest.mark.parametrize("server", ALL, indirect=True)

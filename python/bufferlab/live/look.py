@@ -11,43 +11,49 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-from bufferlab.engines.servers.look import Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
+from bufferlab.engines.servers.look import DataSize, Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import confounds, digests, host_side, pool_contents
+from bufferlab.live import confounds, digests, host_side, pool_contents, rules, twice
 from bufferlab.live.confounds import Confound, Confounds
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostReading, HostWork
 from bufferlab.live.pool_contents import PoolContents
 from bufferlab.live.session import Session
+from bufferlab.live.twice import TwiceThePool
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 T = TypeVar("T")
 _LONGEST_S = 6.0
 """How long the questions of one end may take, but for one that has been asked."""
 _AWAY = NotTold("the server was away at the end")
+_UNASKED = NotTold("how large the data are: it was not asked")
 
 
 @dataclass(frozen=True)
 class InsideFindings:
     """The findings inside the server, and on its host."""
 
-    contents: PoolContents | NotTold
+    pool_contents: PoolContents | NotTold
     statements: Digests | NotTold
     confounds: tuple[Confound, ...]
-    not_told: tuple[NotTold, ...]
-    """The confounds that cannot be seen."""
+    confounds_not_told: tuple[NotTold, ...]
     host: HostWork | NotTold
+    data: tuple[DataSize, DataSize] | NotTold = _UNASKED
+    """At both ends."""
 
 
 class Ends:
     """The two ends. Making it asks at the first one."""
 
-    def __init__(self, session: Session, facts: Facts, *, look_inside: bool) -> None:
+    def __init__(self, session: Session, facts: Facts, *, look_inside: bool, asks_data: bool) -> None:
         self._session, self._look_inside = session, look_inside
         query = _within(session.query)
+        begun_s = time.monotonic()
+        self._data = _told(lambda: session.look.data(query, facts)) if asks_data else _UNASKED
+        self._data_s = time.monotonic() - begun_s
         self.begin: PoolLevels = session.told(session.look.pool, facts)
         self.end: PoolLevels | None = None
         self._else = [_told(lambda: confounds.find(query, facts.flavour))]
@@ -58,7 +64,9 @@ class Ends:
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
+        data: tuple[DataSize, DataSize] | NotTold = _AWAY
         if not is_lost:
+            data = self._data_at_both(query, facts)
             end = _told(lambda: self._session.told(self._session.look.pool, facts))
             self.end = None if isinstance(end, NotTold) else end
             statements = (
@@ -73,7 +81,19 @@ class Ends:
             found += [Confound("backup", f"{name} runs on the server's host: it copies data") for name in programs]
         refused = [told for told in self._else if isinstance(told, NotTold)]
         refused += [one for told in self._else if isinstance(told, Confounds) for one in told.not_told]
-        return InsideFindings(contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host)
+        return InsideFindings(
+            contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host, data
+        )
+
+    def _data_at_both(self, query: Query, facts: Facts) -> tuple[DataSize, DataSize] | NotTold:
+        """Ask again how large the data are, unless the first answer took long."""
+        first = self._data
+        if isinstance(first, NotTold):
+            return first
+        if self._data_s > rules.DATA_AGAIN_S:
+            return NotTold(f"how large the data are: asking took {self._data_s:.1f} s, so it was not asked again")
+        last = _told(lambda: self._session.look.data(query, facts))
+        return last if isinstance(last, NotTold) else (first, last)
 
 
 def _within(query: Query) -> Query:
@@ -125,22 +145,31 @@ class Listener(Protocol):
 class LookCost:
     """What looking cost the server."""
 
+    PRINTED: ClassVar = ("statements", "statement_s", "processor_s", "core_ratio")
+
     statements: int
-    statement_seconds: float
+    statement_s: float
     """The time in our statements as we waited for them, the network's included."""
-    processor_seconds: float | None
+    processor_s: float | None
     """The processor time of our session's thread at the server; None where it cannot be read from here."""
     seconds: float
 
     @property
     def core_ratio(self) -> float | None:
         """The share of one core that our session used; None where it is not known."""
-        return None if self.processor_seconds is None else self.processor_seconds / max(self.seconds, 1e-9)
+        return None if self.processor_s is None else self.processor_s / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True)
 class Seen:
     """The material of a look."""
+
+    PRINTED: ClassVar = (
+        "server", "facts.engine", "facts.version", "window.seconds", "per_second", "per_statement", "per_transaction",
+        "transactions_are", "hit_ratio", "time_ratio", "no_time", "pool_begin", "pool_end", "not_told", "inside.host",
+        "twice_the_pool", "inside.pool_contents", "inside.statements", "inside.confounds", "inside.confounds_not_told",
+        "cost", "window.events", "window.rows",
+    )  # fmt: skip
 
     server: str
     facts: Facts
@@ -152,6 +181,76 @@ class Seen:
     cost: LookCost
     inside: InsideFindings
     unpublished: Unpublished = field(default_factory=Unpublished)
+
+    def rate(self, name: str) -> float | None:
+        """Return a count per second, over the seconds in which it was known."""
+        seconds = self.window.seconds_of.get(name, 0.0)
+        return self.window.totals[name] / seconds if seconds else None
+
+    def per(self, name: str, unit: str) -> float | None:
+        """Return a count per statement or transaction; None without any, or if they are not counted."""
+        count, units = self.rate(name), self.rate(unit)
+        return count / units if count is not None and units else None
+
+    @property
+    def per_second(self) -> Mapping[str, float | None]:
+        """Each count a second."""
+        return {name: self.rate(name) for name in self.window.totals}
+
+    @property
+    def per_statement(self) -> Mapping[str, float | None]:
+        """Each count per statement; null where statements are not counted, or there were none."""
+        return {name: self.per(name, "statements") for name in self.window.totals}
+
+    @property
+    def per_transaction(self) -> Mapping[str, float | None]:
+        """Each count per transaction, or per explicit commit."""
+        return {name: self.per(name, "transactions") for name in self.window.totals}
+
+    @property
+    def transactions_are(self) -> str:
+        """The name of what is counted as transactions: "transactions" or "explicit commits"."""
+        return f"{self.facts.transactions}s"
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """The share of gets that found their page in the pool."""
+        missed = self.per("misses", "page_gets")
+        return None if missed is None else 1 - missed
+
+    @property
+    def time_ratio(self) -> float | None:
+        """The share of statement time that reads of data files take, 0 to 1; null where it is not known.
+
+        Threads of the server that read in the background may make reads take more than statements do: it is then 1.
+        """
+        ratio = self.per("read_ms", "statement_ms")
+        return None if ratio is None else min(1.0, ratio)
+
+    @property
+    def twice_the_pool(self) -> TwiceThePool | NotTold:
+        """The most that a pool of twice the size would miss, or why that is not claimed."""
+        return twice.bound(self)
+
+    @property
+    def no_time(self) -> str | None:
+        """Why the time of reads is not known; null where it is."""
+        return self.facts.no_time or None
+
+    @property
+    def pool_begin(self) -> Mapping[str, float]:
+        """The state of the pool at the beginning."""
+        return self.begin.values
+
+    @property
+    def pool_end(self) -> Mapping[str, float] | None:
+        """The state of the pool at the end; null where the server was away."""
+        return self.end.values if self.end else None
+
+    @property
+    def not_told(self) -> Mapping[str, str]:
+        """Why values of the pool are not known, by their names."""
+        return {**self.begin.why_not, **(self.end.why_not if self.end else {})}
 
 
 @dataclass(eq=False)
@@ -175,12 +274,15 @@ class Observation:
             raise _unseen(self.session, error) from error
         self.window = LookWindow(partial(self._derive), self.clock())
 
-    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
-        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it."""
+    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
+        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it.
+
+        With `asks_data` the server is asked at both ends how large its data are, for the bound of twice the pool.
+        """
         session = self.session
         try:
             self._connected()
-            ends = Ends(session, self.facts, look_inside=look_inside)
+            ends = Ends(session, self.facts, look_inside=look_inside, asks_data=asks_data)
             self._begin_own()
             # What the questions above cost the server is published before the first sample counts.
             self._sample()
