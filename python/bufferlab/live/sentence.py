@@ -13,7 +13,7 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import rules, twice
 from bufferlab.live.advise import Advice
 from bufferlab.live.estimate import SizeEstimate
-from bufferlab.live.look import Seen
+from bufferlab.live.seen import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 LITTLE_RATIO = 0.05
