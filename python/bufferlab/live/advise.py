@@ -123,7 +123,7 @@ class Advice:
 
     @property
     def not_looked_at(self) -> tuple[NotTold, ...]:
-        """What else the server did that could not be told, so that its rules were not applied."""
+        """What else the server did that is not known, so that its rules were not applied."""
         return self.seen.inside.confounds_not_told
 
     @property

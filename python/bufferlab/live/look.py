@@ -209,7 +209,7 @@ class Seen:
 
     @property
     def transactions_are(self) -> str:
-        """The name of what is counted as transactions: "transactions" or "explicit commits"."""
+        """The name of the transactions: "transactions" or "explicit commits"."""
         return f"{self.facts.transactions}s"
 
     @property

@@ -232,7 +232,7 @@ def change(one: SizeEstimate, advice: Advice) -> str:
 
 
 def verdict(one: SizeEstimate, advice: Advice) -> str:
-    """Return in words what is known of a size."""
+    """Return in words the verdict on a size."""
     present = advice.now.reads_per_s
     if one.pool_size_bytes == advice.present_bytes:
         return "as it is"

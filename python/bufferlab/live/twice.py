@@ -1,6 +1,6 @@
 """Bounds the misses of a pool of twice the size by SQL alone, from the size of the data.
 
-The formula is pure. `bound` refuses it where a look contradicts what it assumes; docs/observe.md has its derivation.
+The formula is pure. `bound` refuses it where a look contradicts its assumptions; docs/observe.md has its derivation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TwiceThePool:
 def misses_at_most(data: float, held: float, added: float) -> float:
     """Return the most that a larger pool misses, as a share of the present misses, where its miss curve is convex.
 
-    `data` is what can be read, `held` what the pool holds of it, `added` what it would hold more, in one unit. A pool
+    `data` is all that can be read, `held` the part in the pool, `added` the room of the larger pool, in one unit. A pool
     that holds everything misses nothing. Between the two a convex curve runs below the straight line.
 
     >>> misses_at_most(300, 100, 100), misses_at_most(200, 100, 100), misses_at_most(50, 100, 100)
@@ -128,7 +128,7 @@ def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
 
 
 def _changed(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
-    """Return the reason where the size of the data is not what it will be: it fell, or grows fast."""
+    """Return the reason where the size of the data changes: it fell, or grows fast."""
     least = rules.GROWTH_PAGES * seen.facts.page_size_bytes
     grown = end.size_bytes - begin.size_bytes
     if -grown > least:
