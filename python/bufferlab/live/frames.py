@@ -130,7 +130,7 @@ class JudgedFrames:
 def judge(
     kinds: NDArray[np.uint8], sites: NDArray[np.uint8], told: Mapping[str, Any], read: int, pool_pages: float
 ) -> JudgedFrames:
-    """Judge the rows of a trace of calls: `read` is the number of that kind, the third argument has the recorder's counts."""
+    """Judge the rows of a trace of calls: `read` is the number of that kind, the recorder's counts come before it."""
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
     # Behind each read: how many reads follow, and of how many of these the frame's old page was not known.
