@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -578,7 +579,7 @@ def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advic
     made = advised(advice, told(128, 80), bound)
     shown = terminal.text(advise_page.as_report(made))
     assert "≤ 3.00" in shown
-    assert "≤ -397" in shown
+    assert "at least 99 % less" in shown
     words = "tell of pools up to 128 MiB. A larger pool reads no more than what was left there"
     assert words in " ".join(shown.split())
     assert "≤" not in table_csv(advise_page.sizes_table(made, with_reasons=True))
@@ -613,3 +614,29 @@ def test_the_figure_shades_the_bounds_and_marks_the_present_size(advice: Advice)
     for words in ("now: 64 MiB", "memory there is: 164 MiB"):
         assert words in drawn, words
     assert "FillBetween" in drawn or "PolyCollection" in drawn
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "value", "high", "words"),
+    [
+        (2.0, 48.0, 54.0, 59.0, "46 % less (41 to 52 %)"),
+        (2.0, 90.0, 97.0, 104.0, "about as much (up to 10 % less)"),
+        (0.5, 90.0, 97.0, 104.0, "about as much (up to 10 % less or 4 % more)"),
+        (0.5, 150.0, 180.0, 201.5, "80 % more (50 to 102 %)"),
+        (4.0, 0.0, None, 1.2, "at least 98 % less"),
+    ],
+)
+def test_a_change_is_told_in_per_cent_with_bounds_that_are_rounded_outward(
+    ratio: float, low: float, value: float | None, high: float, words: str
+) -> None:
+    advice: Any = SimpleNamespace(now=SimpleNamespace(reads_per_s=100.0), present_bytes=64 << 20)
+    one = SizeEstimate(int(ratio * (64 << 20)), value, low, high, "misses")
+    assert sentence.change(one, advice) == sentence.verdict(one, advice) == words
+
+
+def test_a_size_that_needs_longer_says_how_long_in_its_row() -> None:
+    advice: Any = SimpleNamespace(now=SimpleNamespace(reads_per_s=100.0), present_bytes=64 << 20)
+    short = NotTold("the window saw too little", "record for 6 min at least")
+    one = SizeEstimate(256 << 20, None, 0.0, 51.0, "misses", short)
+    assert sentence.verdict(one, advice) == "needs a look of 6 min"
+    assert sentence.verdict(replace(one, cannot_say=NotTold("idle")), advice) == "cannot say"

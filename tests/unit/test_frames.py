@@ -23,7 +23,7 @@ from bufferlab.results.page_traces import page_trace_words
 READ, EVICT = (page_trace_words().kinds.index(name) for name in ("read", "evict"))
 MYSQL = Facts("mysql", "8.0.40", (8, 0, 40), "a", 16384, 256 << 20, "transaction", "", 1.0)
 POSTGRES = replace(MYSQL, flavour="postgres", page_size_bytes=8192, pool_size_bytes=128 << 20)
-COUNTS = {"odd_reads": 0, "frames": 1000}
+TOLD: dict[str, Any] = {"left_out_calls": 0, "calls_without_file": 0, "frames": {"odd_reads": 0, "frames": 1000}}
 MAPS = """\
 55d0a0000000-55d0c0000000 rw-p 00000000 00:00 0                          [heap]
 7f0000000000-7f0008200000 rw-p 00000000 00:00 0
@@ -92,7 +92,7 @@ def rows(sites: list[int]) -> tuple[Any, Any]:
 
 def test_what_counts_begins_where_nearly_every_read_tells_what_its_frame_held() -> None:
     kinds, marks = rows([UNNAMED] * 100 + [0, UNNAMED] * 100 + [0] * 900)
-    found = frames.judge(kinds, marks, COUNTS, READ, 1000)
+    found = frames.judge(kinds, marks, TOLD, READ, 1000)
     assert found.cannot_say is None
     assert 2 * 80 <= found.first <= 2 * 100
     left = marks[found.first :][kinds[found.first :] == READ]
@@ -103,6 +103,8 @@ def test_what_counts_begins_where_nearly_every_read_tells_what_its_frame_held() 
 @pytest.mark.parametrize(
     ("sites", "counts", "pool_pages", "why"),
     [
+        ([0] * 1000, {"left_out_calls": 60}, 1000, "60 calls showed no buffer or no file"),
+        ([0] * 1000, {"calls_without_file": 60}, 1000, "60 calls showed no buffer or no file"),
         ([0] * 1000, {"odd_reads": 100}, 1000, "9.09 % of the reads into the pool are no whole pages"),
         ([0] * 1000, {"frames": 199}, 1000, "into 199 frames of a pool of 1,000"),
         ([UNNAMED] * 700 + [0] * 300, {}, 1000, "only the last 3"),
@@ -112,7 +114,8 @@ def test_what_counts_begins_where_nearly_every_read_tells_what_its_frame_held() 
 def test_frames_that_are_not_known_well_are_refused_by_name(
     sites: list[int], counts: dict[str, int], pool_pages: float, why: str
 ) -> None:
-    found = frames.judge(*rows(sites), {**COUNTS, **counts}, READ, pool_pages)
+    of_frames = {name: counts.get(name, count) for name, count in TOLD["frames"].items()}
+    found = frames.judge(*rows(sites), {**TOLD, **counts, "frames": of_frames}, READ, pool_pages)
     assert found.cannot_say is not None
     assert why in found.cannot_say.why
     assert found.cannot_say.remedy
@@ -121,7 +124,7 @@ def test_frames_that_are_not_known_well_are_refused_by_name(
 @given(st.lists(st.integers(0, 3), max_size=400))
 def test_any_marks_are_judged(sites: list[int]) -> None:
     kinds, marks = rows(sites)
-    found = frames.judge(kinds, marks, COUNTS, READ, 100)
+    found = frames.judge(kinds, marks, TOLD, READ, 100)
     assert 0 <= found.first <= len(kinds)
     left = marks[found.first :][kinds[found.first :] == READ]
     assert (left & UNNAMED != 0).sum() <= 0.1 * max(1, len(left))

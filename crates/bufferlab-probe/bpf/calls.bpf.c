@@ -100,19 +100,16 @@ struct iocb {
 // What is read of one call at most; of more the rest is counted.
 enum { MOST_VECTORS = 256, MOST_SUBMITTED = 64 };
 
-// A record, as crates/bufferlab-probe/src/calls/mod.rs reads it.
+// A record, as crates/bufferlab-probe/src/page_trace/calls.rs reads it.
 struct call {
     __u64 t_ns, address, offset, inode;
     __u32 device, process, bytes;
-    __u8 writes, way;
-    __u16 unused;
+    __u32 writes;
 };
-
-enum { WAY_CALL = 0, WAY_VECTOR = 1, WAY_AIO = 2, WAY_RING = 3 };
 
 // The counts of each processor.
 struct counts {
-    // Records for which the buffer had no room, vectors and requests beyond what is read, and what had no file.
+    // Records for which the buffer had no room, vectors and requests that were not read, and what had no file.
     __u64 lost, left_out, no_file;
 };
 
@@ -153,8 +150,8 @@ static __always_inline struct file *file_of(__u32 descriptor) {
     return file;
 }
 
-static __always_inline void tell(struct file *file, __u32 process, __u64 address, __u64 offset, __u64 bytes, _Bool writes,
-                                 __u8 way) {
+static __always_inline void tell(struct file *file, __u32 process, __u64 address, __u64 offset, __u64 bytes,
+                                 _Bool writes) {
     struct inode *inode = BPF_CORE_READ(file, f_inode);
     struct counts *counts = count();
     if (!counts)
@@ -177,7 +174,6 @@ static __always_inline void tell(struct file *file, __u32 process, __u64 address
         .process = process,
         .bytes = bytes,
         .writes = writes,
-        .way = way,
     };
     // The reader looks many times a second: waking it would cost more than the record.
     bpf_ringbuf_submit(call, BPF_RB_NO_WAKEUP);
@@ -188,24 +184,29 @@ struct vectors {
     __u64 at, offset;
     __u32 process;
     _Bool writes;
-    __u8 way;
 };
+
+// Counts what could not be read.
+static __always_inline long left_out(__u64 count_of_them) {
+    struct counts *counts = count();
+    if (counts)
+        counts->left_out += count_of_them;
+    return 1;
+}
 
 static long tell_vector(__u32 number, void *context) {
     struct vectors *asked = context;
     struct iovec vector;
     if (bpf_probe_read_user(&vector, sizeof vector, (void *)(asked->at + number * sizeof vector)))
-        return 1;
-    tell(asked->file, asked->process, vector.base, asked->offset, vector.bytes, asked->writes, asked->way);
+        return left_out(1);
+    tell(asked->file, asked->process, vector.base, asked->offset, vector.bytes, asked->writes);
     asked->offset += vector.bytes;
     return 0;
 }
 
 static __always_inline void tell_vectors(struct vectors asked, __u64 count_of_them) {
     __u32 read = count_of_them < MOST_VECTORS ? count_of_them : MOST_VECTORS;
-    struct counts *counts = count();
-    if (counts)
-        counts->left_out += count_of_them - read;
+    left_out(count_of_them - read);
     bpf_loop(read, tell_vector, &asked, 0);
 }
 
@@ -220,16 +221,17 @@ static long tell_submitted(__u32 number, void *context) {
     struct iocb request;
     if (bpf_probe_read_user(&place, sizeof place, (void *)(asked->at + number * sizeof place)) ||
         bpf_probe_read_user(&request, sizeof request, place))
-        return 1;
+        return left_out(1);
     struct file *file = file_of(request.descriptor);
     _Bool writes = request.opcode == IOCB_CMD_PWRITE || request.opcode == IOCB_CMD_PWRITEV;
     if (request.opcode == IOCB_CMD_PREAD || request.opcode == IOCB_CMD_PWRITE) {
-        tell(file, asked->process, request.buffer, request.offset, request.bytes, writes, WAY_AIO);
+        tell(file, asked->process, request.buffer, request.offset, request.bytes, writes);
     } else if (request.opcode == IOCB_CMD_PREADV || request.opcode == IOCB_CMD_PWRITEV) {
         // A loop in a loop would have to be bounded by both: no server submits more than one vector.
         struct iovec vector;
-        if (!bpf_probe_read_user(&vector, sizeof vector, (void *)request.buffer))
-            tell(file, asked->process, vector.base, request.offset, vector.bytes, writes, WAY_AIO);
+        if (bpf_probe_read_user(&vector, sizeof vector, (void *)request.buffer))
+            return left_out(1);
+        tell(file, asked->process, vector.base, request.offset, vector.bytes, writes);
     }
     return 0;
 }
@@ -265,18 +267,16 @@ int system_call(__u64 *context) {
         struct submitted asked = {.at = registers->dx, .process = process};
         __u64 wanted = registers->si;
         __u32 read = wanted < MOST_SUBMITTED ? wanted : MOST_SUBMITTED;
-        struct counts *counts = count();
-        if (counts)
-            counts->left_out += wanted - read;
+        left_out(wanted - read);
         bpf_loop(read, tell_submitted, &asked, 0);
         return 0;
     }
     struct file *file = file_of(registers->di);
     if (is_vector) {
-        struct vectors asked = {file, registers->si, registers->r10, process, writes, WAY_VECTOR};
+        struct vectors asked = {file, registers->si, registers->r10, process, writes};
         tell_vectors(asked, registers->dx);
     } else {
-        tell(file, process, registers->si, registers->r10, registers->dx, writes, WAY_CALL);
+        tell(file, process, registers->si, registers->r10, registers->dx, writes);
     }
     return 0;
 }
@@ -300,10 +300,10 @@ int ring_request(__u64 *context) {
     __u64 address = BPF_CORE_READ(asked, addr);
     __u32 length = BPF_CORE_READ(asked, len);
     if (is_vector) {
-        struct vectors vectors = {file, address, offset, process, writes, WAY_RING};
+        struct vectors vectors = {file, address, offset, process, writes};
         tell_vectors(vectors, length);
     } else {
-        tell(file, process, address, offset, done, writes, WAY_RING);
+        tell(file, process, address, offset, done, writes);
     }
     return 0;
 }

@@ -7,9 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use bufferlab_drive::failure::Failure;
 use bufferlab_probe::page_trace::inside::{self, Inside};
 use bufferlab_probe::page_trace::{
-    LiveSettings, LiveTrace, Settings, check_calls, check_live, executable_segments, remove_stale,
+    Buffers, LiveSettings, LiveTrace, Settings, check_calls, check_live, executable_segments, remove_stale,
 };
 use bufferlab_probe::{block_trace, tracefs::Tracing};
+use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
 use crate::error::{guarded, json_text, parse};
@@ -60,6 +61,21 @@ impl LivePageTrace {
     /// Returns the present state of the trace, as JSON.
     fn told(&self, py: Python<'_>) -> PyResult<String> {
         json_text(&py.detach(|| self.lock().told()))
+    }
+
+    /// Hands over the server's own list of its buffers, asked for at `asked_ns`. See `Buffers`.
+    fn name_frames(
+        &self,
+        py: Python<'_>,
+        asked_ns: u64,
+        files: Vec<(u32, u64)>,
+        buffer: PyBuffer<u32>,
+        file: PyBuffer<u32>,
+        page: PyBuffer<u32>,
+    ) -> PyResult<()> {
+        let (buffer, file, page) = (buffer.to_vec(py)?, file.to_vec(py)?, page.to_vec(py)?);
+        self.lock().name_frames(Buffers { asked_ns, files, buffer, file, page });
+        Ok(())
     }
 
     /// Ends the trace and returns its result as JSON; null the second time.

@@ -65,6 +65,20 @@ class ServerTrace(Protocol):
     def told(self) -> str:
         """Return the state of the trace now, as JSON."""
 
+    def name_frames(
+        self,
+        asked_ns: int,
+        files: Sequence[tuple[int, int]],
+        buffer: NDArray[np.uint32],
+        file: NDArray[np.uint32],
+        page: NDArray[np.uint32],
+    ) -> None:
+        """Hear which page each buffer held when the server was asked: numbers of buffers, files and pages.
+
+        `file` is a place in `files`, which are devices, as the kernel numbers them, and inodes. Without effect where no
+        calls are followed.
+        """
+
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
 

@@ -23,11 +23,11 @@ from bufferlab import marked
 from bufferlab.engines.servers.look import Facts, Lost, Refused
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import doubts, pool_facts, tiers
+from bufferlab.live import buffer_list, doubts, pool_facts, rules, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
 from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
-from bufferlab.live.live_trace import LivePlan, Recorded, Tier
+from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
 from bufferlab.live.look import Observation, Stop
 from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session
@@ -41,6 +41,7 @@ ENOUGH_TURNOVERS = 10.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
 _SLACK_S = 60.0
 """A look may take this much longer than its stages: to read each record, and to ask for the pool's pages."""
+_LISTS = 1 + len(rules.LIST_AT_SHARES)
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages by which a relation grows as read (engines/postgres/look.py)."""
@@ -123,7 +124,7 @@ class Advice:
 
     @property
     def not_looked_at(self) -> tuple[NotTold, ...]:
-        """Other work of the server that could not be seen, so that its rules were not applied."""
+        """What else the server did that is not known, so that its rules were not applied."""
         return self.seen.inside.confounds_not_told
 
     @property
@@ -223,6 +224,12 @@ def advise(
             found = pool_facts.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
             held.extend([] if isinstance(found, NotTold) else found)
 
+    def list_buffers(trace: LiveTrace) -> None:
+        with suppress(Refused, Lost):
+            found = buffer_list.listed(ready.session.query, ready.pid)
+            if not isinstance(found, NotTold):
+                trace.name_frames(found)
+
     # The recorder's file holds page numbers of a user's data.
     with marked.folder(_temporary(), f"{_FOLDER}{os.getpid()}-{secrets.token_hex(4)}") as folder:
         attachments = Attachments(
@@ -230,6 +237,7 @@ def advise(
             max_cores=ready.asked.max_cores,
             pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
             processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
+            list_buffers=list_buffers if _lists_buffers(facts, ready.asked) else None,
         )  # fmt: skip
         try:
             observation = Observation(ready.session, attachments, clock, sleep)
@@ -261,12 +269,19 @@ def _share(ratio: float, present_bytes: int) -> int:
     return int(ratio * present_bytes)
 
 
+def _lists_buffers(facts: Facts, asked: Asked) -> bool:
+    """Return whether the server is asked which page each buffer holds, while its calls are followed."""
+    return facts.flavour == "postgres" and bool(pool_facts.cost(facts, look_inside=asked.look_inside))
+
+
 def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
     """Return in words the cost and the time of asking which pages the pool holds; "" where it is not asked."""
     at_end = pool_facts.cost(facts, look_inside=False)
     before = pool_facts.cost(facts, look_inside=asked.look_inside) if is_full else ""
-    when = [words for words, is_asked in (("before full", before), ("at the end", at_end)) if is_asked]
-    return f"{before or at_end}; that is asked {' and '.join(when)}" if when else ""
+    meanwhile = pool_facts.cost(facts, look_inside=asked.look_inside) if _lists_buffers(facts, asked) else ""
+    times = (("before full", before), (f"{_LISTS} times in misses", meanwhile), ("at the end", at_end))
+    when = [words for words, is_asked in times if is_asked]
+    return f"{before or meanwhile or at_end}; that is asked {' and '.join(when)}" if when else ""
 
 
 def _first_look(

@@ -8,6 +8,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.advise import Advice
 from bufferlab.live.estimate import SizeEstimate
@@ -65,16 +66,22 @@ def cost(one: TierCost) -> str:
 
 
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
-    """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged."""
+    """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged.
+
+    `with_reasons` is for programs: changes are reads a second, and a value that is not known is a bound.
+    """
     asked = "Reads asked of the system a second" if advice.needs_restart else "Reads a second"
     heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")
+    brief = ("Pool", asked, "From", "To", "ms of reading a second", "Change")
     rows = [Row(_cells(one, advice, numbers_alone=with_reasons), _mark(one, advice)) for one in advice.sizes]
     if with_reasons:
         heads = (*heads, "Why not")
         whys = [sentence.reason(one.cannot_say) if one.cannot_say else "" for one in advice.sizes]
         rows = [Row((*row.cells, why), row.mark) for row, why in zip(rows, whys, strict=True)]
-    columns = tuple(Column(head, numeric=head not in ("Tier", "Why not")) for head in heads)
-    return Table("sizes", "Sizes of the pool", columns, tuple(rows), sentence.advised(advice), brief=heads)
+    words_of = ("Tier", "Why not", *(() if with_reasons else ("Change",)))
+    columns = tuple(Column(head, numeric=head not in words_of) for head in heads)
+    shown = heads if with_reasons else brief
+    return Table("sizes", "Sizes of the pool", columns, tuple(rows), sentence.advised(advice), brief=shown)
 
 
 def _is_bound(one: SizeEstimate) -> bool:
@@ -85,13 +92,16 @@ def _is_bound(one: SizeEstimate) -> bool:
 def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
     """Return a size's row. With numbers alone, for programs, a bound stands in its own column and nowhere else."""
     reads, change = words.number(one.reads_per_s), _change(one, advice)
-    if not numbers_alone and one.high is not None and _is_bound(one) and advice.now.reads_per_s is not None:
-        reads, change = (f"≤ {words.number(most)}" for most in (one.high, one.high - advice.now.reads_per_s))
+    low, high = one.low, one.high
+    if not numbers_alone:
+        change = sentence.verdict(one, advice)
+        reads = f"≤ {words.number(high)}" if _is_bound(one) else reads
+        low, high = (None, None) if one.cannot_say else (low, high)
     return (
         format_bytes(one.pool_size_bytes),
         reads,
-        words.number(one.low),
-        words.number(one.high),
+        words.number(low),
+        words.number(high),
         change,
         words.number(one.read_ms_per_s),
         format_percent(one.pool_size_bytes / advice.present_bytes),
@@ -210,8 +220,8 @@ def _limits(advice: Advice) -> list[str]:
     if advice.needs_restart:
         limits = [
             "shared_buffers changes with a restart of the server, and the pool is empty then.",
-            "Reads are those that PostgreSQL asks of the system. The page cache has many of them: fewer are no fewer "
-            "reads of the device, and memory that shared_buffers takes is the page cache's no longer.",
+            "Reads are those that PostgreSQL asks of the system: fewer are no fewer reads of the device. "
+            f"{_page_cache(advice)}, and memory that shared_buffers takes is the page cache's no longer.",
         ]
     if advice.present.read_us is None:
         why = advice.seen.facts.no_time or "no read was timed"
@@ -233,6 +243,15 @@ def _limits(advice: Advice) -> list[str]:
         )
     limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.not_looked_at]
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
+
+
+def _page_cache(advice: Advice) -> str:
+    """Return the share of the reads that the page cache served in the look."""
+    host = advice.seen.inside.host
+    share = None if isinstance(host, NotTold) else host.page_cache_ratio
+    return (
+        "The page cache has many of them" if share is None else f"The page cache served {format_percent(share)} of them"
+    )
 
 
 def _refusals(advice: Advice) -> list[str]:

@@ -124,7 +124,7 @@ def estimates(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
 ) -> tuple[SizeEstimate, ...]:
     """Return the reads a second of pools of each size, from windows in which reads and evictions were recorded."""
-    found = distances(windows, ring_reads(pool))
+    found = distances(windows, rules.ring_reads(pool.engine, pool.pool_pages))
     refused = next((one.cannot_say for one in windows if one.cannot_say), None) or _refused(found, counted, pool)
     return tuple(
         SizeEstimate(size, None, None, None, "misses", refused)
@@ -132,11 +132,6 @@ def estimates(
         else _estimate(windows, found, pool, counted, size)
         for size in sizes_bytes
     )
-
-
-def ring_reads(pool: PoolFacts) -> int:
-    """Return the reads of a session within which it reuses a ring; 0 for servers without rings."""
-    return min(rules.RING_READS, pool.pool_pages // 8) if pool.engine == "postgres" else 0
 
 
 def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | None:
@@ -204,7 +199,7 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
     """Return the reads a second with more frames, and their bounds; beyond the longest distance those of that many."""
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
-    used = more * rules.FRAMES_USED.get(pool.model, 1.0)
+    used = more * rules.frames_used(pool.engine, pool.version)
 
     def per_s(weights: Floats, frames: float = used) -> Floats:
         seconds, reads = weights @ found.cut.seconds, weights @ found.cut.reads

@@ -23,6 +23,7 @@ from bufferlab import meminfo
 from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.memory_limit import groups_of
 from bufferlab.errors import BufferlabError
+from bufferlab.live import rules
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
 from bufferlab.live.look import Stop
@@ -129,6 +130,8 @@ class Attachments:
     clock: Callable[[], float]
     before_full: Callable[[], None] | None
     """Called once, right before the tier `full` is attached for the first time."""
+    list_buffers: Callable[[LiveTrace], None] | None = None
+    """Called a few times while `misses` is attached."""
     is_over: bool = False
     is_away: bool = False
     """Whether the recorder saw the server end."""
@@ -145,6 +148,8 @@ class Attachments:
     _file: Path = Path()
     """The recorder's file, while something is attached."""
     _rows: list[SampledRow] = field(default_factory=list)
+    _lists_due_s: list[float] = field(default_factory=list)
+    """When the server is asked for its buffers, the next time first."""
     _is_fresh: bool = False
     """Whether no row has come since the tier was attached."""
 
@@ -152,6 +157,9 @@ class Attachments:
         """Keep a second, and go on to the next stage when this one has ended."""
         self._keep(row)
         now_s = self.clock()
+        if self._trace and self.list_buffers and self._lists_due_s and now_s >= self._lists_due_s[0]:
+            self._lists_due_s.pop(0)
+            self.list_buffers(self._trace)
         if math.isinf(self._due_s):
             self._due_s = now_s - row.seconds + self.planned[0].seconds
         if now_s >= self._due_s or self._has_enough():
@@ -220,7 +228,10 @@ class Attachments:
         if stage.tier:
             self._attach(stage.tier)
         # Only now: reading a record, asking for the pool's pages and attaching may take seconds.
-        self._due_s = self.clock() + stage.seconds
+        now_s = self.clock()
+        self._due_s = now_s + stage.seconds
+        after_s = (rules.LIST_AT_S, *(share * stage.seconds for share in rules.LIST_AT_SHARES))
+        self._lists_due_s = [now_s + one for one in after_s if stage.tier == "misses"]
 
     def _attach(self, tier: Tier) -> None:
         self._file = self.spool / f"{self._place}"

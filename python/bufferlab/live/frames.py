@@ -48,7 +48,7 @@ class CallPlan:
     """Begin and end of the pool's memory, or of more, in the server's address space."""
     ring_reads: int
     """A frame that is filled again after fewer reads is of a scan's ring; 0: the server has no rings."""
-    pool_pages: float
+    pool_pages: int
     tier: Literal["misses"] = "misses"
     stop_us: float = CALL_US
 
@@ -93,15 +93,9 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
         raise EnvironmentLackingError(what, f"/proc/{pid}/maps", "does the URL lead to this process?")
     ask_host("the calls of servers cannot be followed", native().call_trace_check)
     server = f"{facts.engine} {'.'.join(map(str, facts.numbers))}"
-    pool_pages = facts.pool_size_bytes / facts.page_size_bytes
-    return CallPlan(pid, server, facts.page_size_bytes, regions, ring_reads(facts), pool_pages)
-
-
-def ring_reads(facts: Facts) -> int:
-    """Return the reads within which a scan's ring reuses a frame; 0 for servers without rings."""
-    if facts.flavour != "postgres":
-        return 0
-    return min(rules.RING_READS, facts.pool_size_bytes // facts.page_size_bytes // 8)
+    pool_pages = facts.pool_size_bytes // facts.page_size_bytes
+    rings = rules.ring_reads(facts.flavour, pool_pages)
+    return CallPlan(pid, server, facts.page_size_bytes, regions, rings, pool_pages)
 
 
 def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
@@ -134,9 +128,9 @@ class JudgedFrames:
 
 
 def judge(
-    kinds: NDArray[np.uint8], sites: NDArray[np.uint8], counts: Mapping[str, Any], read: int, pool_pages: float
+    kinds: NDArray[np.uint8], sites: NDArray[np.uint8], told: Mapping[str, Any], read: int, pool_pages: float
 ) -> JudgedFrames:
-    """Judge the rows of a trace of calls; `read` is the number of the kind, `counts` the recorder's counts."""
+    """Judge the rows of a trace of calls: `read` is the number of that kind, the recorder's counts come before it."""
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
     # Behind each read: how many reads follow, and of how many of these the frame's old page was not known.
@@ -146,11 +140,15 @@ def judge(
     place = int(good[0]) if len(good) else len(rows)
     first = int(rows[place]) if place < len(rows) else len(kinds)
     moved = ((sites[first:] & MOVED) != 0) & (kinds[first:] == read)
-    return JudgedFrames(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), counts, pool_pages), moved)
+    return JudgedFrames(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), told, pool_pages), moved)
 
 
-def _doubt(reads: int, left: int, moved: int, counts: Mapping[str, Any], pool_pages: float) -> NotTold | None:
-    odd, seen = int(counts["odd_reads"]), int(counts["frames"])
+def _doubt(reads: int, left: int, moved: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:
+    odd, seen = int(told["frames"]["odd_reads"]), int(told["frames"]["frames"])
+    unseen = int(told["left_out_calls"]) + int(told["calls_without_file"])
+    if unseen > rules.MOVED_SHARE * (reads + unseen):
+        why = f"{unseen:,} calls showed no buffer or no file, beside {reads:,} pages that were read"
+        return NotTold(why, "measure: bufferlab run with the same load")
     if reads and odd > rules.ODD_READS * (reads + odd):
         share = format_percent(odd / (reads + odd))
         why = f"{share} of the reads into the pool are no whole pages, as of compressed tables: frames cannot be told"

@@ -28,6 +28,7 @@ from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import frames
+from bufferlab.live.buffer_list import BufferList
 from bufferlab.proc_stat import stat_fields
 from bufferlab.results.page_traces import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
@@ -155,6 +156,10 @@ class LiveTrace:
         told: dict[str, Any] = json.loads(self._core.told())
         return told
 
+    def name_frames(self, buffers: BufferList) -> None:
+        """Hand over the server's own list of its buffers."""
+        self._core.name_frames(buffers.asked_ns, buffers.files, buffers.buffer, buffers.file, buffers.page)
+
     def finish(self) -> dict[str, Any]:
         """Detach, if that has not happened, and return the outcome: `told`, with lost, reader_cpu_ns, detach_ns."""
         if self._ended is None:
@@ -225,7 +230,7 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
     records, start_ns, found, read_s = records[first:end], told["start_ns"], None, None
     if isinstance(trace.plan, frames.CallPlan):
         read = page_trace_words().kinds.index("read")
-        found = frames.judge(records["kind"], records["site"], told["frames"], read, trace.plan.pool_pages)
+        found = frames.judge(records["kind"], records["site"], told, read, trace.plan.pool_pages)
         read_s = records["t_ns"][records["kind"] == read] / 1e9
         if found.first < len(records):
             start_ns = int(records["t_ns"][found.first])

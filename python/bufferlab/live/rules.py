@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from math import log2
 
+from bufferlab import versions
+
 SEED = 20_261_125
 """Of the resampling. Equal records give equal bounds."""
 RESAMPLES = 400
@@ -39,10 +41,10 @@ hand takes at least a third of the pool's frames in reads to come back to a page
 most that a ring has, is never mistaken for it."""
 RING_SHARE = 0.05
 """A share of the reads: with more of them by rings, a pool in which the table needs no ring is not estimated."""
-FRAMES_USED = {"innodb57": 0.95, "innodb1011": 0.97, "postgres": 0.97}
+FRAMES_USED = {"mysql": 0.95, "mariadb < 10.5": 0.95, "mariadb >= 10.5": 0.97, "postgres": 0.97}
 """The list takes added frames to be used as LRU uses them. The managers use them a little worse: InnoDB orders no page
-of the youngest quarter, PostgreSQL's clock knows six ages. So added frames count by this share, 1 where no model is
-known.
+of the youngest quarter, PostgreSQL's clock knows six ages. So added frames count by this share, whether the version has
+a model or not: MySQL 9 still orders its list so.
 
 By models that report their reads and evictions (crates/bufferlab-generate/tests/larger_pools.rs), TPC-C at 20 % of the
 data: for a quarter, a half and as much again of its frames the list was 1.8, 4.8 and 8.7 % low of innodb57, 0.8, 3.0
@@ -71,6 +73,10 @@ ODD_READS = 0.05
 """Of the reads into the pool: at most this share may be other than whole pages at whole frames."""
 CALLS_DIFFER = {"mysql": 0.01, "mariadb": 0.01, "postgres": 0.03}
 """Reads that were recorded and that the server counted in the same seconds, by more than which they are off."""
+LIST_AT_S = 3.0
+LIST_AT_SHARES = (1 / 3, 2 / 3)
+"""When a server that lists its buffers is asked: after seconds, and shares, of a stage. The first list is placed by the
+pages that were read until then; later ones find pages that came without a call."""
 LATE_S = 2.0
 """PostgreSQL's sessions report their counts late: reads of this many seconds more may differ."""
 
@@ -119,6 +125,16 @@ MIX_RATE = 1.5
 """The same for reads a second: one half has this many times the other's."""
 MIX_SIGMA = 3.0
 """Standard errors that such a difference must exceed: chance exceeds them once in 100 windows of 24 slices."""
+
+
+def frames_used(engine: str, version: str) -> float:
+    """Return the share of added frames that a server uses; 1 for an unknown one."""
+    return next((share for servers, share in FRAMES_USED.items() if versions.has(servers, engine, version)), 1.0)
+
+
+def ring_reads(flavour: str, pool_pages: int) -> int:
+    """Return the reads within which a scan's ring reuses a frame; 0 for servers without rings."""
+    return min(RING_READS, pool_pages // 8) if flavour == "postgres" else 0
 
 
 def model_error(own_frames: int, frames: int, own_error: float) -> float:

@@ -116,7 +116,7 @@ class Seen:
 
     @property
     def transactions_are(self) -> str:
-        """The name of the units that per_transaction divides by: "transactions" or "explicit commits"."""
+        """The name of the transactions: "transactions" or "explicit commits"."""
         return f"{self.facts.transactions}s"
 
     @property

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 from bufferlab.chapter import words
@@ -149,6 +150,7 @@ _AS_MUCH = 1.1
 """A smaller size that reads at most this many times as much reads about as much."""
 
 
+_NEEDS = re.compile(r"record for (\d+ (?:min|s)) at least")
 _TIMES = {1.25: "A quarter more memory", 1.5: "Half as much memory again", 2: "Twice the memory",
           4: "Four times the memory"}  # fmt: skip
 
@@ -200,13 +202,44 @@ def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
     size = next(
         (text for known, text in _TIMES.items() if abs(ratio / known - 1) < 0.01), f"{ratio:.3g} times the memory"
     )
-    assert one.low is not None
+    waiting = ""
+    if one.read_ms_per_s is not None and advice.now.read_ms_per_s is not None:
+        spared_ms = few_digits(max(0.0, advice.now.read_ms_per_s - one.read_ms_per_s), round)
+        waiting = f" and spare {spared_ms} ms of waiting for reads a second"
+    return f"{size} would read {change(one, advice)}{waiting}: "
+
+
+def change(one: SizeEstimate, advice: Advice) -> str:
+    """Return how much more or less a size with bounds reads, in per cent of the present reads, rounded outward.
+
+    A size that may read as much is said to read about as much.
+    """
+    present = advice.now.reads_per_s
+    assert present
     assert one.high is not None
-    assert one.reads_per_s is not None
-    less, least, most = (100 * (1 - value / present) for value in (one.reads_per_s, one.high, one.low))
-    if least <= 0:
-        return f"{size} would read about as much (up to {max(0, math.ceil(most))} % less): "
-    return f"{size} would read {less:.0f} % less ({math.floor(least)} to {min(100, math.ceil(most))} %): "
+    if one.reads_per_s is None:
+        return f"at least {max(0, math.floor(100 * (1 - one.high / present)))} % less"
+    assert one.low is not None
+    # Near a whole per cent the float's last digits must not add one.
+    less, least, most = (round(100 * (1 - value / present), 6) for value in (one.reads_per_s, one.high, one.low))
+    if least > 0:
+        return f"{less:.0f} % less ({math.floor(least)} to {min(100, math.ceil(most))} %)"
+    if most < 0:
+        return f"{-less:.0f} % more ({math.floor(-most)} to {math.ceil(-least)} %)"
+    # A larger pool reads no more: above the present reads its upper bound is the method's.
+    more = f" or {math.ceil(-least)} % more" if one.pool_size_bytes < advice.present_bytes else ""
+    return f"about as much (up to {max(0, math.ceil(most))} % less{more})"
+
+
+def verdict(one: SizeEstimate, advice: Advice) -> str:
+    """Return in words the verdict on a size."""
+    present = advice.now.reads_per_s
+    if one.pool_size_bytes == advice.present_bytes:
+        return "as it is"
+    if one.cannot_say is not None:
+        needs = _NEEDS.search(one.cannot_say.remedy or "")
+        return f"needs a look of {needs[1]}" if needs else "cannot say"
+    return change(one, advice) if present and one.high is not None else "the pool holds what the load reads"
 
 
 def bounds(one: SizeEstimate, advice: Advice) -> str:

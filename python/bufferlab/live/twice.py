@@ -20,8 +20,8 @@ _OTHERWISE = "bufferlab advise, as root on the server's host"
 def misses_at_most(data: float, held: float, added: float) -> float:
     """Return the most that a larger pool misses, as a share of the present misses, where its miss curve is convex.
 
-    All data, the part that the pool holds, and the memory added have one unit. A pool that holds everything misses
-    nothing. Between the two a convex curve runs below the straight line.
+    `data` is all that can be read, `held` the part in the pool, `added` the room that is added, in one unit. A pool
+    that holds everything misses nothing. Between the two a convex curve runs below the straight line.
 
     >>> misses_at_most(300, 100, 100), misses_at_most(200, 100, 100), misses_at_most(50, 100, 100)
     (0.5, 0.0, 0.0)

@@ -4,6 +4,7 @@
 //! takes them away. They change nothing in the server and stop none of its threads. A traced call costs 0.4 us, and while
 //! they are on any call of any process of the host costs 0.07 to 0.09 us.
 
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use aya::maps::{MapData, PerCpuArray, RingBuf};
@@ -11,7 +12,7 @@ use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 use serde::Deserialize;
 
-use super::frames::{Call, Frames, Pool};
+use super::frames::{Buffers, Call, Frames, Pool};
 use super::recorder::{Recorder, Seen, Told};
 use super::recording::{Spool, SpoolAsked};
 use crate::process::DriverThread;
@@ -55,6 +56,8 @@ pub(super) struct CallReader {
     ring: RingBuf<MapData>,
     counts: PerCpuArray<MapData, Counts>,
     frames: Frames,
+    /// What the server itself lists of its pool, while the recorder reads.
+    lists: Receiver<Buffers>,
     spool: Spool,
     calls: u64,
     lost: u64,
@@ -62,11 +65,11 @@ pub(super) struct CallReader {
 }
 
 impl CallReader {
-    /// Switches the programs on for a server, its threads and its children.
+    /// Switches the programs on for a server, its threads and its children. Lists of its buffers may be sent to it.
     ///
     /// # Errors
     /// When the kernel refuses them, or a spool has no room; nothing is on then.
-    pub fn open(pid: u32, settings: CallSettings) -> Result<Self, TraceError> {
+    pub fn open(pid: u32, settings: CallSettings) -> Result<(Self, Sender<Buffers>), TraceError> {
         let CallSettings { pool, spool } = settings;
         let mut programs = loaded(pid)?;
         let mut map = |name: &str| programs.take_map(name).ok_or_else(|| refused(&format!("no map {name}")));
@@ -75,18 +78,26 @@ impl CallReader {
         let spool =
             Spool::create(&spool).map_err(|error| TraceError::io("the spool cannot be made", &spool.path, &error))?;
         let frames = Frames::new(pool);
-        Ok(Self { programs: Some(programs), ring, counts, frames, spool, calls: 0, lost: 0, unread: 0 })
+        let (sender, lists) = channel();
+        let reader =
+            Self { programs: Some(programs), ring, counts, frames, lists, spool, calls: 0, lost: 0, unread: 0 };
+        Ok((reader, sender))
     }
 
     /// Moves all records that there are.
     fn drain(&mut self) {
-        let Self { ring, frames, spool, calls, unread, .. } = self;
+        let Self { ring, frames, lists, spool, calls, unread, .. } = self;
+        // A list comes after what calls showed before it was asked for: those are read first.
+        let listed: Vec<_> = lists.try_iter().collect();
         while let Some(record) = ring.next() {
             *calls += 1;
             match call_of(&record) {
                 Some(call) => frames.call(&call, &mut |access| spool.push(&access)),
                 None => *unread += 1,
             }
+        }
+        for buffers in listed {
+            frames.listed(&buffers, &mut |access| spool.push(&access));
         }
         self.lost = self.total(|counts| counts.lost);
     }
@@ -219,6 +230,6 @@ fn call_of(bytes: &[u8]) -> Option<Call> {
         device: short(32),
         process: short(36),
         bytes: short(40),
-        writes: bytes[44] != 0,
+        writes: short(44) != 0,
     })
 }

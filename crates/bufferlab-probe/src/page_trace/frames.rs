@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use super::decode::{Mixed, Numbers, numbered};
 
+mod names;
+
+pub use names::Buffers;
+
 /// A read's page seemed to be in another frame, which had been freed without a call.
 pub const MOVED: u8 = 1;
 /// Nothing was known yet of the page that a read's frame held.
@@ -71,6 +75,10 @@ pub struct FrameCounts {
     pub odd_reads: u64,
     /// Bytes that were read into other memory.
     pub elsewhere_read_bytes: u64,
+    /// Lists of the pool's buffers whose place in memory was found.
+    pub used_lists: u64,
+    /// Frames whose page is known from such a list.
+    pub listed_frames: u64,
 }
 
 /// A page: its file's number, and its number in the file.
@@ -85,6 +93,13 @@ struct Held {
     filled_by: u32,
     filled_at: u64,
     filled_at_own: u64,
+    /// When a call last showed its page.
+    seen_ns: u64,
+}
+
+impl Held {
+    /// A frame of which nothing is known; what comes into it without a read is of no ring.
+    const UNKNOWN: Self = Self { page: None, filled_by: 0, filled_at: 0, filled_at_own: 0, seen_ns: 0 };
 }
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
@@ -97,6 +112,8 @@ pub struct Frames {
     held: Map<u64, Held>,
     frame_of: Map<Page, u64>,
     reads_of: Map<u32, u64>,
+    /// The time of the last call.
+    last_ns: u64,
     files: Map<(u32, u64), u32>,
     process_numbers: Numbers<u32>,
     /// The processes, in the order of our numbers for them.
@@ -114,6 +131,7 @@ impl Frames {
             held: Map::default(),
             frame_of: Map::default(),
             reads_of: Map::default(),
+            last_ns: 0,
             files: Map::default(),
             process_numbers: Numbers::default(),
             processes: Vec::new(),
@@ -141,8 +159,8 @@ impl Frames {
             self.counts.odd_reads += u64::from(!call.writes);
             return;
         }
-        let numbers = self.files.len() as u32;
-        let object = *self.files.entry((call.device, call.inode)).or_insert(numbers);
+        self.last_ns = call.t_ns;
+        let object = self.object((call.device, call.inode));
         let thread = numbered(&mut self.process_numbers, &mut self.processes, call.process);
         for place in 0..u64::from(call.bytes) / size {
             let (frame, page) = (first + place * size, (object, (call.offset / size + place) as u32));
@@ -157,20 +175,32 @@ impl Frames {
             };
             let mut tell = |kind, page, latch, site| take(record(kind, page, latch, site));
             if call.writes {
-                self.written(frame, page, &mut tell)
+                self.written(frame, page, call.t_ns, &mut tell)
             } else {
-                self.read(frame, page, call.process, &mut tell)
+                self.read(frame, page, call, &mut tell)
             }
         }
         debug_assert!(self.frame_of.len() <= self.held.len(), "each page is in a frame of its own");
     }
 
+    /// Returns the number of a file, by its device and inode.
+    fn object(&mut self, file: (u32, u64)) -> u32 {
+        let numbers = self.files.len() as u32;
+        *self.files.entry(file).or_insert(numbers)
+    }
+
     /// A page comes into a frame: what the frame held has left.
-    fn read(&mut self, frame: u64, page: Page, process: u32, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
+    fn read(&mut self, frame: u64, page: Page, call: &Call, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         self.counts.read_pages += 1;
-        let own = self.reads_of.entry(process).or_default();
+        let own = self.reads_of.entry(call.process).or_default();
         *own += 1;
-        let now = Held { page: Some(page), filled_by: process, filled_at: self.counts.read_pages, filled_at_own: *own };
+        let now = Held {
+            page: Some(page),
+            filled_by: call.process,
+            filled_at: self.counts.read_pages,
+            filled_at_own: *own,
+            seen_ns: call.t_ns,
+        };
         let before = self.held.insert(frame, now);
         self.counts.frames += u64::from(before.is_none());
         let mut site = 0;
@@ -178,7 +208,7 @@ impl Frames {
             Some((held, left)) => {
                 let is_soon = now.filled_at - held.filled_at < self.pool.ring_reads;
                 let is_soon_own =
-                    held.filled_by == process && now.filled_at_own - held.filled_at_own < self.pool.ring_reads;
+                    held.filled_by == now.filled_by && now.filled_at_own - held.filled_at_own < self.pool.ring_reads;
                 let is_ring = held.filled_at > 0 && (is_soon || is_soon_own);
                 self.frame_of.remove(&left);
                 tell(Kind::Evict, left, if is_ring { LEFT_BY_RING } else { NO_RING }, 0);
@@ -201,18 +231,22 @@ impl Frames {
     }
 
     /// A page is written from a frame: the frame holds it.
-    fn written(&mut self, frame: u64, page: Page, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
+    fn written(&mut self, frame: u64, page: Page, t_ns: u64, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         self.counts.written_pages += 1;
-        let unseen = Held { page: None, filled_by: 0, filled_at: 0, filled_at_own: 0 };
+        self.holds(frame, page, t_ns, tell);
+    }
+
+    /// A frame holds a page, which came without a read if it was not known there.
+    fn holds(&mut self, frame: u64, page: Page, seen_ns: u64, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         let is_new_frame = !self.held.contains_key(&frame);
-        let held = self.held.entry(frame).or_insert(unseen);
+        let held = self.held.entry(frame).or_insert(Held::UNKNOWN);
         self.counts.frames += u64::from(is_new_frame);
-        let before = held.page.replace(page);
+        let before = held.page;
+        held.seen_ns = seen_ns;
         if before == Some(page) {
             return;
         }
-        // What was made since is of no ring.
-        (held.filled_at, held.filled_at_own) = (0, 0);
+        *held = Held { page: Some(page), seen_ns, ..Held::UNKNOWN };
         if let Some(left) = before {
             self.counts.created_pages += 1;
             self.frame_of.remove(&left);

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::calls::{CallReader, CallSettings};
 use super::definition::Definition;
 use super::family::Family;
+use super::frames::Buffers;
 use super::recorder::{Recorder, Seen, Settings, Told};
 use super::tracer::{Reader, spawned};
 use crate::clock::monotonic_ns;
@@ -112,6 +114,8 @@ pub struct LiveTrace {
     stop: Arc<AtomicBool>,
     now: Arc<Mutex<Now>>,
     spool: std::path::PathBuf,
+    /// Takes lists of the server's buffers; none where no frames are followed.
+    lists: Option<Sender<Buffers>>,
 }
 
 impl LiveTrace {
@@ -129,7 +133,10 @@ impl LiveTrace {
         match trace {
             What::Calls(settings) => {
                 let spool = settings.spool.path.clone();
-                Self::begin(limits, CallReader::open(pid, settings)?, (), &spool)
+                let (reader, lists) = CallReader::open(pid, settings)?;
+                let mut trace = Self::begin(limits, reader, (), &spool)?;
+                trace.lists = Some(lists);
+                Ok(trace)
             }
             What::Sites(settings) => {
                 require_untouched(pid, &settings)?;
@@ -168,7 +175,14 @@ impl LiveTrace {
             look.tell_end(&reader, end_ns);
             (reader.finish(), detach_ns)
         })?;
-        Ok(Self { reader: Some(reader), stop, now, spool: spool.to_owned() })
+        Ok(Self { reader: Some(reader), stop, now, spool: spool.to_owned(), lists: None })
+    }
+
+    /// Hands over the server's own list of its buffers; without effect where no frames are followed, or at the end.
+    pub fn name_frames(&self, buffers: Buffers) {
+        if let Some(lists) = &self.lists {
+            drop(lists.send(buffers));
+        }
     }
 
     /// Returns the present state as a JSON value.

@@ -24,6 +24,7 @@ mod tracer;
 pub use binary::{Segment, executable_segments, segments};
 pub use calls::check as check_calls;
 pub use definition::{check as check_live, remove_stale};
+pub use frames::Buffers;
 pub use live::{LiveSettings, LiveTrace, What};
 pub use recorder::{Settings, Site, Told};
 pub use recording::{NAME, PageTraceAsked, Spool, SpoolAsked, Spooled, WindowProbe, window_without};
