@@ -171,6 +171,14 @@ def test_nothing_is_claimed_where_the_look_contradicts_it(made: Seen, why: str) 
     assert f"What twice the pool would miss is not bounded: {why}" in shown
 
 
+@pytest.mark.parametrize(("remedy", "words"), [("GRANT it", "GRANT it; or bufferlab"), (None, "a shorter --duration")])
+def test_a_scan_that_may_be_none_names_the_line_that_would_show_it(remedy: str | None, words: str) -> None:
+    told = bound(seen(LARGE, replace(LARGE, larger={"shop/orders": LargeObject(9000, 4096, remedy)})))
+    assert isinstance(told, NotTold)
+    assert told.remedy
+    assert told.remedy.startswith(words)
+
+
 def test_a_version_without_evictions_claims_nothing() -> None:
     made = seen(facts=replace(POSTGRES, numbers=(15, 20)))
     del made.window.totals["evicted_pages"]
@@ -238,7 +246,8 @@ def test_innodb_tells_its_files_and_the_rows_that_others_read_in_order(
 ) -> None:
     told = None if table_rows is None else [{"name": name, "table_rows": rows} for name, rows in table_rows]
     found = InnodbLook().data(_innodb([*FILES, _file(None, 5 * POOL)], told), OWN)
-    assert found == DataSize(5 * POOL, {"shop/orders": LargeObject(9000 - 1000 - 3 * 700, pool_rows)})
+    remedy = "GRANT SELECT ON mysql.innodb_table_stats TO the account" if told is None else None
+    assert found == DataSize(5 * POOL, {"shop/orders": LargeObject(9000 - 1000 - 3 * 700, pool_rows, remedy)})
 
 
 @pytest.mark.parametrize(

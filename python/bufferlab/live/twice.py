@@ -108,7 +108,7 @@ def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
         read = last.rows_read - (begin.larger[name].rows_read if name in begin.larger else 0)
         if read >= last.pool_rows:
             why = f"{name} is larger than the pool, and {read:,} rows were read that may be those of a scan of it"
-            return NotTold(why, f"a shorter --duration; or {_OTHERWISE}")
+            return NotTold(why, f"{last.remedy or 'a shorter --duration'}; or {_OTHERWISE}")
     return None
 
 

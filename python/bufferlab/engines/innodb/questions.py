@@ -126,6 +126,7 @@ def table_rows(pool_pages: int) -> Question:
         f"SELECT {name} AS name, SUM(n_rows) AS table_rows FROM mysql.innodb_table_stats GROUP BY 1 "
         f"HAVING SUM(clustered_index_size + sum_of_other_index_sizes) > {pool_pages // 2}",
         "how many rows a table has",
+        {"rights": "GRANT SELECT ON mysql.innodb_table_stats TO the account"},
     )
 
 
