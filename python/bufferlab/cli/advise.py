@@ -92,7 +92,6 @@ def command(
       bufferlab advise "postgres://monitor@localhost/shop?socket=/run/postgresql" --sizes 256MiB,1GiB
       bufferlab advise mysql://monitor@127.0.0.1 --tier full --max-cpu 50% --html advice.html
     """
-    from bufferlab.execute.host import tracefs_clean
     from bufferlab.execute.stop import StopRequest
     from bufferlab.live import advise, live_trace
     from bufferlab.live import advise_page as reports
@@ -104,7 +103,6 @@ def command(
     within_s = look_seconds(within, "--within", _SHORTEST_S)
     asked = advise.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
     advise.remove_stale()
-    tracefs_clean.clean()
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
         with beginning("looking, with nothing attached"):

@@ -5,7 +5,6 @@
 //! records into a spool. When this process is killed, the server goes on: its rings go round.
 
 mod clock;
-mod fetch;
 pub mod plan;
 mod reader;
 mod shared;
@@ -26,9 +25,8 @@ use serde::Serialize;
 
 use super::binary::segments;
 use super::decode::Decoder;
-use super::recorder::{Settings, Told};
+use super::recorder::{Settings, Told, spawned};
 use super::recording::Spool;
-use super::tracer::spawned;
 use crate::tracefs::{Format, TraceError};
 use plan::{Mapped, Plan, Program, plan};
 use reader::Reader;

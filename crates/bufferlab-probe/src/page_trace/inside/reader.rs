@@ -195,9 +195,9 @@ fn is_gone(process: libc::pid_t) -> bool {
 mod tests {
     use bufferlab_model::trace::Kind;
 
+    use super::super::super::fetch;
     use super::super::super::recorder::{Settings, Site};
     use super::super::super::recording::SpoolAsked;
-    use super::super::fetch;
     use super::*;
 
     /// A reader of one ring, into which the test writes as a server would.
