@@ -69,6 +69,8 @@ class Cell:
     """Whose settings the server has: the laboratory's, or those that its package ships."""
     at_rate: bool = True
     """Whether the truth is measured at the rate too."""
+    only: str = ""
+    """The one size asked about; empty for all."""
 
     @property
     def transactions(self) -> int:
@@ -78,7 +80,8 @@ class Cell:
     @property
     def sizes(self) -> dict[str, float]:
         """Of the present size, those that the tier judges."""
-        return {name: ratio for name, ratio in SIZES.items() if ratio > 1 or self.tier == "full"}
+        judged = {name: ratio for name, ratio in SIZES.items() if ratio > 1 or self.tier == "full"}
+        return {self.only: judged[self.only]} if self.only else judged
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -154,6 +157,14 @@ FULL = (
           within_s=LONGEST_S),
     _full(replace(_tpcc("postgres-17"), name="postgres-17-tpcc-slow"), rate=5, within_s=LONGEST_S),
 )  # fmt: skip
+
+
+def of_build(asked: str) -> Cell:
+    """Return the cell of a build that no table has to know: NAME=ENGINE:PATH; twice the pool alone is asked about."""
+    if not (found := re.fullmatch(r"([\w.-]+)=(mysql|mariadb|postgres):(/.+)", asked)):
+        raise argparse.ArgumentTypeError(f"{asked} is not NAME=ENGINE:PATH")
+    name, engine, path = found.groups()
+    return Cell(name, (_TPCC, *_set(warehouses=2)), engine, path, 100, only="double")
 
 
 def advised(folder: Path, cell: Cell) -> bool:
@@ -367,10 +378,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--full", action="store_true", help="the loads of the tier full, which the kept rows lack")
+    parser.add_argument(
+        "--build", action="append", default=[], type=of_build, metavar="NAME=ENGINE:PATH",
+        help="twice the pool of a server by its path, in place of the loads; again for more",
+    )  # fmt: skip
     parser.add_argument("--only", default="", help="names of loads, with commas between them")
     parser.add_argument("--keep", action="store_true", help=f"note the rows of loads that are done in {KEPT.name}")
     given = parser.parse_args()
-    every = FULL if given.full else MISSES
+    every = tuple(given.build) or (FULL if given.full else MISSES)
     names = given.only.split(",") if given.only else [cell.name for cell in every]
     if unknown := {*names} - {cell.name for cell in every}:
         parser.error(f"no loads are named {', '.join(sorted(unknown))}")

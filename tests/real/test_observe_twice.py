@@ -18,9 +18,9 @@ import pytest
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
-from bufferlab.live.look import Observation, Seen
+from bufferlab.live.look import Observation
+from bufferlab.live.seen import Seen, TwiceThePool
 from bufferlab.live.session import Session, address_of, family_of
-from bufferlab.live.twice import TwiceThePool
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.units import MIB
 from support import innodb, postgres
@@ -46,10 +46,15 @@ class Data:
     """What a lookup is counted as."""
 
 
-@pytest.fixture(params=["mysql-5.7", "postgres-17"])
+_OTHERS = [pytest.param(name, marks=pytest.mark.servers) for name in ("mysql-9", "mariadb-11.8", "postgres-18")]
+
+
+@pytest.fixture(params=["mysql-5.7", "postgres-17", *_OTHERS])
 def data(request: pytest.FixtureRequest) -> Iterator[Data]:
     with innodb.folder() as root, pytest.MonkeyPatch.context() as patch:
-        found = _mysql(request.param, root) if request.param.startswith("mysql") else _postgres(request.param, root)
+        found = (
+            _mysql(request.param, root) if request.param in innodb.programs.PACKAGES else _postgres(request.param, root)
+        )
         made, password = found
         patch.setenv("BUFFERLAB_PASSWORD", password)
         with made.serve(4 * POOL_BYTES) as server, closing(server.connect("bufferlab")) as connection:
@@ -145,7 +150,7 @@ def test_a_pool_of_twice_the_size_misses_no_more_than_the_bound(data: Data) -> N
         larger = look(data.url(server), LOOK_S)
     measured = (larger.per("misses", data.unit) or 0.0) / (seen.per("misses", data.unit) or 0.0)
     print(f"measured: {measured:.3f} of the misses")
-    assert 0.3 < measured <= found.misses_ratio_at_most < 0.8
+    assert 0.3 < measured <= found.misses_ratio_at_most < 0.85
 
 
 def test_a_scan_of_a_table_that_is_larger_than_the_pool_ends_the_claim(data: Data) -> None:

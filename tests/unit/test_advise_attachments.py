@@ -15,7 +15,8 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import advise, doubts, pool_facts
 from bufferlab.live.attach import Attached
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.look import Observation, Seen
+from bufferlab.live.look import Observation
+from bufferlab.live.seen import Seen
 from bufferlab.live.window import LookWindow, SampledRow
 from support import fake_mysql
 from support.advised import CREATE, READ, columns_of, recorded

@@ -17,9 +17,10 @@ from bufferlab.engines.servers.look import DataSize, Facts, LargeObject, PoolLev
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import observe_page, rules, sentence
 from bufferlab.live.confounds import Confound
-from bufferlab.live.look import InsideFindings, LookCost, Observation, Seen
+from bufferlab.live.look import Observation
+from bufferlab.live.seen import InsideFindings, LookCost, Seen, TwiceThePool
 from bufferlab.live.session import Session, address_of, family_of
-from bufferlab.live.twice import TwiceThePool, bound, misses_at_most
+from bufferlab.live.twice import bound, misses_at_most
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.report import terminal
 from bufferlab.units import GIB, MIB
@@ -108,7 +109,8 @@ def seen(
     data = begin if isinstance(begin, NotTold) else (begin, end or begin)
     inside = InsideFindings(NotTold(""), NotTold(""), confounds, (), NotTold(""), data)
     cost = LookCost(20, 0.05, None, seconds)
-    return Seen("host:3306", facts, made, levels, levels, "whole", cost, inside, Unpublished(unpublished))
+    found = Seen("host:3306", facts, made, levels, levels, "whole", cost, inside, Unpublished(unpublished))
+    return replace(found, twice_the_pool=bound(found))
 
 
 @pytest.mark.parametrize("facts", [FACTS, POSTGRES])
@@ -157,6 +159,7 @@ LARGE = DataSize(3 * POOL, {"shop/orders": LargeObject(500, 4096)})
          "shop/orders is larger than the pool, and 4,096 rows were read that may be those of a scan of it"),
         (seen(DataSize(3 * POOL, {}), replace(LARGE, larger={"shop/new": LargeObject(5000, 4096)})), "shop/new is"),
         (seen(*_grown(65)), "the data grow by"),
+        (seen(DataSize(POOL // 2, {})), "the files that the server lists are smaller than what its pool holds"),
         (seen(*_grown(-65)), "1.02 MiB of data were dropped or truncated"),
     ],
 )  # fmt: skip
@@ -166,6 +169,14 @@ def test_nothing_is_claimed_where_the_look_contradicts_it(made: Seen, why: str) 
     shown = terminal.text(observe_page.as_report(made))
     assert "Misses of twice the pool" not in shown
     assert f"What twice the pool would miss is not bounded: {why}" in shown
+
+
+@pytest.mark.parametrize(("remedy", "words"), [("GRANT it", "GRANT it; or bufferlab"), (None, "a shorter --duration")])
+def test_a_scan_that_may_be_none_names_the_line_that_would_show_it(remedy: str | None, words: str) -> None:
+    told = bound(seen(LARGE, replace(LARGE, larger={"shop/orders": LargeObject(9000, 4096, remedy)})))
+    assert isinstance(told, NotTold)
+    assert told.remedy
+    assert told.remedy.startswith(words)
 
 
 def test_a_version_without_evictions_claims_nothing() -> None:
@@ -235,7 +246,8 @@ def test_innodb_tells_its_files_and_the_rows_that_others_read_in_order(
 ) -> None:
     told = None if table_rows is None else [{"name": name, "table_rows": rows} for name, rows in table_rows]
     found = InnodbLook().data(_innodb([*FILES, _file(None, 5 * POOL)], told), OWN)
-    assert found == DataSize(5 * POOL, {"shop/orders": LargeObject(9000 - 1000 - 3 * 700, pool_rows)})
+    remedy = "GRANT SELECT ON mysql.innodb_table_stats TO the account" if told is None else None
+    assert found == DataSize(5 * POOL, {"shop/orders": LargeObject(9000 - 1000 - 3 * 700, pool_rows, remedy)})
 
 
 @pytest.mark.parametrize(

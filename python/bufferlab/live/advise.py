@@ -28,7 +28,8 @@ from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Trac
 from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
-from bufferlab.live.look import Observation, Seen, Stop
+from bufferlab.live.look import Observation, Stop
+from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
@@ -123,7 +124,7 @@ class Advice:
 
     @property
     def not_looked_at(self) -> tuple[NotTold, ...]:
-        """What else the server did that could not be told, so that its rules were not applied."""
+        """What else the server did that is not known, so that its rules were not applied."""
         return self.seen.inside.confounds_not_told
 
     @property

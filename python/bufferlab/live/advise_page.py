@@ -68,7 +68,7 @@ def cost(one: TierCost) -> str:
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
     """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged.
 
-    `with_reasons` is for programs: changes are reads a second, and what is not known well is a bound.
+    `with_reasons` is for programs: changes are reads a second, and a value that is not known is a bound.
     """
     asked = "Reads asked of the system a second" if advice.needs_restart else "Reads a second"
     heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")

@@ -7,17 +7,14 @@ Each rule returns the reason why not, with a remedy. The parameters stand at the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live.confounds import Confound
+from bufferlab.live.seen import Seen
 from bufferlab.live.window import SampledRow
 from bufferlab.models.managers.innodb import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.predict import READ_AHEAD_LIMIT
 from bufferlab.units import format_bytes, format_percent
-
-if TYPE_CHECKING:
-    from bufferlab.live.look import Seen
 
 FEWEST_GETS_PER_S = 10.0
 """A server with fewer gets a second is idle: only its maintenance can be seen."""

@@ -93,7 +93,7 @@ class SizeEstimate:
     late_purge_share: float | None = None
     """Tier full: the share of more reads that a late purge would make, which the upper bound holds."""
     read_ms_per_s: float | None = None
-    """Milliseconds of reading a second at the latency that was seen; None where the server does not tell it."""
+    """Milliseconds of reading a second at the latency that was seen; None where the server does not count it."""
 
 
 Floats = NDArray[np.float64]

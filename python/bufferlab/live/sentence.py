@@ -14,7 +14,7 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import rules, twice
 from bufferlab.live.advise import Advice
 from bufferlab.live.estimate import SizeEstimate
-from bufferlab.live.look import Seen
+from bufferlab.live.seen import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 LITTLE_RATIO = 0.05
@@ -232,7 +232,7 @@ def change(one: SizeEstimate, advice: Advice) -> str:
 
 
 def verdict(one: SizeEstimate, advice: Advice) -> str:
-    """Return in words what is known of a size."""
+    """Return in words the verdict on a size."""
     present = advice.now.reads_per_s
     if one.pool_size_bytes == advice.present_bytes:
         return "as it is"

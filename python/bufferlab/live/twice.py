@@ -1,43 +1,26 @@
 """Bounds the misses of a pool of twice the size by SQL alone, from the size of the data.
 
-The formula is pure. `bound` refuses it where a look contradicts what it assumes; docs/observe.md has its derivation.
+The formula is pure. `bound` refuses it where a look contradicts its assumptions; docs/observe.md derives it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bufferlab.engines.servers.look import DataSize
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import doubts, rules
+from bufferlab.live.seen import Seen, TwiceThePool
 from bufferlab.units import format_bytes, format_percent
-
-if TYPE_CHECKING:
-    from bufferlab.live.look import Seen
 
 _DAY_S = 86_400
 _OTHERWISE = "bufferlab advise, as root on the server's host"
 
 
-@dataclass(frozen=True)
-class TwiceThePool:
-    """The most that a pool of twice the size would miss once it is filled, if the miss curve has no steps."""
-
-    pool_size_bytes: int
-    """Twice the present pool."""
-    data_size_bytes: int
-    """The data of all databases, which share the pool."""
-    misses_ratio_at_most: float
-    """Of the misses that were seen; 0 where such a pool holds all data: it misses new pages alone."""
-    misses_per_s_at_most: float
-
-
 def misses_at_most(data: float, held: float, added: float) -> float:
     """Return the most that a larger pool misses, as a share of the present misses, where its miss curve is convex.
 
-    `data` is what can be read, `held` what the pool holds of it, `added` what it would hold more, in one unit. A pool
+    `data` is all that can be read, `held` the part in the pool, `added` the room that is added, in one unit. A pool
     that holds everything misses nothing. Between the two a convex curve runs below the straight line.
 
     >>> misses_at_most(300, 100, 100), misses_at_most(200, 100, 100), misses_at_most(50, 100, 100)
@@ -63,6 +46,8 @@ def bound(seen: Seen) -> TwiceThePool | NotTold:
         return why
     page, pool_bytes = seen.facts.page_size_bytes, seen.facts.pool_size_bytes
     held = min(values.get("data_pages", pool_bytes / page) for values in _ends(seen)) * page
+    if end.size_bytes < held:
+        return NotTold("the files that the server lists are smaller than what its pool holds")
     ratio = misses_at_most(end.size_bytes, held, pool_bytes)
     return TwiceThePool(2 * pool_bytes, end.size_bytes, ratio, ratio * (seen.rate("misses") or 0.0))
 
@@ -101,7 +86,7 @@ def _missing(seen: Seen) -> NotTold | None:
 
 
 def _unfilled(seen: Seen) -> NotTold | None:
-    """Return the reason where the pool has room, so that pages are missed which no pool would have yet."""
+    """Return the reason where the pool has room, so that pages are missed that no pool would have yet."""
     why = "the pool is not full: its misses are first reads"
     if seen.facts.flavour != "postgres":
         return NotTold(why, "ask again once it is") if was_never_filled(seen) else None
@@ -123,12 +108,12 @@ def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
         read = last.rows_read - (begin.larger[name].rows_read if name in begin.larger else 0)
         if read >= last.pool_rows:
             why = f"{name} is larger than the pool, and {read:,} rows were read that may be those of a scan of it"
-            return NotTold(why, f"a shorter --duration; or {_OTHERWISE}")
+            return NotTold(why, f"{last.remedy or 'a shorter --duration'}; or {_OTHERWISE}")
     return None
 
 
 def _changed(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
-    """Return the reason where the size of the data is not what it will be: it fell, or grows fast."""
+    """Return the reason where the data will have another size soon: they fell, or grow fast."""
     least = rules.GROWTH_PAGES * seen.facts.page_size_bytes
     grown = end.size_bytes - begin.size_bytes
     if -grown > least:

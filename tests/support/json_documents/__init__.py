@@ -18,7 +18,7 @@ from bufferlab.errors import Problem
 from bufferlab.execute.data.leftovers import Leftover
 from bufferlab.knob import Knob
 from bufferlab.live.advise import Advice
-from bufferlab.live.look import Seen
+from bufferlab.live.seen import Seen
 from bufferlab.plan import SweepCost
 from bufferlab.report.comparison.accuracy import Accuracy
 from bufferlab.report.comparison.history import History

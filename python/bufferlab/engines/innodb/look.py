@@ -183,15 +183,15 @@ class InnodbLook(Look):
             for name, size in size_of.items()
             if name and size > facts.pool_size_bytes and not questions.is_without_tables(name)
         }
-        rows_of: dict[str | None, int] = {}
-        if larger and not isinstance(told := ask(query, questions.table_rows(pool_pages)), NotTold):
-            rows_of = {text(row["name"]): integer(row["table_rows"]) for row in told}
+        told = ask(query, questions.table_rows(pool_pages)) if larger else []
+        remedy = told.remedy if isinstance(told, NotTold) else None
+        rows_of = {} if isinstance(told, NotTold) else {text(row["name"]): integer(row["table_rows"]) for row in told}
         ours = _sequential(query, "SESSION")
         shown = int(_pairs(query("SHOW SESSION STATUS LIKE 'Com_show_status'")).get("com_show_status", 0))
         read = _sequential(query, "GLOBAL") - ours - shown * int(facts.settings[_OWN_ROWS])
         # Whoever reads a page of a table reads a row of it at least; which table rows were of is not told.
         return DataSize(size_of[None], {
-            name: LargeObject(read, max(pool_pages, rows_of.get(name, 0) * facts.pool_size_bytes / size))
+            name: LargeObject(read, max(pool_pages, rows_of.get(name, 0) * facts.pool_size_bytes / size), remedy)
             for name, size in larger.items()
         })  # fmt: skip
 

@@ -106,12 +106,12 @@ def data(flavour: Flavour, numbers: Sequence[int], pool_bytes: int) -> Question:
 
 
 def is_without_tables(name: str) -> bool:
-    """Return whether the files of that name hold undo or temporary tables, which nobody scans again."""
+    """Return whether the files of that name hold undo or temporary tables, which no session scans again."""
     return name.startswith("innodb_") and name != _SYSTEM
 
 
 def incomplete(rows: Sequence[Row]) -> NotTold | None:
-    """Return why the answer to `data` does not tell how many pages share the pool; None where it does."""
+    """Return why the answer to `data` lacks how many pages share the pool; None where it has that."""
     if not any(text(row["name"]) == _SYSTEM for row in rows):
         return NotTold(f"{_DATA}: this version does not tell the size of its system tablespace")
     if any(integer(row["compressed"]) for row in rows):
@@ -126,6 +126,7 @@ def table_rows(pool_pages: int) -> Question:
         f"SELECT {name} AS name, SUM(n_rows) AS table_rows FROM mysql.innodb_table_stats GROUP BY 1 "
         f"HAVING SUM(clustered_index_size + sum_of_other_index_sizes) > {pool_pages // 2}",
         "how many rows a table has",
+        {"rights": "GRANT SELECT ON mysql.innodb_table_stats TO the account"},
     )
 
 

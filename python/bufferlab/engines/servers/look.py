@@ -112,6 +112,8 @@ class LargeObject:
     """Rows that were read of it one after another since the server's start, or more."""
     pool_rows: float
     """Its rows in as many pages as the pool has, or fewer: who reads fewer rows has not scanned more pages."""
+    remedy: str | None = None
+    """The line by which these rows would be known; None where they are, or none exists."""
 
 
 @dataclass(frozen=True)
