@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.knobs import INNODB_KNOBS
+from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.family import ReadBack

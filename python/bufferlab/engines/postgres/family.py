@@ -21,8 +21,7 @@ from bufferlab.engines.postgres import (
 )
 from bufferlab.engines.postgres.cluster import failure
 from bufferlab.engines.postgres.connection import FORM, connect, greet, socket_file
-from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.knobs import OFF
+from bufferlab.engines.postgres.declaration import DECLARATION, OFF
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.postgres.postgresql_conf import server_settings
 from bufferlab.engines.postgres.run import PostgresRun

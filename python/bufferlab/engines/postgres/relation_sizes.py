@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines.behaviour import OwnedPages
-from bufferlab.engines.postgres.knobs import PAGE_BYTES
+from bufferlab.engines.postgres.declaration import PAGE_BYTES
 from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
