@@ -16,7 +16,7 @@ from typing import Any
 
 from bufferlab.errors import Problem
 from bufferlab.execute.progress import SweepStatus
-from bufferlab.execute.run.child import Tell, leave, serve
+from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.block"
 BEAT_S = 5.0

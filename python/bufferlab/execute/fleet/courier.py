@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bufferlab.execute.run.child import Tell, leave, serve
+from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
