@@ -94,9 +94,10 @@ def print_pdf(folder: SweepFolder) -> None:
 
 
 def print_traces(folder: SweepFolder) -> None:
-    """Print every good trace as blkparse would have.
+    """Print every complete trace in the format of blkparse.
 
-    Standard error names the runs that were left out, and explains the rest. Raises RunFailed when no run has a trace.
+    Standard error names each run, gives the reason for each run left out, and explains the units. Raises RunFailed when
+    no run has a trace.
     """
     from bufferlab.report.blkparse import render
 

@@ -19,7 +19,8 @@ from bufferlab.units import format_percent
 if TYPE_CHECKING:
     from bufferlab.results.schema import Run, StoredSetting
 
-#: The limit of drift: a mean over a window that still falls or rises by more depends on the length of the warm-up.
+#: The drift that is still allowed: 10 % between the first and the last third of a window. With more drift, the window's
+#: mean depends on how long the warm-up was.
 DRIFT_LIMIT = 0.10
 #: Misses of two thirds of a window differ by chance, by about 2.5 / sqrt(misses of a third): three times that is not a
 #: drift. Seen in 66 windows of TPC-C with 1,000 to 10,000 misses a third, on four servers and SQLite.

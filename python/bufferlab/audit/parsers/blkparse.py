@@ -67,7 +67,7 @@ class Range:
 
     @property
     def exact(self) -> bool:
-        """Whether all digits were printed."""
+        """Whether the number was printed in full, not shortened to K, M, G or P."""
         return self.low == self.high
 
     def __add__(self, other: Range) -> Range:

@@ -166,7 +166,7 @@ class StoredTree:
 
 
 def read_sizes(database: Path) -> dict[str, Any]:
-    """Return the content of sizes.json; raise DataFileError if it is missing."""
+    """Return the content of sizes.json; raise DataFileError if it is missing, damaged or of another program."""
     path = database / _SIZES
     try:
         document: dict[str, Any] = json.loads(path.read_text())

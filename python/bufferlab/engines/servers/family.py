@@ -271,7 +271,10 @@ class Family(ABC):
     # All families share these.
 
     def target(self, address: Address) -> dict[str, Any]:
-        """Return the address, account and schema for the core's connections; its job has them as `target`."""
+        """Return the connection settings that the core needs: address, account, password and schema.
+
+        A job has them as `target`.
+        """
         return address.target(passwords.find(address, self.form).text, self.socket_of(address))
 
     def socket_of(self, address: Address) -> str | None:

@@ -1,6 +1,6 @@
-"""The chapter on predictions without any run: the model's reads at the measured points, with those measured.
+"""The chapter on predictions without any run: at each measured point, the model's reads and the measured reads.
 
-The end of the sweep generated the page accesses (other-pools.json); nothing is generated here.
+`run` makes the predictions when a sweep ends, and stores their counts in other-pools.json. This module only draws them.
 """
 
 from __future__ import annotations

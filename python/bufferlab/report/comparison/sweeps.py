@@ -332,7 +332,10 @@ def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tup
 
 
 def _differences(sweeps: Sequence[SweepTold]) -> Callable[[SweepTold, SweepTold], dict[str, tuple[str, str]]]:
-    """Return a function that finds the settings that differ between two sweeps, except those that any of them swept."""
+    """Return a function that finds the settings in which two sweeps differ.
+
+    It ignores those settings that any of `sweeps` swept.
+    """
     free = {SERVER, *swept_names(sweeps)}
 
     def differences(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
