@@ -62,9 +62,9 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
 def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
     """Return where the rest of a sweep keeps its copies of databases: on the device on which the sweep began.
 
-    It is `chosen` or, where nothing was chosen, the folder's own. On another host, whose runs are kept separate, it may
-    be any: without the folder's it is `usual`. Raises EnvironmentLackingError when the folder's own is gone, and
-    SpecError when the directory is on another device than the folder's was.
+    It is `chosen` or, where nothing was chosen, the directory that the folder names. Runs of another host are kept
+    separate: there any directory will do, and `usual` replaces a missing one. On the same host EnvironmentLackingError
+    is raised when the named directory is gone, and SpecError when `chosen` is on another device.
     """
     own = folder.host.get("data_directory")
     known = Path(own) if own else usual

@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Do the job and return its result. Each event goes to `tell` as a line of JSON. Raises the engine's errors."""
+    """Do the job and return its result. Events are sent as lines of JSON. Raises the engine's errors."""
     engine = engine_of(envelope)
     threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
     kind, job = envelope["kind"], envelope["job"]
