@@ -29,7 +29,7 @@ _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
 #: Below this share of the misses, the log does not act as a cache worth naming.
 LOG_SHARE_WORTH_SAYING = 0.005
-#: From this share on waiting for a processor moves times more than most settings do.
+#: From this share on, waiting for a processor changes times more than most settings do.
 WAITING_SHARE_WORTH_SAYING = 0.20
 _KNOB_WORDS = {
     "pool_size": "the buffer pool",
@@ -192,10 +192,10 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat.
+    """Yield the sentence on one count that the workload compares. It stands before one on a time: counts repeat better.
 
-    Before others comes one that nothing puts in doubt, whose ends are resolved, and that the database counts: requests
-    of other programs are among the device's.
+    A count without a doubt is preferred, then one whose ends are resolved, then one that the database counts itself:
+    the device's counts include requests of other programs.
     """
     if not analysis.metric(metric).is_timed:
         return
@@ -212,7 +212,7 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Yield sentences on points that were asked for as different ones and ran as one: no step lies between them."""
+    """Yield sentences on points that were asked for with different settings and ran with the same ones."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)

@@ -141,7 +141,7 @@ def _result(
 
 
 def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
-    """Return the run's own count with the curve's."""
+    """Return a sentence with the misses that the run counted, and those of the curve at the same size."""
     misses = int(curve.misses[min(measured.pages, curve.pages)])
     return (
         f"the run's pool of {pool(measured.pages, page_size_bytes)} missed {measured.misses:,} times, "

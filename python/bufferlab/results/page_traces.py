@@ -63,7 +63,7 @@ class PageTrace(_Strict):
     objects: list[PagesOfObject] = []
     counts: list[CountedAccesses] = []
     lost: int = Field(default=0, ge=0)
-    """Records for which there was no room."""
+    """Records for which the trace had no room."""
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """Processor time of the recorder's reader; None where the engine's own thread recorded it."""

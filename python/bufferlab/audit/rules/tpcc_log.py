@@ -174,7 +174,7 @@ def _totals_agree_finding(log: TpccLog, found: list[_Contradiction]) -> AuditFin
 
 
 _BIN = 0.0005
-#: Everything faster is printed as this.
+#: tpcc-mysql prints every shorter time as this.
 _LEAST_MS = 1.001
 
 _Above = tuple[Interval, str, float, str, float]

@@ -58,7 +58,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     Knob.size_or_share("pool_size",
                        "innodb_buffer_pool_size: the server may round it up to whole chunks of all instances",
                        default="20%", spelling="innodb_buffer_pool_size", minimum=5 * MIB, maximum=16 * TIB),
-    # The server's own is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
+    # The server's default is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
     _count("buffer_pool_instances", "pools the buffer pool is divided into",
            auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5",
            confounds="instances: lists, scan depth and locks are per instance"),
@@ -93,13 +93,14 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",
             confounds="adaptive hash index, which changes page gets"),
-    # As in MySQL 8.4 and newer MariaDB. Changes that wait for their page put reads off, which are counted later or not
-    # at all. The smaller the pool, the more of them there are.
+    # As in MySQL 8.4 and newer MariaDB. A change that waits for its page delays the read, which is then counted later
+    # or not at all. The smaller the pool, the more changes wait.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),
-    # Off, as in every other version, so that equal work is equal: on, transactions that meet at a row are tried again
-    # (error 1020, "Record has changed since last read"). 11.6.2 turned it on (MariaDB's manual, InnoDB variables).
+    # Off, as in every other version, so that the work is the same. When on, transactions that change the same row fail
+    # and are tried again (error 1020, "Record has changed since last read"). 11.6.2 turned it on (MariaDB's manual,
+    # InnoDB variables).
     _choice("snapshot_isolation", _ON_OFF, "a transaction fails that locks a row changed since its snapshot",
             auto="off", versions="mariadb >= 11.6.2"),
     _count("old_blocks_pct", "per cent of the LRU list that is its old part, where pages enter", minimum=5,
@@ -149,7 +150,8 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         connections_reason=f"{title} keeps a thread for each connection; more than a thousand measure the scheduler",
         results=RESULTS,
         chapters="bufferlab.engines.innodb.chapters",
-        # Of pages of 64 KiB the servers ask for 24 MiB; of small pages the minimum of pool_size is more than this.
+        # With pages of 64 KiB the servers need a pool of 24 MiB. With small pages the minimum of pool_size is larger
+        # than this.
         min_frames=384,
         # A record takes 18 bytes more than in SQLite, and a load by district leaves pages of order_line half empty.
         size_factor=1.35,

@@ -13,8 +13,8 @@ word EXECUTE before their text.
 
 What else a server does needs PROCESS. Texts of other sessions' statements stay in the server: it returns the first two
 words of the few kinds that matter. mysqldump and its kin begin each table's statement with /*!40001 SQL_NO_CACHE */.
-xtrabackup and mariabackup copy files while their session sleeps; a lock of theirs is seen where performance_schema
-instruments metadata locks.
+xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if performance_schema instruments
+metadata locks.
 """
 
 from __future__ import annotations

@@ -46,14 +46,14 @@ KNOBS: tuple[Knob, ...] = (
               default=ON_PATH, spelling="", decides_file=True),
     Knob.size("page_size", "bytes of a page: 8 KiB, chosen when a server is compiled", default="8k", spelling="",
               minimum=PAGE_BYTES, maximum=PAGE_BYTES, decides_file=True),
-    # A thousand connections may pin a page each; fewer frames are another experiment.
+    # Each of up to a thousand connections may pin a page; with fewer frames that would be another experiment.
     Knob.size_or_share("pool_size", "shared_buffers: reads that miss it may still be served by the page cache",
                        default="20%", spelling="shared_buffers", minimum=MIB, maximum=16 * TIB),
     Knob.size_or_share("memory_limit",
                        "what the server, its shared buffers and the page cache of its files may take together, by a "
                        "cgroup; off: the page cache takes what the host has free",
                        choices=(OFF,), default=OFF, spelling="", minimum=16 * MIB, maximum=16 * TIB),
-    # Read-ahead: pages that a scan finds in the page cache without having asked for them.
+    # It counts as read-ahead: a scan finds pages in the page cache that the server did not ask for.
     READ_AHEAD,
     # As initdb has it before 18, so that versions write and check the same.
     _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
@@ -93,7 +93,7 @@ KNOBS: tuple[Knob, ...] = (
             versions="postgres >= 18"),
     _count("io_workers", "processes that read for others with io_method = worker", minimum=1, maximum=32,
            versions="postgres >= 18"),
-    # When on, a scan begins where another one is: two runs of the same seed would read other pages.
+    # When on, a scan begins where another one is: two runs with the same seed would read different pages.
     _choice("synchronize_seqscans", _ON_OFF, "scans of one large table go along with each other", auto=None,
             default="off"),
     # When on, a vacuum begins by its own clock, in some windows and not in others.

@@ -52,7 +52,7 @@ _LOADING = {
     "wal_level": "minimal",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "1h",
-    # The server removes log files that it no longer needs: every run would copy those kept to be used again.
+    # The server removes log files that it no longer needs. If it kept them for reuse, every run would copy them.
     "wal_recycle": "off",
     "wal_init_zero": "off",
     "min_wal_size": "32MB",

@@ -178,7 +178,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
     A page is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32 plus its number.
     """
-    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+    import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
 
     stored = data_folder.read_sizes(database)["relations"]
     names, trees = _names(stored), {_number(one): one for one in stored if one.get("method") == "btree"}

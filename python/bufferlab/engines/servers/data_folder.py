@@ -117,7 +117,7 @@ class Sizes:
         """Count the trees in the closed files and write sizes.json. Before: the server has stopped cleanly."""
         shape = self.count and self.count(database / "data")
         head = {"format": _SIZES_FORMAT, "format_version": 1, "allocated_bytes": self.allocated_bytes, "shape": shape}
-        # The folder is the server's user's, who may have put a link there.
+        # The folder belongs to the server's user, who may have put a link there.
         write_for(database / _SIZES, json.dumps({**head, **self.asked}, indent=1) + "\n", None)
 
 

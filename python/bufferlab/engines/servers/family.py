@@ -51,7 +51,7 @@ class ReadBack:
     notes: dict[str, str] = field(default_factory=dict)
     """By the setting's name, the reason why the server runs with another value than was asked for."""
     standing: dict[str, str] = field(default_factory=dict)
-    """By the setting's name, those `confounds` that stand whether the setting was asked for or not."""
+    """By the setting's name, those `confounds` that hold whether the setting was asked for or not."""
 
 
 Work = Literal["run", "load", "check"]
@@ -150,14 +150,15 @@ class Family(ABC):
 
     @property
     def unanswered(self) -> tuple[type[Exception], ...]:
-        """What `connect` and `greet` raise when no answer came."""
+        """The errors that `connect` and `greet` raise when no answer came."""
         return (*FAILURES, OSError, AccessDenied, EnvironmentLackingError)
 
     @abstractmethod
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
         """Return the variables, by the server's names, that a server of this build is started with for this work.
 
-        A load's decide the data as in a run, and suit speed otherwise; a check's knobs hold the page size alone.
+        A load's settings that decide the data are those of a run; its others are chosen for speed. A check's knobs hold
+        only the page size.
         """
 
     @abstractmethod

@@ -42,11 +42,11 @@ class Facts:
     numbers: tuple[int, ...]
     """The version's first numbers."""
     identity: str
-    """What stays the same over a restart, and differs on another server."""
+    """A text that stays the same over a restart, and differs on another server."""
     page_size_bytes: int
     pool_size_bytes: int
     transactions: str
-    """Of what `transactions` is the number: "transaction", or "explicit commit"."""
+    """The unit that the count `transactions` counts: "transaction", or "explicit commit"."""
     no_time: str
     """Why the time of reads is not known, with the line that would change that; empty where it is."""
     uptime_s: float
@@ -78,7 +78,7 @@ class Sample:
     reset_s: float | None = None
     """The last reset of the counters, on a clock of the server; None without one, or if it is not known."""
     read_s: Mapping[str, float] = field(default_factory=dict)
-    """When counts were read that were read after `t_s`, by their names: a busy host may be seconds late with them."""
+    """The times of counts that were read after `t_s`, by their names: a busy host may read them seconds later."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class Unpublished:
     sessions: int = 0
     """Sessions that worked in a transaction older than the look."""
     hidden: int = 0
-    """Sessions of which the account may not see whether they did."""
+    """Sessions of which the account may not see whether they worked so."""
     readers: tuple[int, ...] = ()
-    """The processes that read for the former, as the server numbers them; empty where these are not all known."""
+    """The processes that read for `sessions`, as the server numbers them; empty where not all are known."""
     read_bytes: int | None = None
     """Bytes that read calls of these processes returned in the look; None where they cannot be read from here."""
 

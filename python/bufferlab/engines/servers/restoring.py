@@ -20,7 +20,7 @@ from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
 
 LOADER_VERSION = 1
-"""Raise it when a dump is restored otherwise: data restored before are then not used again."""
+"""Raise it when dumps are restored in another way: data restored before are then not used again."""
 USER = "bufferlab_dump"
 """The account that restores, and that owns the code of the dump."""
 _LEAST_FREE_BYTES = 256 * MIB

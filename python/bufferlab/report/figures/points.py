@@ -132,7 +132,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
     if any(curve.series == place and curve.look in WHOLE_SERIES for curve in plot.curves):
         return  # Its curve is all there is to see.
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
-    # Dots of a curve stand where the curve has them.
+    # Dots with a curve are not moved to the side: each stands on its curve.
     is_alone = len(plot.series) == 1 or bool(plot.curves and not plot.x_is_words)
     room = width * (_SPREAD if is_alone else (_SPREAD if plot.x_is_words else _CLOSE) / len(plot.series))
     shift = 0.0 if is_alone else room * (place - (len(plot.series) - 1) / 2)
@@ -253,7 +253,7 @@ def _step_width(plot: PointsPlot) -> float:
 def _beside(x: float, count: int, room: float, nearest: float, *, is_log: bool) -> list[float]:
     """Return places on both sides of a mean for its runs, so that they do not hide its interval.
 
-    `nearest` is the way to the next place, of which they stay far.
+    `nearest` is the distance to the next place; the runs stay far from it.
     """
     shares = [0.16 + 0.07 * (place // 2) for place in range(count)]
     room = min(room, _RUNS_REACH * nearest / max(shares, default=1.0))

@@ -1,4 +1,4 @@
-"""What answers at an address, and whether that is on this host: then its memory, disk and process are this host's too.
+"""Finds which server answers at an address, and whether it is on this host, with its memory, disk and process.
 
 The family of a server is known by the first bytes that it says, without a login.
 """

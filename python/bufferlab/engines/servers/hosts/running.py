@@ -140,7 +140,7 @@ class RunningHost(Host):
         return replace(self.parse(url), most_seconds=LOOK_SECONDS, until_s=time.monotonic() + LOOK_LASTS_SECONDS)
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return that nothing is asked of the directory."""
+        """Return no checks: such a run needs nothing of the directory."""
         return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
 
     def parse(self, url: str) -> Address:
@@ -271,7 +271,7 @@ class RunningHost(Host):
     def _prepare_data(
         self, address: Address, note: Mapping[str, Any], job: Mapping[str, Any], on_event: OnEvent
     ) -> str:
-        """Load the rows again unless they are as loaded; return the report's sentence on what the run began with."""
+        """Load the rows again unless they are as loaded; return the report's sentence on the data before the run."""
         mark = self._marked(address)
         whole = require_as_loaded(self._objects(address), mark, address, self.family.form)
         if mark is None or not whole or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
@@ -352,7 +352,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _explained_here(self, address: Address) -> Iterator[None]:
-        """Turn the client's errors, and answers that fit no question, into an EnvironmentLackingError.
+        """Turn the client's errors, and answers that do not fit their question, into an EnvironmentLackingError.
 
         For questions alone, outside of a worker.
         """
