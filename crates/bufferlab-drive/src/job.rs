@@ -1,4 +1,4 @@
-//! The job of a run as far as no engine matters: the workload, its pace, its phases, and their limits.
+//! The part of a run's job that does not depend on the engine: the workload, its pace, its phases, and their limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

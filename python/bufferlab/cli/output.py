@@ -1,6 +1,6 @@
 """Writes a command's output: columns for people, one JSON object for programs, files, and words on standard error.
 
-Of a sweep it prints the answer, and writes the reports to the sweep's folder.
+It also prints a sweep's answer, and writes the reports into the sweep's folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _answers: list[bool] = []
 
 
 def print_json(document: object) -> None:
-    """Print one JSON object, with its format version, on standard output: what `printed` makes of a document."""
+    """Print the JSON object that `printed` makes of a document, with its format version, on standard output."""
     found = {"format_version": FORMAT_VERSION, **printed(document)}
     text = json.dumps(found, ensure_ascii=False, allow_nan=False)
     print(printable_json(text), flush=True)

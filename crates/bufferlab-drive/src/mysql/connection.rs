@@ -105,7 +105,7 @@ pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, Logi
 fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
     match (&target.place, &target.security) {
         (Place::Tcp { host, .. }, Some(security)) => TlsClient::of(security, host),
-        // A Unix socket needs none in any mode, as with libpq.
+        // A Unix socket needs no TLS in any mode, as with libpq.
         _ => Ok(None),
     }
 }

@@ -76,7 +76,7 @@ impl Lines {
         Ok(line)
     }
 
-    /// Takes the failure of a connection. If the server is silent, it cuts all connections, because a wait on any of
+    /// Takes the failure of a connection. If the server is silent, this cuts all connections, because a wait on any of
     /// them would last for ever.
     pub fn met(&self, failure: &Failure) {
         if failure.hint != SERVER_SILENT_HINT {

@@ -110,7 +110,7 @@ impl<'a> Running<'a> {
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 
-    /// Returns whether it has ended. It is not waited for here, so its number still names its group.
+    /// Returns whether it has ended. The process is not reaped here, so its number still names its group.
     fn has_ended(&self) -> bool {
         // SAFETY: waitid(2) writes into a structure that is valid for it, and any bytes are.
         unsafe {

@@ -166,7 +166,7 @@ impl PostgresClient {
             for call in calls.clone() {
                 let statement = &self.statements[usize::from(batch.statement(call).0)];
                 if let Err(error) = bind_call(statement, batch, call, self.rows, &mut self.connection.wire.out) {
-                    // Send nothing of it.
+                    // Nothing of the exchange is sent.
                     self.connection.wire.out.clear();
                     return Err(error);
                 }

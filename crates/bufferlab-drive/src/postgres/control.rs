@@ -84,7 +84,7 @@ impl Control {
         Err(Failure::new(FailureKind::Usage, what, &self.place, hint))
     }
 
-    /// How the connection can be interrupted.
+    /// Returns the handle that interrupts the connection.
     ///
     /// # Errors
     /// The system's.

@@ -22,7 +22,7 @@ pub(super) const NO_TABLE: u8 = u8::MAX;
 /// The most pages between two gets of one scan: since PostgreSQL 17 a scan pins pages in the pool before it reads the
 /// others.
 const NEAR: u32 = 256;
-/// The number of gets of one session in a row, each of another page near the one before, that are a scan.
+/// This many gets of one session in a row are a scan, if each is of another page near the one before.
 const LEAST_IN_A_ROW: u8 = 4;
 
 /// A table of more than a quarter of the buffers.
@@ -156,7 +156,7 @@ impl Scans {
         let scan = &mut self.scans[number];
         if scan.ring != NONE {
             self.rings[scan.ring as usize].clear();
-            // An empty ring is filled in turn, wherever that begins.
+            // An empty ring is filled slot by slot, from any of them.
             scan.slot = self.ring_buffers - 1;
         }
     }
