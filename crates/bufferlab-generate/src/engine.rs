@@ -185,12 +185,12 @@ impl Span {
     }
 }
 
-/// What a read does besides reading.
+/// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Nothing.
     Look,
-    /// It locks the row, because the transaction will change it.
+    /// The read locks the row, because the transaction will change it.
     Change,
 }
 

@@ -132,7 +132,7 @@ pub struct Job {
 /// Transactions after which a gate is asked, as in a measured run.
 pub const STRETCH: u64 = 500;
 
-/// What an engine's rules can do at once.
+/// The limits of an engine's rules.
 pub struct Limits {
     /// Warehouses.
     pub warehouses: u32,

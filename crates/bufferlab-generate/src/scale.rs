@@ -133,7 +133,7 @@ fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
     Err(RunError::Asked { field: "one_in", what: "hot_rows is simulated exactly; leave one_in out".into() })
 }
 
-/// Refuses a way that is asked for and cannot be.
+/// Refuses a way that the job asks for and that is not possible.
 fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
     let all = job.workload.warehouses();
     let refuse = |field, what| Err(RunError::Asked { field, what });

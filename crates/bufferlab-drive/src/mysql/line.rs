@@ -1,4 +1,4 @@
-//! A second handle on a connection's socket, besides the wire's: to bound a wait for an answer, or to end it.
+//! A second handle on a connection's socket, besides the wire's, to bound or to end a wait for an answer.
 //!
 //! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
 //! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) for questions that it can answer at once. A statement has no time limit, because it may wait

@@ -24,7 +24,7 @@ use crate::quota::Quota;
 use crate::sampler::{AtEdge, Sampler};
 use crate::server::job::Run;
 
-/// Time between two checks for a window's end, besides the drivers' own.
+/// Time between two of the session's checks for a window's end; the drivers check, too.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
 
 /// The hint when the server is gone.
