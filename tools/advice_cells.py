@@ -1,11 +1,14 @@
 """Advice for servers that run is set beside what other pools were measured to read. Called by advice-cells.
 
-Of each load: for each tier a server begins to run at 20 % of its database, and `bufferlab advise` looks at it; then
-half of that pool and larger ones are measured. The advice is asked and kept before the truth is. Looks and
-measurements are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so
-that a load reads less of its hot rows as time goes on. A load's unit is its transaction, and reads a second are divided
-by the transactions a second that the advice counted. Where purge goes back to each changed row, it also reads less or
-more at another speed: there the truth is measured at the rate of the look, elsewhere as fast as it goes.
+Of each load a server begins to run at 20 % of its database, and `bufferlab advise` looks at it; then larger pools are
+measured, of the tier `full` half of it too. The advice is asked and kept before the truth is. Looks and measurements
+are the same transactions after the same warm-up: PostgreSQL moves rows that are changed to other pages, so that a load
+reads less of its hot rows as time goes on. A load's unit is its transaction, and reads a second are divided by the
+transactions a second that the advice counted. Where purge goes back to each changed row, it also reads less or more at
+another speed: the truth is measured at the rate of the look.
+
+Each server has one load with the settings that its package ships, in a pool of 256 MiB at least, and one with the
+laboratory's.
 """
 
 from __future__ import annotations
@@ -13,39 +16,40 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Literal
 
 from prediction_cells import minutes_since, run, sweep_folder
 
 from bufferlab.registry import open_sweep
 
-TIERS = ("misses", "full")
 SIZES = {"half": 0.5, "1.25": 1.25, "1.5": 1.5, "double": 2.0, "4": 4.0}
-"""By name, the sizes asked about, of the present one."""
+"""By name, the sizes asked about, of the present one; `misses` says nothing of half."""
 PRESENT = "pool_size=20%"
-WITHIN_S = 90
-SLOW_WITHIN_S = 600
-"""Of a pool that turns over in minutes; the default of `advise --within`."""
+WITHIN_S, LONGEST_S = 90, 600
+"""A look; and the longest one for a size that needs more."""
 START_S = 210
 """The window of the run beside which the server is looked at is so much longer than the look; the advice ends it."""
 LEAST_READS = 0.1
 """Reads a transaction: an error, or a change, below that counts for none."""
 LARGEST = 0.12
 """The error of one cell that is called large."""
-_TPCC = ("tools/prediction-cells.toml", "--set", "warehouses=2")
-_TPCC_LARGER = ("tools/prediction-cells.toml", "--set", "warehouses=3")
-_HOT = ("tools/advice-cells-hot-rows.toml",)
+KEPT = Path(__file__).with_name("advice-cells.json")
+"""The rows of cells that were done before."""
+_TPCC = "tools/prediction-cells.toml"
+_HOT = "tools/advice-cells-hot-rows.toml"
+_NEEDS = re.compile(r"record for (\d+) (min|s) at least")
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,16 @@ class Cell:
     engine: str
     server: str
     rate: int
-    """Transactions a second while the server is looked at: production leaves processors free."""
-    tiers: tuple[str, ...] = TIERS
-    """Those that are asked."""
+    """Transactions a second while the server is looked at, and measured: production leaves processors free."""
+    tier: Literal["misses", "full"] = "misses"
     within_s: int = WITHIN_S
     """A look lasts so long."""
-    at_rate: bool = False
+    settings: str = "laboratory"
+    """Whose settings the server has: the laboratory's, or those that its package ships."""
+    at_rate: bool = True
     """Whether the truth is measured at the rate too."""
+    only: str = ""
+    """The one size asked about; empty for all."""
 
     @property
     def transactions(self) -> int:
@@ -71,43 +78,133 @@ class Cell:
         return self.rate * self.within_s
 
     @property
+    def sizes(self) -> dict[str, float]:
+        """Of the present size, those that the tier judges."""
+        judged = {name: ratio for name, ratio in SIZES.items() if ratio > 1 or self.tier == "full"}
+        return {self.only: judged[self.only]} if self.only else judged
+
+    @property
     def asked(self) -> tuple[str, ...]:
         """What `bufferlab run` is asked, without the points."""
-        return (*self.load, "--engine", self.engine, "--server", self.server, "--connections", "8", "--no-page-trace")
+        return (*self.load, "--engine", self.engine, "--server", self.server, "--connections", "8", "--no-page-trace",
+                "--share-device")  # fmt: skip
 
 
-def _loads(engine: str, server: str, tiers: tuple[str, ...] = TIERS, *, at_rate: bool = False) -> tuple[Cell, Cell]:
-    tpcc = Cell(f"{server}-tpcc", _TPCC, engine, server, 100, tiers, at_rate=at_rate)
-    return tpcc, Cell(f"{server}-hot-rows", _HOT, engine, server, 2000, tiers, at_rate=at_rate)
+def _set(**values: str | int) -> tuple[str, ...]:
+    return tuple(word for name, value in values.items() for word in ("--set", f"{name}={value}"))
 
 
-# Pools that need more than three minutes to bring in as many pages as they have.
-SLOW = (
-    Cell("mysql-5.7-tpcc-slow", _TPCC_LARGER, "mysql", "mysql-5.7", 2, within_s=SLOW_WITHIN_S),
-    Cell("postgres-17-tpcc-slow", _TPCC, "postgres", "postgres-17", 5, within_s=SLOW_WITHIN_S),
-)
-CELLS = (*_loads("mysql", "mysql-5.7"), *_loads("postgres", "postgres-17"), *SLOW)
-# There is no model of MySQL 9: advise refuses its full tier.
-OTHERS = (*_loads("mariadb", "mariadb-11.4", at_rate=True), *_loads("mysql", "mysql-9", TIERS[:1], at_rate=True))
+_OF_INNODB = {"flush_log_at_trx_commit": 1, "old_blocks_time": 1000}
+_SHIPPED: dict[str, dict[str, str | int]] = {
+    "postgres-15": {"autovacuum": "on", "synchronous_commit": "on", "synchronize_seqscans": "on", "jit": "on"},
+    "mysql-5.7": {**_OF_INNODB, "flush_method": "fsync", "adaptive_hash_index": "on", "change_buffering": "all",
+                  "lru_scan_depth": 1024},
+    "mysql-9": {**_OF_INNODB, "flush_method": "O_DIRECT", "adaptive_hash_index": "off", "change_buffering": "all",
+                "lru_scan_depth": 1024},
+    "mariadb-10.11": {**_OF_INNODB, "flush_method": "O_DIRECT", "adaptive_hash_index": "off",
+                      "change_buffering": "none", "lru_scan_depth": 1536},
+    "mariadb-11.8": {**_OF_INNODB, "flush_method": "O_DIRECT", "adaptive_hash_index": "off", "lru_scan_depth": 1536},
+}  # fmt: skip
+"""What the packages ship, as far as it touches reads; asynchronous I/O is the servers' own everywhere."""
+_SHIPPED["postgres-17"] = _SHIPPED["postgres-15"]
+_SHIPPED["postgres-18"] = {**_SHIPPED["postgres-15"], "data_checksums": "on"}
+_SHIPPED["mysql-8.0"] = _SHIPPED["mysql-5.7"]
+
+
+def _tpcc(server: str, *, shipped: bool = False, **values: str) -> Cell:
+    """TPC-C; with what is shipped on so much data that a fifth of it is 256 MiB."""
+    engine = server.partition("-")[0]
+    load = (_TPCC, *_set(warehouses=(14 if engine == "postgres" else 17) if shipped else 2))
+    return _cell(f"{server}-tpcc", load, server, 200 if shipped else 100, shipped, values)
+
+
+def _hot_rows(server: str, *, shipped: bool = False, **values: str) -> Cell:
+    """Single selects and updates by a power law; with what is shipped on so much data that a fifth is 256 MiB."""
+    load = (_HOT, *(_set(rows=6_000_000, hot_rows=6_000_000) if shipped else ()))
+    return _cell(f"{server}-hot-rows", load, server, 2000, shipped, values)
+
+
+def _cell(name: str, load: tuple[str, ...], server: str, rate: int, shipped: bool, values: Mapping[str, str]) -> Cell:
+    more = (*_set(**_SHIPPED[server] if shipped else {}), *_set(**values))
+    whose = " and ".join(filter(None, ("as shipped" if shipped else "laboratory", *values.values())))
+    ending = "".join(f"-{value}" for value in values.values())
+    return Cell(name + ending, (*load, *more), server.partition("-")[0], server, rate, settings=whose)
+
+
+MISSES = (
+    _tpcc("postgres-15"), _hot_rows("postgres-15", shipped=True),
+    _tpcc("postgres-17", shipped=True), _hot_rows("postgres-17"),
+    _tpcc("postgres-18", shipped=True), _hot_rows("postgres-18"),
+    _tpcc("postgres-18", io_method="io_uring"), _hot_rows("postgres-18", io_method="io_uring"),
+    _tpcc("mysql-5.7"), _hot_rows("mysql-5.7", shipped=True),
+    _tpcc("mysql-8.0", shipped=True), _hot_rows("mysql-8.0"),
+    _tpcc("mysql-9"), _hot_rows("mysql-9", shipped=True),
+    _tpcc("mariadb-10.11", shipped=True), _hot_rows("mariadb-10.11"),
+    _tpcc("mariadb-11.8"), _hot_rows("mariadb-11.8", shipped=True),
+)  # fmt: skip
+
+
+def _full(cell: Cell, **more: Any) -> Cell:
+    return replace(cell, name=f"{cell.name}-full", tier="full", **more)
+
+
+# The slow ones need more than three minutes to bring in as many pages as their pools have.
+FULL = (
+    *(_full(cell, at_rate=False) for server in ("mysql-5.7", "postgres-17")
+      for cell in (_tpcc(server), _hot_rows(server))),
+    *(_full(cell) for cell in (_tpcc("mariadb-11.4"), _hot_rows("mariadb-11.4"))),
+    _full(replace(_tpcc("mysql-5.7"), name="mysql-5.7-tpcc-slow", load=(_TPCC, *_set(warehouses=3))), rate=2,
+          within_s=LONGEST_S),
+    _full(replace(_tpcc("postgres-17"), name="postgres-17-tpcc-slow"), rate=5, within_s=LONGEST_S),
+)  # fmt: skip
+
+
+def of_build(asked: str) -> Cell:
+    """Return the cell of a build that no table has to know: NAME=ENGINE:PATH; twice the pool alone is asked about."""
+    if not (found := re.fullmatch(r"([\w.-]+)=(mysql|mariadb|postgres):(/.+)", asked)):
+        raise argparse.ArgumentTypeError(f"{asked} is not NAME=ENGINE:PATH")
+    name, engine, path = found.groups()
+    return Cell(name, (_TPCC, *_set(warehouses=2)), engine, path, 100, only="double")
 
 
 def advised(folder: Path, cell: Cell) -> bool:
-    """Look at a server at the present size, once in each tier; return whether all have answered."""
-    for tier in cell.tiers:
-        answer = folder / f"{cell.name}-{tier}.json"
-        if answer.exists():
-            continue
-        with running(folder, cell) as (url, password):
-            sizes = ",".join(f"{100 * ratio:g}%" for ratio in SIZES.values())
-            asked = ["advise", url, "--sizes", sizes, "--within", f"{cell.within_s}s", "--tier", tier]
+    """Look at a server at the present size, once more for a size that needs longer; return whether it has answered."""
+    first = looked(folder, cell, cell.name, cell.sizes, cell.within_s)
+    if first is None:
+        return False
+    needed_s = needed(first, cell)
+    return not needed_s or looked(folder, cell, f"{cell.name}-long", {"4": 4.0}, needed_s) is not None
+
+
+def needed(told: dict[str, Any], cell: Cell) -> int:
+    """Return the seconds of a further look that an answer asks for about the largest size; 0 for none."""
+    present = told["present"]["pool_size_bytes"]
+    largest = next((one for one in told["sizes"] if one["pool_size_bytes"] == int(SIZES["4"] * present)), None)
+    remedy = ((largest or {}).get("cannot_say") or {}).get("remedy") or ""
+    found = _NEEDS.search(remedy)
+    if cell.tier == "full" or not found:
+        return 0
+    seconds = int(found[1]) * (60 if found[2] == "min" else 1)
+    return seconds if cell.within_s < seconds <= LONGEST_S else 0
+
+
+def looked(folder: Path, cell: Cell, name: str, sizes: Mapping[str, float], within_s: int) -> dict[str, Any] | None:
+    """Return the answer of a look, which is asked if it is not there yet; None where there was none."""
+    answer = folder / f"{name}.json"
+    if not answer.exists():
+        with running(folder, replace(cell, within_s=within_s)) as (url, password):
+            shares = ",".join(f"{100 * ratio:g}%" for ratio in sizes.values())
+            asked = ["advise", url, "--sizes", shares, "--within", f"{within_s}s", "--tier", cell.tier]
             environment = {**os.environ, "BUFFERLAB_PASSWORD": password}
             told = subprocess.run(
                 ["./bufferlab", *asked, "--yes", "--json"], capture_output=True, text=True, env=environment, check=False
             )
         answer.with_suffix(".log").write_text(told.stderr)
-        if told.returncode in (0, 1) and told.stdout:
-            answer.write_text(told.stdout)
-    return all((folder / f"{cell.name}-{tier}.json").exists() for tier in cell.tiers)
+        if told.returncode not in (0, 1) or not told.stdout:
+            return None
+        answer.write_text(told.stdout)
+    found: dict[str, Any] = json.loads(answer.read_text())
+    return found
 
 
 @contextmanager
@@ -147,8 +244,8 @@ def judged(folder: Path, cell: Cell) -> bool:
 
 def points(folder: Path, cell: Cell) -> tuple[str, ...]:
     """Return what a run is asked to measure the very sizes that the advice was about."""
-    present = json.loads((folder / f"{cell.name}-{TIERS[0]}.json").read_text())["present"]["pool_size_bytes"]
-    sizes = ",".join(f"{int(ratio * present)}B" for ratio in SIZES.values())
+    present = json.loads((folder / f"{cell.name}.json").read_text())["present"]["pool_size_bytes"]
+    sizes = ",".join(f"{int(ratio * present)}B" for ratio in cell.sizes.values())
     rate = ("--set", f"rate={cell.rate}") if cell.at_rate else ()
     return (*rate, "--transactions", str(cell.transactions), "--repetitions", "2", "--sweep", f"pool_size={sizes}")
 
@@ -169,31 +266,29 @@ def measured(folder: Path, cell: Cell) -> dict[Any, list[float]]:
     return reads
 
 
-def rows(folder: Path, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each load, tier and size of which both are known."""
-    for cell in cells:
-        if not (folder / f"{cell.name}.done").exists():
-            continue
-        truth = measured(folder, cell)
-        for tier in cell.tiers:
-            file = folder / f"{cell.name}-{tier}.json"
-            if not file.exists():
-                continue
-            told = json.loads(file.read_text())
-            units_per_s = told["counted"]["units"] / told["counted"]["seconds"] if told["counted"]["seconds"] else 0.0
-            present = told["present"]["pool_size_bytes"]
-            for name, ratio in SIZES.items():
-                size = next((one for one in told["sizes"] if one["pool_size_bytes"] == int(ratio * present)), None)
-                per = {key: size[key] / units_per_s if size and size[key] is not None and units_per_s else None
-                       for key in ("reads_per_s", "low", "high")}  # fmt: skip
-                # The server's pool is a whole number of pages.
-                runs = truth[min(truth, key=lambda measured_bytes: abs(measured_bytes - ratio * present))]
-                own = told["counted"]["reads"] / told["counted"]["units"] if told["counted"]["units"] else None
-                why = (size or {}).get("cannot_say") or {}
-                yield {"load": cell.name, "turnover_s": turnover_s(told), "tier": tier, "size": name, "own": own,
-                       "truth": fmean(runs), "n": len(runs),
-                       "told": per["reads_per_s"], "low": per["low"], "high": per["high"],
-                       "by": (size or {}).get("tier"), "cannot_say": why.get("why")}  # fmt: skip
+def rows(folder: Path, cell: Cell) -> Iterator[dict[str, Any]]:
+    """Yield a row for each size of a cell that is done."""
+    if not (folder / f"{cell.name}.done").exists():
+        return
+    truth = measured(folder, cell)
+    first = json.loads((folder / f"{cell.name}.json").read_text())
+    longer = folder / f"{cell.name}-long.json"
+    for name, ratio in cell.sizes.items():
+        is_longer = name == "4" and longer.exists()
+        told = json.loads(longer.read_text()) if is_longer else first
+        units_per_s = told["counted"]["units"] / told["counted"]["seconds"] if told["counted"]["seconds"] else 0.0
+        present = told["present"]["pool_size_bytes"]
+        size = next((one for one in told["sizes"] if one["pool_size_bytes"] == int(ratio * present)), None)
+        per = {key: size[key] / units_per_s if size and size[key] is not None and units_per_s else None
+               for key in ("reads_per_s", "low", "high")}  # fmt: skip
+        # The server's pool is a whole number of pages.
+        runs = truth[min(truth, key=lambda measured_bytes: abs(measured_bytes - ratio * present))]
+        own = told["counted"]["reads"] / told["counted"]["units"] if told["counted"]["units"] else None
+        why = (size or {}).get("cannot_say") or {}
+        yield {"load": cell.name, "settings": cell.settings, "pool_bytes": present, "look_s": round(told["seconds"]),
+               "turnover_s": turnover_s(told), "tier": cell.tier, "size": name, "own": own, "runs": runs,
+               "told": per["reads_per_s"], "low": per["low"], "high": per["high"],
+               "by": (size or {}).get("tier"), "cannot_say": why.get("why")}  # fmt: skip
 
 
 def turnover_s(told: dict[str, Any]) -> float | None:
@@ -204,58 +299,71 @@ def turnover_s(told: dict[str, Any]) -> float | None:
 
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Return the rows as Markdown, and what they come to."""
-    heads = "| load | turnover, s | asked tier | pool | reads now | measured (n) | told | bounds | error | by |"
+    heads = (
+        "| load | settings | present pool, MiB | look, s | turnover, s | pool | reads now | measured | told | bounds"
+    )
+    heads += " | error | by |"
     lines = [heads, "|---" * (heads.count("|") - 1) + "|"]
     for row in found:
+        truth = fmean(row["runs"])
         told = "cannot say" if row["told"] is None else f"{row['told']:.3f}"
         bounds = "-" if row["high"] is None else f"{row['low'] or 0:.3f}-{row['high']:.3f}"
-        error = "-" if row["told"] is None else f"{row['told'] / row['truth'] - 1:+.1%}" if row["truth"] else "-"
+        error = "-" if row["told"] is None or not truth else f"{row['told'] / truth - 1:+.1%}"
         own = "-" if row["own"] is None else f"{row['own']:.3f}"
         turnover = "-" if row["turnover_s"] is None else f"{row['turnover_s']:.0f}"
-        cells = (row["load"], turnover, row["tier"], row["size"], own, f"{row['truth']:.3f} ({row['n']})", told, bounds,
-                 error, row["by"] or "-")  # fmt: skip
+        runs = ", ".join(f"{one:.3f}" for one in row["runs"])
+        cells = (row["load"], row["settings"], f"{row['pool_bytes'] / (1 << 20):.0f}", str(row["look_s"]), turnover,
+                 row["size"], own, runs, told, bounds, error, row["by"] or "-")  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    lines += [f"{row['load']} {row['tier']} {row['size']}: {row['cannot_say']}" for row in found if row["cannot_say"]]
+    lines += [f"{row['load']} {row['size']}: {row['cannot_say']}" for row in found if row["cannot_say"]]
     return "\n".join((*lines, *summary(found)))
 
 
 def summary(found: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each tier: what it answers, its errors, and how often its bounds hold the truth."""
+    """Yield a sentence for each tier: what it answers, its errors, and how often its bounds hold the truth.
+
+    A value, or a bound alone, is an answer. A bound's error is not known; it holds when the truth is below it.
+    """
     for tier in ("full", "misses"):
-        # A size that `full` handed on is a cell of `misses` alone, which is asked about larger sizes only.
-        mine = [row for row in found if (row["by"] or row["tier"]) == tier]
-        cells = [row for row in mine if tier == "full" or row["size"] != "half"]
-        told = [row for row in cells if row["told"] is not None]
+        # A size that `full` handed on is a cell of `misses` alone.
+        cells = [{**row, "truth": fmean(row["runs"])} for row in found if (row["by"] or row["tier"]) == tier]
+        answered = [row for row in cells if row["cannot_say"] is None and row["high"] is not None]
+        told = [row for row in answered if row["told"] is not None]
         if not told:
             yield f"{tier}: answers none of {len(cells)}"
             continue
         errors = [abs(row["told"] / row["truth"] - 1) for row in told if row["truth"]]
         large = [row for row in told if abs(row["told"] - row["truth"]) > max(LEAST_READS, LARGEST * row["truth"])]
         signs = sum(_wrong_sign(row) for row in told)
-        held = sum(row["low"] <= row["truth"] <= row["high"] for row in told)
-        wide = median((row["high"] - row["low"]) / 2 / row["told"] for row in told if row["told"])
+        held = sum(row["low"] <= row["truth"] <= row["high"] for row in answered)
+        widths = [
+            f"{name}: {median(halves):.0%}"
+            for name in SIZES
+            if (halves := [(row["high"] - row["low"]) / 2 / row["told"] for row in told
+                           if row["told"] and row["size"] == name])
+        ]  # fmt: skip
         yield (
-            f"{tier}: answers {len(told)} of {len(cells)}; mean error {fmean(errors):.1%}, largest {max(errors):.1%},"
-            f" {len(large)} above {LARGEST:.0%} and {LEAST_READS} reads; {signs} with the wrong sign;"
-            f" bounds hold {held}, median half-width {wide:.0%}"
+            f"{tier}: answers {len(answered)} of {len(cells)}; mean error {fmean(errors):.1%},"
+            f" largest {max(errors):.1%}, {len(large)} above {LARGEST:.0%} and {LEAST_READS} reads;"
+            f" {signs} with the wrong sign; bounds hold {held} of {len(answered)},"
+            f" median half-widths {', '.join(widths)}"
         )
 
 
 def cost_table(folder: Path, cells: Sequence[Cell]) -> str:
     """Return as Markdown what each look cost, in per cent of a processor: measured beside foretold."""
-    lines = ["| load | asked tier | attached | foretold | by its stops | measured (95 %) | the command itself |"]
+    lines = ["| load | attached | foretold | by its events | measured (95 %) | the command itself |"]
     lines.append("|---" * lines[0].count(" | ") + "|---|")
     for cell in cells:
-        for tier in cell.tiers:
-            file = folder / f"{cell.name}-{tier}.json"
-            for one in json.loads(file.read_text())["cost"] if file.exists() else ():
-                measured = "-"
-                if one["server_cores"] is not None:
-                    found, low, high = (f"{100 * one[key]:.2f}" for key in ("server_cores", "low", "high"))
-                    measured = f"{found} ({low} to {high})"
-                shares = (f"{100 * one[key]:.2f}" for key in ("foretold_cores", "by_events_cores"))
-                told = (cell.name, tier, one["tier"], *shares, measured, f"{100 * one['ours_cores']:.2f}")
-                lines.append(f"| {' | '.join(told)} |")
+        file = folder / f"{cell.name}.json"
+        for one in json.loads(file.read_text())["cost"] if file.exists() else ():
+            measured = "-"
+            if one["server_cores"] is not None:
+                found, low, high = (f"{100 * one[key]:.2f}" for key in ("server_cores", "low", "high"))
+                measured = f"{found} ({low} to {high})"
+            shares = (f"{100 * one[key]:.2f}" for key in ("foretold_cores", "by_events_cores"))
+            told = (cell.name, one["tier"], *shares, measured, f"{100 * one['ours_cores']:.2f}")
+            lines.append(f"| {' | '.join(told)} |")
     return "\n".join(lines)
 
 
@@ -269,20 +377,31 @@ def main() -> int:
     """Do what the arguments ask; return 1 when something could not be done."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--all", action="store_true", help="also the servers that take longer")
+    parser.add_argument("--full", action="store_true", help="the loads of the tier full, which the kept rows lack")
+    parser.add_argument(
+        "--build", action="append", default=[], type=of_build, metavar="NAME=ENGINE:PATH",
+        help="twice the pool of a server by its path, in place of the loads; again for more",
+    )  # fmt: skip
     parser.add_argument("--only", default="", help="names of loads, with commas between them")
+    parser.add_argument("--keep", action="store_true", help=f"note the rows of loads that are done in {KEPT.name}")
     given = parser.parse_args()
-    every = (*CELLS, *OTHERS)
-    names = given.only.split(",") if given.only else [cell.name for cell in (every if given.all else CELLS)]
+    every = tuple(given.build) or (FULL if given.full else MISSES)
+    names = given.only.split(",") if given.only else [cell.name for cell in every]
     if unknown := {*names} - {cell.name for cell in every}:
         parser.error(f"no loads are named {', '.join(sorted(unknown))}")
     given.folder.mkdir(parents=True, exist_ok=True)
     # The server that is looked at ends with us.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     wanted, started = [cell for cell in every if cell.name in names], time.monotonic()
-    failed = [cell.name for cell in wanted if not judged(given.folder, cell)]
-    print(table(list(rows(given.folder, wanted))))
-    print(cost_table(given.folder, wanted))
+    failed = [cell.name for cell in wanted if cell.name not in kept and not judged(given.folder, cell)]
+    for cell in every:
+        if found := list(rows(given.folder, cell)):
+            kept.setdefault(cell.name, found)
+    if given.keep:
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    print(table([row for cell in every for row in kept.get(cell.name, ())]))
+    print(cost_table(given.folder, every))
     print(f"all after {minutes_since(started)}")
     for name in failed:
         print(f"not done: {name}", file=sys.stderr)

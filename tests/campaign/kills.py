@@ -279,9 +279,6 @@ def _trial(
         if code not in (0, 1) or chain.failed_in_a_row >= _FAILED_IN_A_ROW:
             wrong.append(f"a resumed sweep ended with code {code}")
     wrong += left_over(where, before)
-    if chain.engine.traced:
-        on = witness.gone_within(GONE_SECONDS, witness.probes_of_the_dead)
-        wrong += [f"probe left on: {name} {detail}" for name, detail in on.items()]
     wrong += chain.look()
     text = log.read_text(errors="replace")
     if "Traceback (most recent call last)" in text or "a bug in bufferlab" in text:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -114,30 +111,4 @@ def gone_within(seconds: float, look: Callable[[], Mapping[str, str]]) -> Mappin
     ends = time.monotonic() + seconds
     while (found := look()) and time.monotonic() < ends:
         time.sleep(0.3)
-    return found
-
-
-def probes_of_the_dead() -> dict[str, str]:
-    """Return bufferlab's things in tracefs that belong to dead processes and are still on.
-
-    A definition of a probe that nobody has open can be removed, and is; it costs nothing meanwhile.
-    """
-    found = {}
-    with tempfile.TemporaryDirectory(prefix="tracefs-") as folder:
-        subprocess.run(["mount", "-t", "tracefs", "none", folder], check=True)
-        try:
-            for line in (Path(folder) / "uprobe_events").read_text().splitlines():
-                event = line.split()[0].removeprefix("p:")
-                if event.startswith("bufferlab_") and not Path(f"/proc/{event.split('_')[1]}").exists():
-                    try:
-                        with (Path(folder) / "uprobe_events").open("a") as definitions:
-                            definitions.write(f"-:{event}\n")
-                    except OSError as error:
-                        if error.errno == errno.EBUSY:
-                            found[event] = line
-            for instance in (Path(folder) / "instances").glob("bufferlab-*"):
-                if not Path(f"/proc/{instance.name.split('-')[1]}").exists():
-                    found[instance.name] = "an instance"
-        finally:
-            subprocess.run(["umount", folder], check=True)
     return found

@@ -10,17 +10,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.live import advise
 from real.test_live_trace import ALL, ONE, Served, kernel, served
 from support import innodb
 from support.core import ROOT
 from support.fake import wait_until
-from support.json_documents.advised import Advised
-from support.traced_servers import bpf_programs, follows_calls
+from support.json_documents import DOCUMENTS
+from support.traced_servers import bpf_programs, records
 
 __all__ = ["kernel"]
 
@@ -45,11 +45,11 @@ def started(server: Served, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[Advised, str]:
+def ended(process: subprocess.Popen[str]) -> tuple[Any, str]:
     out, err = process.communicate(timeout=300)
     print(out, err)
     assert process.returncode in (0, 1, 130), err
-    return Advised.model_validate(json.loads(out)), err
+    return DOCUMENTS["advise"].model_validate(json.loads(out)), err
 
 
 @pytest.mark.parametrize("server", ALL, indirect=True)
@@ -94,7 +94,7 @@ def test_full_judges_smaller_sizes_or_says_why_not(server: Served) -> None:
 
 
 def _attached(process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: process.poll() is not None or follows_calls(process.pid), "the programs", 120)
+    wait_until(lambda: process.poll() is not None or records(process.pid, "misses"), "the programs", 120)
     assert process.poll() is None
 
 
@@ -114,7 +114,6 @@ def test_ctrl_c_detaches_and_tells_what_was_seen_and_a_kill_leaves_no_program(se
         process.kill()
         process.communicate(timeout=60)
         wait_until(lambda: bpf_programs() <= before, "the programs to go", 10)
-        clean()
         advise.remove_stale()
         assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{process.pid}-*")) == []
         server.require_untouched()

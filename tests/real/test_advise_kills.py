@@ -7,11 +7,10 @@ slow minute of the machine is none of ours.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -21,14 +20,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.execute.host.tracefs_clean import clean
 from bufferlab.live import advise
 from bufferlab.stats.estimate import quantile_of_t
 from real.test_advise import started
 from real.test_live_trace import ROWS, Served, kernel, served
 from support import innodb
 from support.fake import wait_until
-from support.traced_servers import bpf_programs, follows_calls
+from support.traced_servers import bpf_programs, records
 
 __all__ = ["kernel"]
 
@@ -118,20 +116,15 @@ class Lane:
         tasks = Path(f"/proc/{self.served.pid}/task").iterdir()
         return {task.name: int((task / "schedstat").read_text().split()[0]) for task in tasks}
 
-    def kill(self, tier: str, moment_s: float, defined: Callable[[str], list[str]]) -> int:
+    def kill(self, tier: str, moment_s: float) -> int:
         """Kill a command so long after its first probe; require that all is as it was, and return its process."""
         with self.working():
             process = started(self.served, "--within", "30s", "--tier", tier)
             try:
-                own = f"bufferlab_{process.pid}_"
-
-                def is_attached() -> bool:
-                    return defined(own) != [] if tier == "full" else follows_calls(process.pid)
-
-                wait_until(lambda: process.poll() is not None or is_attached(), "the probes or programs", 120)
+                wait_until(lambda: process.poll() is not None or records(process.pid, tier), "the programs", 120)
                 time.sleep(moment_s)
                 assert process.poll() is None
-                assert is_attached()
+                assert records(process.pid, tier)
             finally:
                 process.kill()
                 process.communicate(timeout=60)
@@ -139,22 +132,6 @@ class Lane:
         self.served.require_untouched()
         assert self.state() == self.before
         return process.pid
-
-
-@pytest.fixture
-def defined(tmp_path: Path) -> Iterator[Callable[[str], list[str]]]:
-    """The kernel's definitions of probes in which a text stands; the commands have mounts of their own.
-
-    The mount is that of a child, which ends with its input: whatever ends the test, none stays.
-    """
-    hold = 'mount -t tracefs none "$0" && echo && exec cat'
-    with subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"\n"
-        events = Path(f"/proc/{holder.pid}/root{tmp_path}/uprobe_events")
-        yield lambda text: [line for line in events.read_text().splitlines() if text in line]
 
 
 def spent(servers: Sequence[Lane]) -> np.ndarray[Any, Any]:
@@ -187,9 +164,7 @@ def require_as_fast(before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -
 
 
 @pytest.mark.parametrize("tier", ["misses", "full"])
-def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(
-    tier: str, defined: Callable[[str], list[str]]
-) -> None:
+def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(tier: str) -> None:
     programs = bpf_programs()
     moments = np.random.default_rng(20_261_125).uniform(0, LATEST_S, KILLS)
     # The moments at which probes are being set come too.
@@ -204,15 +179,13 @@ def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(
         before = spent([*lanes, beside])
 
         def kills(place: int) -> list[int]:
-            return [lanes[place].kill(tier, moment_s, defined) for moment_s in moments[place::LANES].tolist()]
+            return [lanes[place].kill(tier, moment_s) for moment_s in moments[place::LANES].tolist()]
 
         with beside.working(), ThreadPoolExecutor(LANES) as pool:
             killed = [pid for pids in pool.map(kills, range(LANES)) for pid in pids]
         assert len(killed) == KILLS
         require_as_fast(before, spent([*lanes, beside]))
     advise.remove_stale()
-    clean()
     assert bpf_programs() <= programs
     for pid in killed:
-        assert defined(f"bufferlab_{pid}_") == []
         assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{pid}-*")) == []

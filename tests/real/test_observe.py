@@ -20,8 +20,9 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import observe_page, sentence
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostWork
-from bufferlab.live.look import Observation, Seen
+from bufferlab.live.look import Observation
 from bufferlab.live.pool_contents import PoolContents
+from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import LookWindow, SampledRow
 from support import innodb, postgres
@@ -123,11 +124,11 @@ def test_counts_are_those_of_the_server_itself(mysql: tuple[PrivateServer, str])
     # MySQL 9 opens a table by a transaction of its own.
     assert SELECTS // 2 + 1 <= totals["transactions"] <= SELECTS // 2 + 2, "Handler_commit would be another number"
     assert SELECTS <= totals["page_gets"] <= gets
-    assert sentence.time_ratio(seen) is not None
+    assert seen.time_ratio is not None
     assert seen.begin.values["pool_size_bytes"] == 64 << 20
     assert seen.begin.why_not.keys() <= {"instances", "chunk_size"}
     assert seen.cost.core_ratio is not None, "the server is on this host"
-    host, contents, statements = seen.inside.host, seen.inside.contents, seen.inside.statements
+    host, contents, statements = seen.inside.host, seen.inside.pool_contents, seen.inside.statements
     assert isinstance(host, HostWork)
     assert host.device is not None
     assert isinstance(contents, PoolContents)
@@ -162,8 +163,8 @@ def test_an_account_with_few_rights_is_told_less_and_a_revoked_right_is_said(
     assert [event.kind for event in seen.window.events] == ["right"]
     assert "statement_ps" in seen.window.events[0].what
     assert 0 < seen.window.seconds_of["statement_ms"] < seen.window.seconds_of["page_gets"]
-    assert isinstance(seen.inside.contents, NotTold)
-    assert "PROCESS" in (seen.inside.contents.remedy or "")
+    assert isinstance(seen.inside.pool_contents, NotTold)
+    assert "PROCESS" in (seen.inside.pool_contents.remedy or "")
 
 
 def test_an_idle_server_stays_as_it_is(mysql: tuple[PrivateServer, str]) -> None:
@@ -204,7 +205,7 @@ def test_counts_are_those_of_postgresql_itself(postgresql: tuple[PrivateServer, 
     # An autovacuum worker may come by; the launcher commits nothing.
     assert SELECTS + 1 <= totals["transactions"] <= SELECTS + 10
     assert 2 * SELECTS <= totals["page_gets"] <= 10 * SELECTS
-    assert sentence.time_ratio(seen) is None
+    assert seen.time_ratio is None
     assert "track_io_timing is off" in sentence.observed(seen) or not totals["misses"]
     assert seen.cost.core_ratio is not None
     assert "log_age_bytes" in seen.begin.values

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from support.mysql_wire import OK, greeting, numbered, packet, read, refusal, table
+from support.mysql_wire import OK, Cell, greeting, numbered, packet, read, refusal, table
 
 VARIABLES = {
     "version": "10.11.19-MariaDB",
@@ -46,6 +46,8 @@ class FakeMysql:
         self.status = dict.fromkeys(GROWTH, 1_000_000) | {"Questions": 5_000}
         self.statements: list[str] = []
         self.names: list[bytes] = []
+        self.answers: dict[str, tuple[Sequence[str], Sequence[Sequence[Cell]]]] = {}
+        """Further tables, heads and rows, by a word of the statement that asks for them."""
         self._lines: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -129,6 +131,9 @@ class FakeMysql:
             return table(("Variable_name", "Value"), list(VARIABLES.items()))
         if sql.startswith("SET "):
             return [OK]
+        for word, (heads, rows) in self.answers.items():
+            if word in sql:
+                return table(heads, rows)
         return [refusal(1227, "Access denied; you need the PROCESS privilege for this operation")]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from support.core import ROOT
 
 _BPF = 321
 """The number of bpf(2) on x86-64."""
-_GET_NEXT_ID = 11
+_NEXT_PROGRAM, _NEXT_LINK = 11, 31
 _TOML = """\
 format_version = 1
 name = "traced"
@@ -48,16 +47,6 @@ max_duration = "60s"
 repetitions = 1
 seed = 1
 """
-
-
-def definitions(folder: Path, text: str) -> list[str]:
-    """The kernel's definitions of probes in which a text stands, whoever made them; `folder` is made for a mount."""
-    folder.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tracefs", "none", str(folder)], check=True)
-    try:
-        return [line for line in (folder / "uprobe_events").read_text().splitlines() if text in line]
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 class Place:
@@ -119,22 +108,27 @@ def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
         assert 0 < kinds[2] <= kinds[0] + kinds[1]
 
 
-def follows_calls(pid: int) -> bool:
-    """Whether a process has programs of the kernel switched on (bpf(2)), by its descriptors."""
-    links = []
-    for one in Path(f"/proc/{pid}/fd").iterdir():
+def records(pid: int, tier: str) -> bool:
+    """Whether a process has programs of the kernel switched on for a tier, by the types of its descriptors' links."""
+    link_type = {"misses": "tracing", "full": "uprobe_multi"}[tier]
+    told = ""
+    for one in Path(f"/proc/{pid}/fdinfo").iterdir():
         with suppress(OSError):
-            links.append(os.readlink(one))
-    return any("bpf" in link and "link" in link for link in links)
+            told += one.read_text()
+    return f"link_type:\t{link_type}\n" in told
 
 
-def bpf_programs() -> set[int]:
-    """The numbers of all programs that the kernel has loaded (BPF_PROG_GET_NEXT_ID of bpf.h)."""
+def bpf_programs() -> set[tuple[int, int]]:
+    """All programs and links that the kernel has, by their commands of bpf.h (BPF_..._GET_NEXT_ID) and numbers."""
+    return {(command, number) for command in (_NEXT_PROGRAM, _NEXT_LINK) for number in _numbers(command)}
+
+
+def _numbers(command: int) -> set[int]:
     found, number = set(), 0
     call = ctypes.CDLL(None, use_errno=True).syscall
     while True:
         asked = (ctypes.c_uint32 * 3)(number, 0, 0)
-        if call(_BPF, _GET_NEXT_ID, asked, ctypes.sizeof(asked)) != 0:
+        if call(_BPF, command, asked, ctypes.sizeof(asked)) != 0:
             return found
         number = asked[1]
         found.add(number)

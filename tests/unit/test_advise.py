@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,14 @@ from bufferlab.live.tiers import Second, Stage
 from bufferlab.live.window import SampledRow, ServerEvent
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
+from bufferlab.report.document import as_json
 from bufferlab.report.figures.svg import draw
+from bufferlab.report.printed import FORMAT_VERSION
 from bufferlab.units import GIB, MIB, format_percent
 from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 from support.fake_mysql import FakeMysql
-from support.json_documents.advised import Advised
+from support.json_documents import DOCUMENTS
 from support.marks import leave_marked
 
 PRESENT = 64 * MIB
@@ -91,9 +94,9 @@ def test_misses_are_attached_and_larger_sizes_answered(at: Bench, monkeypatch: p
     assert counted.reads / counted.seconds == pytest.approx(60, rel=0.01)
     assert (counted.unit, counted.units / counted.seconds) == ("transaction", pytest.approx(10, rel=0.01))
     assert (pool.engine, pool.model, pool.pool_pages) == ("mariadb", "innodb1011", 4096)
-    assert (pool.settings, pool.version, pool.pool_bytes) == ({"lru_scan_depth": 777}, "10.11.19", PRESENT)
+    assert (pool.settings, pool.version, pool.pool_size_bytes) == ({"lru_scan_depth": 777}, "10.11.19", PRESENT)
     assert PRESENT not in sizes
-    assert [one.pool_size_bytes for one in advice.estimates] == [MIB * size for size in (64, 80, 96, 128, 256)]
+    assert [one.pool_size_bytes for one in advice.sizes] == [MIB * size for size in (64, 80, 96, 128, 256)]
     assert [one.cannot_say is None for one in advice.others] == [True] * 4
     assert "64 MiB reads 60 pages a second; 80 MiB would read" in sentence.advised(advice)
 
@@ -105,7 +108,7 @@ def test_full_comes_in_short_windows_and_hands_the_rest_to_misses(at: Bench) -> 
     # The pool turns over in 68 s; the three windows with their pauses take half of the time.
     assert all(one.seconds == pytest.approx(110 / 6 - 5, abs=1.2) for one in recorded[:3])
     assert all(one.cannot_say is None for one in advice.others)
-    assert [one.tier for one in advice.costs] == ["full", "misses"]
+    assert [one.tier for one in advice.cost] == ["full", "misses"]
 
 
 def test_misses_end_when_enough_pages_were_evicted_for_the_largest_size(at: Bench) -> None:
@@ -242,7 +245,7 @@ def test_an_idle_server_is_not_attached_to(at: Bench, monkeypatch: pytest.Monkey
     advice = at.advise(asked())
     assert at.tracing.traces == []
     assert "idle" in sentence.advised(advice)
-    assert advise_page.as_json(advice, interrupted=False)["status"] == "cannot_say"
+    assert as_json(advise_page.as_report(advice))["status"] == "cannot_say"
 
 
 def test_a_server_elsewhere_is_refused_with_the_way_to_look(at: Bench) -> None:
@@ -485,7 +488,7 @@ def advised(advice: Advice, *others: SizeEstimate, reads: float = 400.0, room_mi
     present = SizeEstimate(PRESENT, reads, None, None, "counted", None)
     estimates = tuple(sorted((*others, present), key=lambda one: one.pool_size_bytes))
     left = None if room_mib is None else attach.MemoryLeft(room_mib * MIB, "host")
-    return replace(advice, estimates=estimates, memory=left)
+    return replace(advice, sizes=estimates, memory_left=left)
 
 
 REFUSED = SizeEstimate(32 * MIB, None, None, None, "misses", NotTold("smaller sizes need every access", "--tier full"))
@@ -524,17 +527,17 @@ def test_a_pool_that_holds_what_the_load_reads_is_said_to_do_so(advice: Advice) 
 
 def test_reads_that_nobody_saw_are_not_told_as_none(advice: Advice) -> None:
     made = advised(advice, REFUSED)
-    unseen = replace(made, estimates=tuple(replace(one, reads_per_s=None) for one in made.estimates))
+    unseen = replace(made, sizes=tuple(replace(one, reads_per_s=None) for one in made.sizes))
     assert sentence.advised(unseen).startswith("nobody saw how much 64 MiB reads; what another size")
 
 
 def test_what_could_not_be_looked_at_stands_in_every_view(advice: Advice) -> None:
     inside = replace(
-        advice.seen.inside, not_told=(NotTold("which sessions work", "GRANT PROCESS ON *.* TO the account"),)
+        advice.seen.inside, confounds_not_told=(NotTold("which sessions work", "GRANT PROCESS ON *.* TO the account"),)
     )
     made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, inside=inside))
     assert "Not looked at: which sessions work; GRANT PROCESS" in terminal.text(advise_page.as_report(made))
-    (one,) = advise_page.as_json(made, interrupted=False)["not_looked_at"]
+    (one,) = as_json(advise_page.as_report(made))["not_looked_at"]
     assert one["why"] == "which sessions work"
 
 
@@ -547,7 +550,7 @@ def test_reads_are_the_devices_where_the_server_opens_files_past_the_page_cache(
     settings = {"innodb_flush_method": method} if method else {}
     facts = replace(advice.seen.facts, settings=settings)
     made = replace(advised(advice, told(128, 80)), seen=replace(advice.seen, facts=facts))
-    assert advise_page.as_json(made, interrupted=False)["reads_are"] == are
+    assert as_json(advise_page.as_report(made))["reads_are"] == are
     assert ("cache has" in terminal.text(advise_page.as_report(made))) == (are != "device reads")
 
 
@@ -568,7 +571,7 @@ def test_postgres_needs_a_restart_and_asks_the_system(advice: Advice) -> None:
     shown = terminal.text(advise_page.as_report(made))
     assert "fewer are no fewer reads of the device" in shown
     assert "Reads asked of the system a second" in shown
-    assert advise_page.as_json(made, interrupted=False)["reads_are"] == "asked of the system"
+    assert as_json(advise_page.as_report(made))["reads_are"] == "asked of the system"
 
 
 def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advice) -> None:
@@ -576,7 +579,7 @@ def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advic
     made = advised(advice, told(128, 80), bound)
     shown = terminal.text(advise_page.as_report(made))
     assert "≤ 3.00" in shown
-    assert "≤ -397" in shown
+    assert "at least 99 % less" in shown
     words = "tell of pools up to 128 MiB. A larger pool reads no more than what was left there"
     assert words in " ".join(shown.split())
     assert "≤" not in table_csv(advise_page.sizes_table(made, with_reasons=True))
@@ -585,19 +588,20 @@ def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advic
 
 def test_all_views_tell_the_same_numbers(advice: Advice) -> None:
     found = advise_page.as_report(advice)
-    document = Advised.model_validate({"format_version": 3, **advise_page.as_json(advice, interrupted=False)})
-    assert document.answer == found.answer
-    assert [one.pool_size_bytes for one in document.sizes] == [one.pool_size_bytes for one in advice.estimates]
-    assert document.present.pool_pages == 4096
+    document = as_json(found)
+    DOCUMENTS["advise"].model_validate({"format_version": FORMAT_VERSION, **document})
+    assert document["answer"] == found.answer
+    assert [one["pool_size_bytes"] for one in document["sizes"]] == [one.pool_size_bytes for one in advice.sizes]
+    assert document["present"]["pool_pages"] == 4096
     heads, *lines = (
         line for line in table_csv(advise_page.sizes_table(advice, with_reasons=True)).splitlines() if line[0] != "#"
     )
     assert heads.startswith("Pool,Reads a second,From,To,Change")
-    assert len(lines) == len(advice.estimates)
+    assert len(lines) == len(advice.sizes)
     shown = terminal.text(found)
     assert "128 MiB" in shown
     assert found.headline
-    assert [row.cells[0] for row in found.headline.data.rows] == [str(one.pool_size_bytes) for one in advice.estimates]
+    assert [row.cells[0] for row in found.headline.data.rows] == [str(one.pool_size_bytes) for one in advice.sizes]
 
 
 @pytest.mark.figures
@@ -610,3 +614,29 @@ def test_the_figure_shades_the_bounds_and_marks_the_present_size(advice: Advice)
     for words in ("now: 64 MiB", "memory there is: 164 MiB"):
         assert words in drawn, words
     assert "FillBetween" in drawn or "PolyCollection" in drawn
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "value", "high", "words"),
+    [
+        (2.0, 48.0, 54.0, 59.0, "46 % less (41 to 52 %)"),
+        (2.0, 90.0, 97.0, 104.0, "about as much (up to 10 % less)"),
+        (0.5, 90.0, 97.0, 104.0, "about as much (up to 10 % less or 4 % more)"),
+        (0.5, 150.0, 180.0, 201.5, "80 % more (50 to 102 %)"),
+        (4.0, 0.0, None, 1.2, "at least 98 % less"),
+    ],
+)
+def test_a_change_is_told_in_per_cent_with_bounds_that_are_rounded_outward(
+    ratio: float, low: float, value: float | None, high: float, words: str
+) -> None:
+    advice: Any = SimpleNamespace(now=SimpleNamespace(reads_per_s=100.0), present_bytes=64 << 20)
+    one = SizeEstimate(int(ratio * (64 << 20)), value, low, high, "misses")
+    assert sentence.change(one, advice) == sentence.verdict(one, advice) == words
+
+
+def test_a_size_that_needs_longer_says_how_long_in_its_row() -> None:
+    advice: Any = SimpleNamespace(now=SimpleNamespace(reads_per_s=100.0), present_bytes=64 << 20)
+    short = NotTold("the window saw too little", "record for 6 min at least")
+    one = SizeEstimate(256 << 20, None, 0.0, 51.0, "misses", short)
+    assert sentence.verdict(one, advice) == "needs a look of 6 min"
+    assert sentence.verdict(replace(one, cannot_say=NotTold("idle")), advice) == "cannot say"

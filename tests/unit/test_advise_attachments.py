@@ -15,7 +15,8 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import advise, doubts, pool_facts
 from bufferlab.live.attach import Attached
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.look import Observation, Seen
+from bufferlab.live.look import Observation
+from bufferlab.live.seen import Seen
 from bufferlab.live.window import LookWindow, SampledRow
 from support import fake_mysql
 from support.advised import CREATE, READ, columns_of, recorded
@@ -136,6 +137,6 @@ def test_the_pages_made_are_taken_from_all_rows_together() -> None:
     window = replace(recorded(columns_of([(1, CREATE)] * 40)), seconds=2.0)
     facts = Facts("postgres", "15.1", (15, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
     rows = tuple(SampledRow(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))
-    found = advise._without_creations(Attached(window, rows, {}), facts)
+    found = advise._without_creations(Attached(window, rows, 0, {}), facts)
     assert advise.count(found).reads == 4 * (80 - 20)
     assert advise.count(found[:1]).reads == 0

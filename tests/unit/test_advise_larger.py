@@ -33,7 +33,7 @@ FRAMES = 300
 
 
 def _estimates(window: Recorded, frames: int, sizes: list[int], **further: object) -> list[SizeEstimate]:
-    pool = facts(frames, **{"model": "lru", **further})
+    pool = facts(frames, **{"engine": "lru", "model": "lru", **further})
     told = answer([window], pool, counted(window), [size * PAGE_BYTES for size in sizes], None)
     return list(told)
 
@@ -198,7 +198,7 @@ def test_short_windows_and_then_a_long_one_of_the_same_load_are_no_change_of_the
     edges = [warm, warm + 1000, warm + 2000, warm + 3000, len(pages)]
     parts = [lru_misses(pages[:end], FRAMES, warm=begin) for begin, end in pairwise(edges)]
     seconds, reads = (sum(getattr(counted(part), name) for part in parts) for name in ("seconds", "reads"))
-    pool, size = facts(FRAMES, model="lru"), FRAMES + 500
+    pool, size = facts(FRAMES, engine="lru", model="lru"), FRAMES + 500
     both = replace(counted(parts[0]), seconds=seconds, reads=reads)
     (told,) = larger.estimates(parts, pool, both, [size * PAGE_BYTES])
     assert told.cannot_say is None
@@ -265,14 +265,25 @@ def test_counts_that_differ_and_lost_records_are_refused() -> None:
 
 def test_frames_of_a_known_server_count_by_the_share_that_it_uses() -> None:
     window = lru_misses(skewed(1, 3000, 40_000), FRAMES, warm=10_000)
-    as_lru, as_innodb = (_estimates(window, FRAMES, [600], model=model)[0] for model in ("lru", "innodb57"))
-    exact = _estimates(window, FRAMES, [FRAMES + 285], model="lru")[0]
+    as_lru, as_mysql = (_estimates(window, FRAMES, [600], engine=engine)[0] for engine in ("lru", "mysql"))
+    exact = _estimates(window, FRAMES, [FRAMES + 285])[0]
     assert as_lru.reads_per_s is not None
-    assert as_innodb.reads_per_s is not None
-    assert as_innodb.reads_per_s == exact.reads_per_s > as_lru.reads_per_s
+    assert as_mysql.reads_per_s is not None
+    assert as_mysql.reads_per_s == exact.reads_per_s > as_lru.reads_per_s
 
 
 def test_frames_follow_the_servers_own_count() -> None:
-    pool = facts(8064, pool_bytes=8192 * PAGE_BYTES)
+    pool = facts(8064, pool_size_bytes=8192 * PAGE_BYTES)
     assert (pool.frames(8192 * PAGE_BYTES), pool.frames(16_384 * PAGE_BYTES)) == (8064, 16_128)
     assert facts(8064).frames(8192 * PAGE_BYTES) == 8192
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "share"),
+    [("mysql", "9.7.4", 0.95), ("mariadb", "10.2.11-MariaDB", 0.95), ("mariadb", "11.8.9-MariaDB", 0.97),
+     ("postgres", "19", 0.97)],
+)  # fmt: skip
+def test_versions_without_a_model_use_added_frames_as_their_family_does(
+    engine: str, version: str, share: float
+) -> None:
+    assert rules.frames_used(engine, version) == share

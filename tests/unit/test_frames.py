@@ -49,6 +49,7 @@ def test_a_plan_tells_what_is_followed_and_what_it_costs(monkeypatch: pytest.Mon
     monkeypatch.setattr(frames, "native", lambda: SimpleNamespace(call_trace_check=lambda: None))
     (tmp_path / "7").mkdir()
     (tmp_path / "7/maps").write_text(MAPS)
+    (tmp_path / "7/exe").write_bytes(b"\x7fELF\x02")
     plan = live_trace.plan(7, POSTGRES, "misses", tmp_path)
     assert "each read and write call of PostgreSQL 8.0.40, process 7" in plan.sentence
     assert "no thread is stopped" in plan.sentence
@@ -70,6 +71,10 @@ def test_a_plan_tells_what_is_followed_and_what_it_costs(monkeypatch: pytest.Mon
         frames.plan(7, POSTGRES, tmp_path)
     with pytest.raises(EnvironmentLackingError, match="its process has ended"):
         frames.plan(8, POSTGRES, tmp_path)
+    (tmp_path / "7/maps").write_text(MAPS)
+    (tmp_path / "7/exe").write_bytes(b"\x7fELF\x01")
+    with pytest.raises(EnvironmentLackingError, match="a program of 32 bits"):
+        frames.plan(7, POSTGRES, tmp_path)
 
 
 def test_a_kernel_that_refuses_the_programs_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bufferlab.cli import doctor
+from bufferlab.engines.native import native
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import Facts
@@ -40,6 +43,9 @@ SITES = page_sites.PageSites(
         ],
     },
 )  # fmt: skip
+
+
+OF_POSTGRES = page_sites.PageSites("PostgreSQL 17.99", SITES.settings)
 
 
 def facts(flavour: Flavour) -> Facts:
@@ -73,6 +79,7 @@ def test_a_plan_names_the_server_the_place_and_the_probes(server: subprocess.Pop
     assert json.loads(full.job(tmp_path / "spool", 24, 1000.0)) == {
         "pid": server.pid,
         "events_per_s_max": 1000.0,
+        "forks": False,
         "trace": {
             "sites": {
                 "binary": f"/proc/{server.pid}/exe",
@@ -98,22 +105,26 @@ def test_a_binary_that_was_replaced_on_the_disk_is_still_the_processes_own(
         assert live_trace.plan(server.pid, facts("mysql"), "full").program == str(tmp_path / "mysqld")
 
 
-def test_another_server_of_the_binary_is_refused_and_a_child_is_not(
-    server: subprocess.Popen[bytes], tmp_path: Path
+def test_another_server_of_the_binary_is_refused_where_sessions_are_processes_and_a_child_is_not(
+    server: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(tmp_path / "mysqld") as other, pytest.raises(EnvironmentLackingError) as refused:
-        live_trace.plan(server.pid, facts("mysql"), "full")
+    with running(tmp_path / "mysqld") as other:
+        assert live_trace.plan(server.pid, facts("mysql"), "full").pid == server.pid, "its threads alone are stopped"
+        monkeypatch.setattr(page_sites, "known", lambda table, binary: OF_POSTGRES)
+        with pytest.raises(EnvironmentLackingError) as refused:
+            live_trace.plan(server.pid, facts("postgres"), "full")
     assert f"process {other.pid}" in refused.value.what
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_sites, "running", lambda binary: [os.getpid(), server.pid])
-        assert live_trace.plan(os.getpid(), facts("mysql"), "full").pid == os.getpid(), "we started the other"
+    monkeypatch.setattr(page_sites, "running", lambda binary: [os.getpid(), server.pid])
+    found = live_trace.plan(os.getpid(), facts("postgres"), "full")
+    assert found.pid == os.getpid(), "we started the other"
+    assert json.loads(found.job(tmp_path / "spool", 24, 1000.0))["forks"]
 
 
 def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (loader,) = {Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines() if "/ld-" in line}
-    monkeypatch.setattr(page_sites, "known", lambda table, binary: SITES)
+    monkeypatch.setattr(page_sites, "known", lambda table, binary: OF_POSTGRES)
     monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lambda: None))
     shutil.copy("/bin/sleep", tmp_path / "mysqld")
     shutil.copy(loader, tmp_path / "ld-linux-x86-64.so.2")
@@ -130,10 +141,10 @@ def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
                 process.kill()
 
     with started() as first:
-        found = live_trace.plan(first.pid, facts("mysql"), "full")
+        found = live_trace.plan(first.pid, facts("postgres"), "full")
         assert (found.binary, found.program) == (Path(f"/proc/{first.pid}/root{tmp_path}/mysqld"), f"{tmp_path}/mysqld")
         with started() as second, pytest.raises(EnvironmentLackingError, match=f"process {second.pid}"):
-            live_trace.plan(first.pid, facts("mysql"), "full")
+            live_trace.plan(first.pid, facts("postgres"), "full")
 
 
 def test_a_build_that_is_not_known_is_refused_by_name(
@@ -169,15 +180,19 @@ def test_a_user_who_may_not_look_at_the_process_is_told_to_be_root(
     assert "root" in str(refused.value.hint)
 
 
-def test_a_host_without_tracefs_is_refused_with_the_cores_reason(
-    server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+def test_a_kernel_that_is_too_old_is_refused_by_its_version_and_doctor_says_the_same(
+    server: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lacking() -> None:
-        raise EnvironmentLackingError("this kernel has no tracefs")
-
-    monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lacking))
-    with pytest.raises(EnvironmentLackingError, match="tracefs"):
+    check = partial(native().live_trace_check, "4.18.0-553.el8.x86_64")
+    old = SimpleNamespace(live_trace_check=check, call_trace_check=lambda: None)
+    monkeypatch.setattr(live_trace, "native", lambda: old)
+    monkeypatch.setattr(doctor, "native", lambda: old)
+    with pytest.raises(EnvironmentLackingError, match=r"need Linux 5\.8 or later, .* 4\.18\.0-553") as refused:
         live_trace.plan(server.pid, facts("mysql"), "full")
+    assert "newer kernel" in str(refused.value.hint)
+    (told,) = (finding for finding in doctor._probes(tmp_path) if finding.name == "server pages")
+    assert (told.ok, told.needed) == (False, False)
+    assert told.detail.startswith(refused.value.what)
 
 
 def test_another_processor_is_refused(server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +211,7 @@ def ended(spool: Path, rows: list[tuple[int, int, int, int]], **told: Any) -> Li
     usual = {"state": "attached", "start_ns": 1000, "end_ns": 9_001_000, "problem": None, "over_limit_bytes": None,
              "lost": 0, "relations": [], "frames": None}  # fmt: skip
     core: Any = SimpleNamespace(told=lambda: "{}", finish=lambda: json.dumps({**usual, **told}))
-    return LiveTrace(SitePlan(1, "full", "MySQL 5.7.99", Path("exe"), "mysqld", False, SITES, 2.0), core, spool)
+    return LiveTrace(SitePlan(1, "full", "MySQL 5.7.99", Path("exe"), "mysqld", False, SITES, 2.0, False), core, spool)
 
 
 def test_only_accesses_that_all_processors_recorded_are_told_and_pages_are_numbered(tmp_path: Path) -> None:

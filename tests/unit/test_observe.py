@@ -26,12 +26,14 @@ from bufferlab.live import host_side, observe_page, prometheus, sentence
 from bufferlab.live.confounds import Confound
 from bufferlab.live.digests import Digests, DigestStatement
 from bufferlab.live.host_side import HostWork
-from bufferlab.live.look import InsideFindings, LookCost, Observation, Seen
+from bufferlab.live.look import Observation
 from bufferlab.live.pool_contents import PoolContents, PoolObject
+from bufferlab.live.seen import InsideFindings, LookCost, Seen
 from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import LookWindow, SampledRow, grown
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
+from bufferlab.report.document import as_json
 from bufferlab.report.html import render_html
 from support.fake_mysql import FakeMysql
 
@@ -516,7 +518,7 @@ def test_what_our_session_costs_is_the_time_of_the_thread_as_this_host_numbers_i
     with FakeMysql() as server:
         cost = look(server, 3, Quiet()).cost
     assert set(asked) == {701}
-    assert cost.processor_seconds == len(asked) - 1
+    assert cost.processor_s == len(asked) - 1
 
 
 def test_a_restart_is_survived_and_connections_are_made_once_in_five_seconds() -> None:
@@ -575,7 +577,7 @@ def test_a_server_that_goes_before_anything_was_seen_is_an_error_with_a_sentence
 
 def test_what_was_seen_is_an_object_without_nan() -> None:
     with FakeMysql() as server:
-        found = observe_page.as_json(look(server, 3, Quiet()))
+        found = as_json(observe_page.as_report(look(server, 3, Quiet())))
     assert json.loads(json.dumps(found, allow_nan=False))["transactions_are"] == "explicit commits"
     assert "PROCESS" in found["not_told"]["old_pages"]
 

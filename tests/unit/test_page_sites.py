@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -104,6 +105,16 @@ def test_a_site_may_have_another_place_for_code_in_the_server() -> None:
     sites = page_sites.PageSites("x", settings)
     assert sites.by_kernel(Path("server"), SPOOL)["sites"] == [site]
     assert json.loads(sites.job(build_of(Path("server")), SPOOL))["sites"] == [{**site, "offset": 7, "byte": 2}]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])
+def test_a_value_is_a_number_a_register_or_at_most_two_places_from_a_register_on(entry: dict[str, Any]) -> None:
+    register = "%(?:[abcd]x|[sd]i|[bs]p|r8|r9|r1[0-5])"
+    known = re.compile(rf"\\\d+|{register}|[+-]\d+\({register}\)|[+-]\d+\([+-]\d+\({register}\)\)")
+    assert len(entry["fields"]) <= 12
+    for site in entry["site"]:
+        assert len(site["fetch"]) == len(entry["fields"])
+        assert all(known.fullmatch(fetch) for fetch in site["fetch"]), site
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["server"])

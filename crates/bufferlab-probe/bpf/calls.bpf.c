@@ -6,24 +6,7 @@
 // The structures of the kernel have those fields alone that are read: their places are taken from the kernel's BTF when
 // the program is loaded (CO-RE). tools/bpf makes calls.bpf.o of this file.
 
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef short __s16;
-typedef unsigned int __u32;
-typedef int __s32;
-typedef unsigned long long __u64;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
-
-enum { BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_RINGBUF = 27, BPF_RB_NO_WAKEUP = 1 };
-
-#include <bpf/bpf_helpers.h>
-
-#include <bpf/bpf_core_read.h>
-
-#define KERNEL __attribute__((preserve_access_index))
+#include "server.h"
 
 struct super_block {
     __u32 s_dev;
@@ -45,13 +28,6 @@ struct fdtable {
 
 struct files_struct {
     struct fdtable *fdt;
-} KERNEL;
-
-struct task_struct {
-    __s32 pid;
-    __s32 tgid;
-    struct task_struct *real_parent;
-    struct files_struct *files;
 } KERNEL;
 
 struct pt_regs {
@@ -307,5 +283,3 @@ int ring_request(__u64 *context) {
     }
     return 0;
 }
-
-char LICENSE[] SEC("license") = "Dual BSD/GPL";

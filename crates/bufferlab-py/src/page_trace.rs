@@ -1,5 +1,5 @@
-//! The page trace of a server for Python: a check, recording one that starts or runs, removal of dead processes'
-//! definitions.
+//! The page trace of a server for Python: checks, recording one that starts or runs. And the removal of what dead
+//! processes left in tracefs.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use bufferlab_drive::failure::Failure;
 use bufferlab_probe::page_trace::inside::{self, Inside};
 use bufferlab_probe::page_trace::{
-    Buffers, LiveSettings, LiveTrace, Settings, check_calls, check_live, executable_segments, remove_stale,
+    Buffers, LiveSettings, LiveTrace, Settings, check_calls, check_live, executable_segments,
 };
 use bufferlab_probe::{block_trace, tracefs::Tracing};
 use pyo3::buffer::PyBuffer;
@@ -107,10 +107,11 @@ pub fn page_trace_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
     py.detach(|| guarded(|| inside::check(&settings).map_err(Failure::from)))
 }
 
-/// Raises the exception that says why, if the kernel records no server for this user.
+/// Raises the exception that says why, if the kernel records no server for this user; `release` is that of another kernel.
 #[pyfunction]
-pub fn live_trace_check(py: Python<'_>) -> PyResult<()> {
-    py.detach(|| guarded(|| check_live().map(drop).map_err(Failure::from)))
+#[pyo3(signature = (release=None))]
+pub fn live_trace_check(py: Python<'_>, release: Option<&str>) -> PyResult<()> {
+    py.detach(|| guarded(|| check_live(release).map_err(Failure::from)))
 }
 
 /// Raises the exception that says why, if the kernel follows no server's calls for this user.
@@ -136,10 +137,6 @@ pub fn executable_ranges(py: Python<'_>, binary: &str) -> PyResult<String> {
 /// look.
 #[pyfunction]
 pub fn tracefs_clean(py: Python<'_>) -> PyResult<String> {
-    let clean = || {
-        let Ok(tracing) = Tracing::open() else { return Vec::new() };
-        let kinds = [block_trace::remove_stale(&tracing), remove_stale(&tracing)];
-        kinds.into_iter().flatten().flatten().collect()
-    };
+    let clean = || Tracing::open().and_then(|tracing| block_trace::remove_stale(&tracing)).unwrap_or_default();
     json_text(&py.detach(clean))
 }

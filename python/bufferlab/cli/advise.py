@@ -23,7 +23,7 @@ from bufferlab.cli.options import (
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import answering, beginning, print_json, put, put_csv, say, write_page
+from bufferlab.cli.output import answering, beginning, say, show, write_page
 from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.units import MIB, TIB, UnitError, parse_percent, parse_size
 
@@ -92,20 +92,17 @@ def command(
       bufferlab advise "postgres://monitor@localhost/shop?socket=/run/postgresql" --sizes 256MiB,1GiB
       bufferlab advise mysql://monitor@127.0.0.1 --tier full --max-cpu 50% --html advice.html
     """
-    from bufferlab.execute.host import tracefs_clean
     from bufferlab.execute.stop import StopRequest
     from bufferlab.live import advise, live_trace
     from bufferlab.live import advise_page as reports
     from bufferlab.live.answer import answer
     from bufferlab.live.session import Session, address_of, family_of
-    from bufferlab.report import terminal
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
     within_s = look_seconds(within, "--within", _SHORTEST_S)
     asked = advise.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
     advise.remove_stale()
-    tracefs_clean.clean()
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
         with beginning("looking, with nothing attached"):
@@ -114,15 +111,10 @@ def command(
         # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
             advice = advise.advise(ready, live_trace, answer, stop, shown)
-    report = reports.as_report(advice)
+    report = reports.as_report(advice, is_interrupted=stop.signal_number is not None)
     footer = f"Made by bufferlab advise from what {advice.seen.server} did; what was recorded was not kept."
     with answering(lambda: write_page(html, report, footer=footer)):
-        if as_json:
-            print_json(reports.as_json(advice, interrupted=stop.signal_number is not None))
-        elif form == CSV:
-            put_csv(reports.sizes_table(advice, with_reasons=True))
-        else:
-            put(terminal.text(report))
+        show(report, as_json, reports.sizes_table(advice, with_reasons=True) if form == CSV else None)
     if stop.signal_number is not None:
         return interrupted_exit_code(stop.signal_number)
     return 0 if any(one.cannot_say is None for one in advice.others) else 1

@@ -227,6 +227,7 @@ def _probes(directory: Path) -> Iterable[Finding]:
         yield _try("probe", name, partial(_readable, path), needed=False)
     yield _try("probe", "block-trace", partial(_traceable, directory), needed=False)
     yield _try("probe", "server calls", _followed, needed=False)
+    yield _try("probe", "server pages", _recorded, needed=False)
 
 
 def _try(subject: str, name: str, look: Callable[[], str], *, needed: bool = True) -> Finding:
@@ -266,6 +267,11 @@ def _traceable(directory: Path) -> str:
 def _followed() -> str:
     ask_host("the calls of servers cannot be followed", native().call_trace_check)
     return "reads and writes of any running server can be followed, for advise"
+
+
+def _recorded() -> str:
+    ask_host("page accesses of servers cannot be recorded", native().live_trace_check)
+    return "page accesses of a running server whose build is known can be recorded, for advise --tier full"
 
 
 def _version_of(behaviour: Behaviour) -> str:

@@ -22,7 +22,7 @@ from bufferlab.cli.options import (
     require_one_format,
     text_or_csv,
 )
-from bufferlab.cli.output import answering, print_json, put, put_csv, say, write_page
+from bufferlab.cli.output import answering, say, show, write_page
 from bufferlab.errors import EnvironmentLackingError, SpecError, interrupted_exit_code
 from bufferlab.texts import printable
 
@@ -73,7 +73,6 @@ def command(
     from bufferlab.live import observe_page as reports
     from bufferlab.live.look import Observation
     from bufferlab.live.session import Session, address_of, family_of
-    from bufferlab.report import terminal
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
@@ -87,16 +86,11 @@ def command(
             say(f"counts alone will be told, and no times: {observation.facts.no_time}")
         look_inside = look_inside and _confirmed(observation.facts)
         with StopRequest() as stop, shown.redrawn():
-            seen = observation.run(seconds, stop, look_inside=look_inside)
+            seen = observation.run(seconds, stop, look_inside=look_inside, asks_data=True)
     report = reports.as_report(seen)
     footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
     with answering(lambda: write_page(html, report, footer=footer)):
-        if as_json:
-            print_json(reports.as_json(seen))
-        elif form == CSV:
-            put_csv(reports.seconds_table(seen))
-        else:
-            put(terminal.text(report))
+        show(report, as_json, reports.seconds_table(seen) if form == CSV else None)
     if stop.signal_number is not None:
         return interrupted_exit_code(stop.signal_number)
     return 1 if seen.ended == "lost" or not seen.window.rows else 0

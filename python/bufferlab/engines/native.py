@@ -232,8 +232,11 @@ class Native(Protocol):
     def page_trace(self, settings_json: str) -> NativePageTrace:
         """Prepare a server's page trace; nothing is read before `begin`."""
 
-    def live_trace_check(self) -> None:
-        """Check that the kernel records servers for this user; raise NativeError with the reason when it does not."""
+    def live_trace_check(self, release: str | None = None) -> None:
+        """Check that the kernel records servers for this user; raise NativeError with the reason when it does not.
+
+        `release` is that of another kernel, for tests.
+        """
 
     def call_trace_check(self) -> None:
         """Check that this user and kernel can follow a server's calls; raise NativeError with the reason."""

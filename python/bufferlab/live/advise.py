@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Trac
 from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
-from bufferlab.live.look import Observation, Seen, Stop
+from bufferlab.live.look import Observation, Stop
+from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
@@ -86,32 +88,59 @@ class Ready:
 class Advice:
     """The findings of the look."""
 
+    PRINTED: ClassVar = (
+        "seen.server", "seen.facts.engine", "seen.facts.version", "seen.window.seconds", "present", "counted",
+        "present.read_us", "needs_restart", "reads_are", "memory_left", "sizes", "cannot_say", "not_looked_at",
+        "attached", "cost", "seen.window.events",
+    )  # fmt: skip
+
     seen: Seen
-    pool: PoolFacts
+    present: PoolFacts
     counted: Counted
-    present_bytes: int
-    estimates: tuple[SizeEstimate, ...]
+    sizes: tuple[SizeEstimate, ...]
     """By size, the present one among them."""
-    doubts: tuple[NotTold, ...]
+    cannot_say: tuple[NotTold, ...]
     """Why no size other than the present one is judged; none where they are."""
     attached: tuple[Attached, ...]
-    costs: tuple[TierCost, ...]
-    memory: MemoryLeft | None
+    cost: tuple[TierCost, ...]
+    memory_left: MemoryLeft | None
+    """What the host or the server's cgroup has left, on top of the present pool."""
+
+    @property
+    def present_bytes(self) -> int:
+        """The size of the pool now."""
+        return self.seen.facts.pool_size_bytes
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether a change of the pool needs a restart: of PostgreSQL, whose reads are asked of the system."""
+        return self.seen.facts.flavour == "postgres"
+
+    @property
+    def reads_are(self) -> Literal["asked of the system", "device reads"]:
+        """What a read of the pool is: one of the device where InnoDB reads past the page cache."""
+        is_direct = "DIRECT" in self.seen.facts.settings.get("innodb_flush_method", "").upper()
+        return "device reads" if is_direct else "asked of the system"
+
+    @property
+    def not_looked_at(self) -> tuple[NotTold, ...]:
+        """What else the server did that is not known, so that its rules were not applied."""
+        return self.seen.inside.confounds_not_told
 
     @property
     def largest_bytes(self) -> int | None:
         """The largest pool that the memory of the host or the cgroup leaves room for; None where that is not known."""
-        return self.present_bytes + self.memory.size_bytes if self.memory else None
+        return self.present_bytes + self.memory_left.size_bytes if self.memory_left else None
 
     @property
     def others(self) -> tuple[SizeEstimate, ...]:
         """The estimates of sizes other than the present one."""
-        return tuple(one for one in self.estimates if one.pool_size_bytes != self.present_bytes)
+        return tuple(one for one in self.sizes if one.pool_size_bytes != self.present_bytes)
 
     @property
-    def present(self) -> SizeEstimate:
+    def now(self) -> SizeEstimate:
         """The reads of the pool as it is, as the server counted them."""
-        return next(one for one in self.estimates if one.pool_size_bytes == self.present_bytes)
+        return next(one for one in self.sizes if one.pool_size_bytes == self.present_bytes)
 
 
 def prepare(
@@ -297,11 +326,18 @@ def _advice(
         estimates = answer(recorded, pool, counted, others, pool_facts.keys(held, full) if full and held else None)
     per_s = counted.reads / counted.seconds if counted.seconds else None
     present = SizeEstimate(present_bytes, per_s, None, None, "counted")
+    judged = sorted((*estimates, present), key=lambda one: one.pool_size_bytes)
     return Advice(
-        seen=seen, pool=pool, counted=counted, present_bytes=present_bytes,
-        estimates=tuple(sorted((*estimates, present), key=lambda one: one.pool_size_bytes)),
-        doubts=found, attached=attached, costs=tuple(_costs(ready, attachments)), memory=left(ready.pid),
+        seen=seen, present=pool, counted=counted, sizes=tuple(_timed(one, pool.read_us) for one in judged),
+        cannot_say=found, attached=attached, cost=tuple(_costs(ready, attachments)), memory_left=left(ready.pid),
     )  # fmt: skip
+
+
+def _timed(one: SizeEstimate, read_us: float | None) -> SizeEstimate:
+    """Return an estimate with its time of reading, at the latency that was seen."""
+    if one.reads_per_s is None or read_us is None:
+        return one
+    return replace(one, read_ms_per_s=one.reads_per_s * read_us / 1000)
 
 
 def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
@@ -342,7 +378,7 @@ def count(rows: Sequence[SampledRow]) -> Counted:
     """Return the counts of some rows. Work is counted in transactions if the server has any, else in statements."""
     sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
-    unit = "transaction" if sums["transactions"] else "statement"
+    unit: Literal["transaction", "statement"] = "transaction" if sums["transactions"] else "statement"
     reads = max(0.0, sums["pages_read"])
     return Counted(sum(row.seconds for row in rows), reads, sums["page_gets"], sums[f"{unit}s"], unit)
 
@@ -350,6 +386,6 @@ def count(rows: Sequence[SampledRow]) -> Counted:
 def _costs(ready: Ready, attachments: Attachments) -> Iterator[TierCost]:
     for foretold in ready.foretold:
         if of_it := [one for one in attachments.attached if one.recorded.tier == foretold.tier]:
-            events = sum(int(one.told["stops"]) for one in of_it)
+            events = sum(one.stops for one in of_it)
             seconds = sum(one.recorded.seconds for one in of_it)
             yield tiers.cost(attachments.seconds, ready.facts.flavour, foretold.tier, seconds, events, foretold.cores)

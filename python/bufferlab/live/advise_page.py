@@ -1,16 +1,16 @@
-"""Shows advice as a report: for the terminal, as a page, as JSON, and its sizes as a table for CSV."""
+"""Shows advice as a report: for the terminal, as a page, for JSON, and its sizes as a table for CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.advise import Advice
-from bufferlab.live.attach import Attached
 from bufferlab.live.estimate import SizeEstimate
 from bufferlab.live.observe_page import inside_sections
 from bufferlab.live.tiers import TierCost
@@ -20,22 +20,23 @@ from bufferlab.units import format_bytes, format_duration, format_percent
 _CANNOT = "cannot say"
 
 
-def as_report(advice: Advice) -> Report:
+def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
     """Return the report of an advice."""
     facts, seen = advice.seen.facts, advice.seen
+    is_judged = any(one.cannot_say is None for one in advice.others)
     length = format_duration(seen.window.seconds)
     report = Report(
         title="advise",
         question="What would this server read with a larger or a smaller buffer pool?",
         answer=sentence.advised(advice),
-        facts=(f"{facts.engine} {facts.version}", seen.server, length, *map(cost, advice.costs), *_memory(advice)),
-        banners=tuple(Banner("warning", _sentence(sentence.reason(one))) for one in advice.doubts),
+        facts=(f"{facts.engine} {facts.version}", seen.server, length, *map(cost, advice.cost), *_memory(advice)),
+        banners=tuple(Banner("warning", _sentence(sentence.reason(one))) for one in advice.cannot_say),
         headline=_figure(advice),
         steps=sizes_table(advice),
         limits=tuple(_limits(advice)),
         sections=_sections(advice),
-        checks=(),
-        status="ok",
+        status="interrupted" if is_interrupted else "ok" if is_judged else "cannot_say",
+        data=advice,
     )
     return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab advise")
 
@@ -65,73 +66,22 @@ def cost(one: TierCost) -> str:
 
 
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
-    """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged."""
-    asked = "Reads asked of the system a second" if sentence.is_postgres(advice) else "Reads a second"
+    """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged.
+
+    `with_reasons` is for programs: changes are reads a second, and a value that is not known is a bound.
+    """
+    asked = "Reads asked of the system a second" if advice.needs_restart else "Reads a second"
     heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")
-    rows = [Row(_cells(one, advice, numbers_alone=with_reasons), _mark(one, advice)) for one in advice.estimates]
+    brief = ("Pool", asked, "From", "To", "ms of reading a second", "Change")
+    rows = [Row(_cells(one, advice, numbers_alone=with_reasons), _mark(one, advice)) for one in advice.sizes]
     if with_reasons:
         heads = (*heads, "Why not")
-        whys = [sentence.reason(one.cannot_say) if one.cannot_say else "" for one in advice.estimates]
+        whys = [sentence.reason(one.cannot_say) if one.cannot_say else "" for one in advice.sizes]
         rows = [Row((*row.cells, why), row.mark) for row, why in zip(rows, whys, strict=True)]
-    columns = tuple(Column(head, numeric=head not in ("Tier", "Why not")) for head in heads)
-    return Table("sizes", "Sizes of the pool", columns, tuple(rows), sentence.advised(advice), brief=heads)
-
-
-def as_json(advice: Advice, *, interrupted: bool) -> dict[str, Any]:
-    """Return an advice for programs. Numbers are unrounded; None is not known."""
-    seen, pool, counted = advice.seen, advice.pool, advice.counted
-    judged = any(one.cannot_say is None for one in advice.others)
-    return {
-        "status": "interrupted" if interrupted else "ok" if judged else "cannot_say",
-        "server": seen.server,
-        "engine": seen.facts.engine,
-        "version": seen.facts.version,
-        "answer": sentence.advised(advice),
-        "seconds": seen.window.seconds,
-        "present": {"pool_size_bytes": advice.present_bytes, "pool_pages": pool.pool_pages,
-                    "data_pages": pool.data_pages, "page_size_bytes": pool.page_size_bytes},
-        "counted": asdict(counted),
-        "read_us": pool.read_us,
-        "needs_restart": sentence.is_postgres(advice),
-        "reads_are": "device reads" if _is_direct(advice) else "asked of the system",
-        "memory_left": {"size_bytes": advice.memory.size_bytes, "by": advice.memory.by} if advice.memory else None,
-        "sizes": [_estimate(one, advice) for one in advice.estimates],
-        "cannot_say": [asdict(one) for one in advice.doubts],
-        "not_looked_at": [asdict(one) for one in seen.inside.not_told],
-        "attached": [_attached(one) for one in advice.attached],
-        "cost": [asdict(one) for one in advice.costs],
-        "events": [{"t_s": one.t_s, "kind": one.kind, "what": one.what} for one in seen.window.events],
-    }  # fmt: skip
-
-
-def _estimate(one: SizeEstimate, advice: Advice) -> dict[str, Any]:
-    return {
-        "pool_size_bytes": one.pool_size_bytes,
-        "reads_per_s": one.reads_per_s,
-        "low": one.low,
-        "high": one.high,
-        "read_ms_per_s": _read_ms(one.reads_per_s, advice),
-        "tier": one.tier,
-        "longest_pages": one.longest_pages,
-        **{name: one.facts.get(name) for name in ("own_error", "turnovers", "late_purge_share")},
-        "cannot_say": asdict(one.cannot_say) if one.cannot_say else None,
-    }
-
-
-def _attached(one: Attached) -> dict[str, Any]:
-    recorded = one.recorded
-    return {
-        "tier": recorded.tier,
-        "seconds": recorded.seconds,
-        "ended": recorded.ended,
-        "stops": one.told["stops"],
-        "events": dict(one.told["events"]),
-    }
-
-
-def _is_direct(advice: Advice) -> bool:
-    """Return whether a read of the pool is one of the device: InnoDB's, past the page cache."""
-    return "DIRECT" in advice.seen.facts.settings.get("innodb_flush_method", "").upper()
+    words_of = ("Tier", "Why not", *(() if with_reasons else ("Change",)))
+    columns = tuple(Column(head, numeric=head not in words_of) for head in heads)
+    shown = heads if with_reasons else brief
+    return Table("sizes", "Sizes of the pool", columns, tuple(rows), sentence.advised(advice), brief=shown)
 
 
 def _is_bound(one: SizeEstimate) -> bool:
@@ -142,15 +92,18 @@ def _is_bound(one: SizeEstimate) -> bool:
 def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
     """Return a size's row. With numbers alone, for programs, a bound stands in its own column and nowhere else."""
     reads, change = words.number(one.reads_per_s), _change(one, advice)
-    if not numbers_alone and one.high is not None and _is_bound(one) and advice.present.reads_per_s is not None:
-        reads, change = (f"≤ {words.number(most)}" for most in (one.high, one.high - advice.present.reads_per_s))
+    low, high = one.low, one.high
+    if not numbers_alone:
+        change = sentence.verdict(one, advice)
+        reads = f"≤ {words.number(high)}" if _is_bound(one) else reads
+        low, high = (None, None) if one.cannot_say else (low, high)
     return (
         format_bytes(one.pool_size_bytes),
         reads,
-        words.number(one.low),
-        words.number(one.high),
+        words.number(low),
+        words.number(high),
         change,
-        words.number(_read_ms(one.reads_per_s, advice)),
+        words.number(one.read_ms_per_s),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
     )
@@ -158,7 +111,7 @@ def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[s
 
 def _change(one: SizeEstimate, advice: Advice) -> str:
     """Return how many reads a second more or fewer a size has than the present one."""
-    present = advice.present.reads_per_s
+    present = advice.now.reads_per_s
     if one.reads_per_s is None or present is None or one.pool_size_bytes == advice.present_bytes:
         return words.NOTHING
     change = one.reads_per_s - present
@@ -169,15 +122,9 @@ def _mark(one: SizeEstimate, advice: Advice) -> Any:
     return "passed" if one.pool_size_bytes == advice.present_bytes else "quiet" if one.cannot_say else ""
 
 
-def _read_ms(reads_per_s: float | None, advice: Advice) -> float | None:
-    """Return the milliseconds of reading a second at the latency that was seen."""
-    read_us = advice.pool.read_us
-    return None if reads_per_s is None or read_us is None else reads_per_s * read_us / 1000
-
-
 def _figure(advice: Advice) -> Figure | None:
     """Return reads a second against the size; bounds are shaded, the present size and the memory are marked."""
-    told = [one for one in advice.estimates if one.cannot_say is None]
+    told = [one for one in advice.sizes if one.cannot_say is None]
     if len(told) < 2:
         return None
     dots = tuple(_dot(one, advice) for one in told)
@@ -185,7 +132,7 @@ def _figure(advice: Advice) -> Figure | None:
     room, largest = advice.largest_bytes, told[-1].pool_size_bytes
     if room is not None and room <= largest:
         marks.append(Mark(float(room), f"memory there is: {format_bytes(room)}", 1, dashed=True))
-    asked = " asked of the system" if sentence.is_postgres(advice) else ""
+    asked = " asked of the system" if advice.needs_restart else ""
     # Without bounds, as at the present size, the band is as thin as the line.
     lows = tuple(dot.mean if dot.ci_low is None else dot.ci_low for dot in dots)
     highs = tuple(dot.mean if dot.ci_high is None else dot.ci_high for dot in dots)
@@ -229,7 +176,7 @@ def _data(told: Sequence[SizeEstimate]) -> Table:
 def _sections(advice: Advice) -> tuple[Section, ...]:
     heads = tuple(Column(title, title not in ("Tier", "Ended")) for title in ("Tier", "Seconds", "Ended", "Events"))
     rows = tuple(
-        Row((one.recorded.tier, f"{one.recorded.seconds:.1f}", one.recorded.ended, f"{one.told['stops']:,}"))
+        Row((one.recorded.tier, f"{one.recorded.seconds:.1f}", one.recorded.ended, f"{one.stops:,}"))
         for one in advice.attached
     )
     attached = Table("attached", "What was attached", heads, rows)
@@ -237,7 +184,7 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
         Row((one.tier, *map(format_percent, (one.foretold_cores, one.by_events_cores)), _measured(one),
              *(words.NOTHING if value is None else format_percent(value) for value in (one.low, one.high)),
              format_percent(one.ours_cores)))
-        for one in advice.costs
+        for one in advice.cost
     )  # fmt: skip
     titles = ("Tier", "Foretold", "By its events", "Measured", "From", "To", "The recorder's own")
     columns = tuple(Column(title, title != "Tier") for title in titles)
@@ -262,44 +209,49 @@ def _page_only(block: Table | Figure) -> Table | Figure:
 
 
 def _memory(advice: Advice) -> list[str]:
-    if advice.memory is None:
+    if advice.memory_left is None:
         return []
-    return [f"the {advice.memory.by}'s memory leaves {format_bytes(advice.memory.size_bytes)} more"]
+    return [f"the {advice.memory_left.by}'s memory leaves {format_bytes(advice.memory_left.size_bytes)} more"]
 
 
 def _limits(advice: Advice) -> list[str]:
-    cached = "" if _is_direct(advice) else "; reads that the operating system's cache has are reads too"
+    cached = "" if advice.reads_are == "device reads" else "; reads that the operating system's cache has are reads too"
     limits = [f"The answer holds for the load of the window{cached}."]
-    if sentence.is_postgres(advice):
+    if advice.needs_restart:
         limits = [
             "shared_buffers changes with a restart of the server, and the pool is empty then.",
-            "Reads are those that PostgreSQL asks of the system. The page cache has many of them: fewer are no fewer "
-            "reads of the device, and memory that shared_buffers takes is the page cache's no longer.",
+            "Reads are those that PostgreSQL asks of the system: fewer are no fewer reads of the device. "
+            f"{_page_cache(advice)}, and memory that shared_buffers takes is the page cache's no longer.",
         ]
-    if advice.pool.read_us is None:
+    if advice.present.read_us is None:
         why = advice.seen.facts.no_time or "no read was timed"
         limits.append(f"The time of reading cannot be told: {why}.")
-        limits.append(
-            f"At 1 ms a read sessions wait {words.number(advice.present.reads_per_s)} ms a second for them now."
-        )
-    elif not sentence.is_postgres(advice):
-        limits.append(f"A read took {words.number(advice.pool.read_us)} µs; fewer reads may also be faster ones.")
+        limits.append(f"At 1 ms a read sessions wait {words.number(advice.now.reads_per_s)} ms a second for them now.")
+    elif not advice.needs_restart:
+        limits.append(f"A read took {words.number(advice.present.read_us)} µs; fewer reads may also be faster ones.")
     if longest := max((one.longest_pages or 0 for one in advice.others), default=0):
-        reach = format_bytes((longest + advice.pool.pool_pages) * advice.pool.page_size_bytes)
-        beyond = any(_is_bound(one) for one in advice.estimates)
+        reach = format_bytes((longest + advice.present.pool_pages) * advice.present.page_size_bytes)
+        beyond = any(_is_bound(one) for one in advice.sizes)
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
         limits.append(f"The reads and evictions of this window tell of pools up to {reach}{above}.")
-    late = {
-        one.pool_size_bytes: one.facts["late_purge_share"] for one in advice.others if "late_purge_share" in one.facts
-    }
+    late = {one.pool_size_bytes: one.late_purge_share for one in advice.others if one.late_purge_share is not None}
     if late:
         shares = ", ".join(f"{format_percent(share)} at {format_bytes(size)}" for size, share in late.items())
         limits.append(
             f"Purge of this server goes back to each changed row. Were it late in a smaller pool, more pages would be "
             f"read: {shares}. The upper bounds hold that."
         )
-    limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.seen.inside.not_told]
-    return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.doubts[1:])]
+    limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.not_looked_at]
+    return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
+
+
+def _page_cache(advice: Advice) -> str:
+    """Return the share of the reads that the page cache served in the look."""
+    host = advice.seen.inside.host
+    share = None if isinstance(host, NotTold) else host.page_cache_ratio
+    return (
+        "The page cache has many of them" if share is None else f"The page cache served {format_percent(share)} of them"
+    )
 
 
 def _refusals(advice: Advice) -> list[str]:

@@ -199,7 +199,7 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
     """Return the reads a second with more frames, and their bounds; beyond the longest distance those of that many."""
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
-    used = more * rules.FRAMES_USED.get(pool.model, 1.0)
+    used = more * rules.frames_used(pool.engine, pool.version)
 
     def per_s(weights: Floats, frames: float = used) -> Floats:
         seconds, reads = weights @ found.cut.seconds, weights @ found.cut.reads

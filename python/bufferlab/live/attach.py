@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from bufferlab import meminfo
 from bufferlab.engines.servers.look import Facts
@@ -102,9 +102,14 @@ class Shown(Protocol):
 class Attached:
     """One attachment: its record, and the rows of the seconds that lie in it."""
 
+    PRINTED: ClassVar = ("recorded.tier", "recorded.seconds", "recorded.ended", "stops", "events")
+
     recorded: Recorded
     rows: tuple[SampledRow, ...]
-    told: Mapping[str, Any]
+    stops: int
+    """How often a thread of the server was stopped."""
+    events: Mapping[str, int]
+    """By kind, as docs/page-trace.md has them."""
 
 
 @dataclass(eq=False)
@@ -261,7 +266,7 @@ class Attachments:
         finally:
             # The next file may have as much of the disk again.
             self._file.unlink(missing_ok=True)
-        found = Attached(recorded, tuple(self._rows), told)
+        found = Attached(recorded, tuple(self._rows), told["stops"], told["events"])
         self.attached.append(found)
         if state == "gone":
             self.is_away = self.is_over = True

@@ -280,14 +280,17 @@ class ByModel:
         if (by_speed := self._by_speed(frames, did, first)) is not None:
             return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", by_speed)
         value, low, high = self._rate(did, frames, first)
-        facts = {"own_error": self.own_error, "turnovers": turnovers}
+        late_share = None
         if self._may_fall_behind(frames):
             late = self.did(frames, late_rows=int(self.played.rows / turnovers))
             most, _, high = self._rate(late, frames, first)
             if most > (1 + rules.PURGE_LIMIT) * value:
                 return SizeEstimate(size_bytes, None, None, None, "full", _purge_matters(most / value - 1))
-            facts["late_purge_share"] = most / value - 1
-        return SizeEstimate(size_bytes, value, low, high, "full", facts=facts)
+            late_share = most / value - 1
+        return SizeEstimate(
+            size_bytes, value, low, high, "full",
+            own_error=self.own_error, turnovers=turnovers, late_purge_share=late_share,
+        )  # fmt: skip
 
     def _too_short(
         self, which: str, turnovers: float, wanted: float = 2 * rules.TURNOVERS_WARM, instead: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live.confounds import Confound
-from bufferlab.live.look import Seen
+from bufferlab.live.seen import Seen
 from bufferlab.live.window import SampledRow
 from bufferlab.models.managers.innodb import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.predict import READ_AHEAD_LIMIT

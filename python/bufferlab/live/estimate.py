@@ -8,9 +8,9 @@ within them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import hypot, sqrt
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ ToldBy = Tier | Literal["counted"]
 class PoolFacts:
     """The pool as the server reports it."""
 
+    PRINTED: ClassVar = ("pool_size_bytes", "pool_pages", "data_pages", "page_size_bytes")
+
     engine: str
     model: str
     """The name of the server's model."""
@@ -43,13 +45,13 @@ class PoolFacts:
     """The time that a read takes, where it is counted."""
     version: str = ""
     """The server's version, in its own words."""
-    pool_bytes: int | None = None
+    pool_size_bytes: int | None = None
     """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
 
     def frames(self, pool_size_bytes: int) -> int:
         """Return the frames of a pool of that many bytes, as this server would count them."""
-        if self.pool_bytes:
-            return max(1, round(pool_size_bytes * self.pool_pages / self.pool_bytes))
+        if self.pool_size_bytes:
+            return max(1, round(pool_size_bytes * self.pool_pages / self.pool_size_bytes))
         return max(1, pool_size_bytes // self.page_size_bytes)
 
 
@@ -62,7 +64,7 @@ class Counted:
     gets: float
     units: float
     """Transactions or statements."""
-    unit: str
+    unit: Literal["transaction", "statement"]
     recorded_reads: float | None = None
     """The reads that were recorded in the same seconds; None where they are not compared so closely."""
 
@@ -84,8 +86,14 @@ class SizeEstimate:
     cannot_say: NotTold | None = None
     longest_pages: int | None = None
     """Tier misses: the most frames more for which the window saw enough."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Further numbers for those who check: the error at the own point, turnovers, seconds that counted."""
+    own_error: float | None = None
+    """Tier full: the model's error at the present size; 0.01 is 1 %."""
+    turnovers: float | None = None
+    """Tier full: how many times the recorded accesses fill such a pool."""
+    late_purge_share: float | None = None
+    """Tier full: the share of more reads that a late purge would make, which the upper bound holds."""
+    read_ms_per_s: float | None = None
+    """Milliseconds of reading a second at the latency that was seen; None where the server does not count it."""
 
 
 Floats = NDArray[np.float64]

@@ -32,6 +32,8 @@ READER_US = 1.5
 MOVED, UNNAMED = 1, 2
 """The marks of a read (frames.rs): its page seemed to be in another frame; its frame's old page was not known."""
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
+_ELF_32_BIT = b"\x7fELF\x01"
+"""The beginning of a program of 32 bits (elf.h, ELFCLASS32)."""
 _CHUNK_BYTES = 128 << 20
 """The usual size of InnoDB's chunks."""
 
@@ -79,6 +81,8 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
     where = f"process {pid}"
     try:
         maps = (proc / f"{pid}/maps").read_text()
+        with (proc / f"{pid}/exe").open("rb") as program:
+            is_32_bit = program.read(len(_ELF_32_BIT)) == _ELF_32_BIT
         if not maps:  # A process that has ended and that its parent has not asked about has no memory.
             raise ProcessLookupError
     except PermissionError as error:
@@ -87,6 +91,9 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
     except OSError as error:
         what = "the calls of this server cannot be followed: its process has ended"
         raise EnvironmentLackingError(what, where, "look at the server again") from error
+    if is_32_bit:
+        what = "the calls of this server cannot be followed: it is a program of 32 bits, whose calls have other numbers"
+        raise EnvironmentLackingError(what, where, "use a server of 64 bits")
     regions = pool_regions(maps, facts)
     if not regions:
         what = f"no memory of {facts.engine}'s is as large as its pool ({format_bytes(facts.pool_size_bytes)})"
@@ -130,7 +137,7 @@ class JudgedFrames:
 def judge(
     kinds: NDArray[np.uint8], sites: NDArray[np.uint8], told: Mapping[str, Any], read: int, pool_pages: float
 ) -> JudgedFrames:
-    """Judge the rows of a trace of calls; `read` is the number of the kind, `told` the recorder's outcome."""
+    """Judge the rows of a trace of calls: `read` is the number of that kind, the recorder's counts come before it."""
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
     # Behind each read: how many reads follow, and of how many of these the frame's old page was not known.

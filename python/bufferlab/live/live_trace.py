@@ -1,8 +1,9 @@
 """Records the page accesses of a server that runs already, by the kernel alone; no code of ours enters the server.
 
 The tier `misses` follows its calls (frames.py), `full` has probes at the sites of its build. `plan` says beforehand
-which probes come where, or refuses; `attach` does it; `recorded` reads the record. A probe sits in the server's
-file, so a second server of the same file would be stopped too, and is a reason to refuse.
+which probes come where, or refuses; `attach` does it; `recorded` reads the record. A server whose sessions are
+processes (PostgreSQL) is recorded by probes in its file: a second server of the same file would be stopped too, and is
+a reason to refuse.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class SitePlan:
     """The sites of the tier."""
     stop_us: float
     """About how long each stop takes."""
+    forks: bool
+    """Whether each of its sessions is a process. Then probes stop all processes of the binary."""
 
     @property
     def sentence(self) -> str:
@@ -90,7 +93,8 @@ class SitePlan:
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
         """Return the core's settings, as JSON."""
         trace = self.sites.by_kernel(self.binary, {"path": str(spool), "limit_bytes": limit_bytes})
-        return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": {"sites": trace}})
+        job = {"pid": self.pid, "events_per_s_max": events_per_s_max, "forks": self.forks, "trace": {"sites": trace}}
+        return json.dumps(job)
 
 
 LivePlan = SitePlan | frames.CallPlan
@@ -102,7 +106,7 @@ def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> Live
 
     `pid` is its first process. Raises what `frames.plan` raises. Of the tier `full` raises SpecError for a build whose
     sites are not known, or another server than was said; EnvironmentLackingError where this user or host cannot trace
-    it, where it has ended, and where another server runs the same binary.
+    it, where it has ended, and where another PostgreSQL server runs the same binary.
     """
     return _of_sites(pid, facts.flavour, proc) if tier == "full" else frames.plan(pid, facts, proc)
 
@@ -130,14 +134,15 @@ def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     if not sites.server.startswith(SERVERS[flavour]):
         what = f"this process is {sites.server}, and the server said that it is {SERVERS[flavour]}"
         raise SpecError(what, where, "name the server by a URL that leads to this process")
-    if others := [one for one in page_sites.running(binary) if not _belongs(one, pid, proc)]:
+    forks = flavour == "postgres"
+    if forks and (others := [one for one in page_sites.running(binary) if not _belongs(one, pid, proc)]):
         raise EnvironmentLackingError(
             f"another server runs the same binary (process {others[0]}), and a probe would stop it too",
             where,
             "attach while only one of them runs, or give one a copy of the binary",
         )
     ask_host("page accesses of servers cannot be recorded", native().live_trace_check)
-    return SitePlan(pid, "full", sites.server, binary, program, elsewhere, sites, stop_us(flavour, "full"))
+    return SitePlan(pid, "full", sites.server, binary, program, elsewhere, sites, stop_us(flavour, "full"), forks)
 
 
 class LiveTrace:

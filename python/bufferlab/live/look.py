@@ -1,6 +1,6 @@
 """Looks once a second until the time is over, a signal asks to stop, or the server refuses us; survives lost sessions.
 
-The report's material is `Seen`. `Ends` asks at the two ends of the observation alone: the pool,
+`Ends` asks at the two ends of the observation alone: the pool,
 statements, what else the server does, and, at the last end alone, who fills the pool: asking that may change it.
 """
 
@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from bufferlab.engines.servers.look import Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
+from bufferlab.engines.servers.look import DataSize, Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
 from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import confounds, digests, host_side, pool_contents
+from bufferlab.live import confounds, digests, host_side, pool_contents, rules, twice
 from bufferlab.live.confounds import Confound, Confounds
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostReading, HostWork
 from bufferlab.live.pool_contents import PoolContents
+from bufferlab.live.seen import UNASKED, InsideFindings, LookCost, Seen
 from bufferlab.live.session import Session
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
@@ -30,24 +31,15 @@ _LONGEST_S = 6.0
 _AWAY = NotTold("the server was away at the end")
 
 
-@dataclass(frozen=True)
-class InsideFindings:
-    """The findings inside the server, and on its host."""
-
-    contents: PoolContents | NotTold
-    statements: Digests | NotTold
-    confounds: tuple[Confound, ...]
-    not_told: tuple[NotTold, ...]
-    """The confounds that cannot be seen."""
-    host: HostWork | NotTold
-
-
 class Ends:
     """The two ends. Making it asks at the first one."""
 
-    def __init__(self, session: Session, facts: Facts, *, look_inside: bool) -> None:
+    def __init__(self, session: Session, facts: Facts, *, look_inside: bool, asks_data: bool) -> None:
         self._session, self._look_inside = session, look_inside
         query = _within(session.query)
+        begun_s = time.monotonic()
+        self._data = _told(lambda: session.look.data(query, facts)) if asks_data else UNASKED
+        self._data_s = time.monotonic() - begun_s
         self.begin: PoolLevels = session.told(session.look.pool, facts)
         self.end: PoolLevels | None = None
         self._else = [_told(lambda: confounds.find(query, facts.flavour))]
@@ -58,7 +50,9 @@ class Ends:
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
+        data: tuple[DataSize, DataSize] | NotTold = _AWAY
         if not is_lost:
+            data = self._data_at_both(query, facts)
             end = _told(lambda: self._session.told(self._session.look.pool, facts))
             self.end = None if isinstance(end, NotTold) else end
             statements = (
@@ -73,7 +67,19 @@ class Ends:
             found += [Confound("backup", f"{name} runs on the server's host: it copies data") for name in programs]
         refused = [told for told in self._else if isinstance(told, NotTold)]
         refused += [one for told in self._else if isinstance(told, Confounds) for one in told.not_told]
-        return InsideFindings(contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host)
+        return InsideFindings(
+            contents, statements, tuple(dict.fromkeys(found)), tuple(dict.fromkeys(refused)), host, data
+        )
+
+    def _data_at_both(self, query: Query, facts: Facts) -> tuple[DataSize, DataSize] | NotTold:
+        """Ask again how large the data are, unless the first answer took long."""
+        first = self._data
+        if isinstance(first, NotTold):
+            return first
+        if self._data_s > rules.DATA_AGAIN_S:
+            return NotTold(f"how large the data are: asking took {self._data_s:.1f} s, so it was not asked again")
+        last = _told(lambda: self._session.look.data(query, facts))
+        return last if isinstance(last, NotTold) else (first, last)
 
 
 def _within(query: Query) -> Query:
@@ -121,39 +127,6 @@ class Listener(Protocol):
         """Hear an event."""
 
 
-@dataclass(frozen=True)
-class LookCost:
-    """What looking cost the server."""
-
-    statements: int
-    statement_seconds: float
-    """The time in our statements as we waited for them, the network's included."""
-    processor_seconds: float | None
-    """The processor time of our session's thread at the server; None where it cannot be read from here."""
-    seconds: float
-
-    @property
-    def core_ratio(self) -> float | None:
-        """The share of one core that our session used; None where it is not known."""
-        return None if self.processor_seconds is None else self.processor_seconds / max(self.seconds, 1e-9)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The material of a look."""
-
-    server: str
-    facts: Facts
-    window: LookWindow
-    begin: PoolLevels
-    end: PoolLevels | None
-    """None where the server could not be asked at the end."""
-    ended: Literal["whole", "stopped", "lost"]
-    cost: LookCost
-    inside: InsideFindings
-    unpublished: Unpublished = field(default_factory=Unpublished)
-
-
 @dataclass(eq=False)
 class Observation:
     """One observation over a session that is connected. `clock` and `sleep` are doors for tests."""
@@ -175,12 +148,15 @@ class Observation:
             raise _unseen(self.session, error) from error
         self.window = LookWindow(partial(self._derive), self.clock())
 
-    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False) -> Seen:
-        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it."""
+    def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
+        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it.
+
+        With `asks_data` the server is asked at both ends how large its data are, for the bound of twice the pool.
+        """
         session = self.session
         try:
             self._connected()
-            ends = Ends(session, self.facts, look_inside=look_inside)
+            ends = Ends(session, self.facts, look_inside=look_inside, asks_data=asks_data)
             self._begin_own()
             # What the questions above cost the server is published before the first sample counts.
             self._sample()
@@ -203,9 +179,10 @@ class Observation:
             session.own_statements, session.own_seconds, self._processor_s, self.clock() - self.window.begun_s
         )
         ended: Literal["whole", "stopped", "lost"] = "lost" if is_lost else "stopped" if stop.requested else "whole"
-        return Seen(
+        seen = Seen(
             session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside, unpublished
         )
+        return replace(seen, twice_the_pool=twice.bound(seen))
 
     def _watch(self, seconds: float, stop: Stop) -> bool:
         """Take a sample a second until the time is over; return whether the server is away at the end."""

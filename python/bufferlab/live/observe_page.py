@@ -1,11 +1,11 @@
-"""Shows a look as a report: for the terminal, as a page, as JSON, and its seconds as a table for CSV.
+"""Shows a look as a report: for the terminal, as a page, for JSON, and its seconds as a table for CSV.
 
 With the findings inside the server: who fills the pool, statements, its other work; and its host's side.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
 from bufferlab.chapter import words
@@ -13,21 +13,22 @@ from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table
 from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
-from bufferlab.live.look import LookCost, Seen
+from bufferlab.live.seen import LookCost, Seen
 from bufferlab.live.window import LookWindow
-from bufferlab.report.document import Report, stamped
+from bufferlab.report.document import Report, Status, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 _MAIN = ("page_gets", "misses", "pages_read", "pages_written")
 #: More instants than these look the same in a figure.
 _DRAWN = 600
+_STATUS: Mapping[str, Status] = {"whole": "ok", "stopped": "interrupted", "lost": "lost"}
 
 
 def as_report(seen: Seen) -> Report:
     """Return the report of a look."""
     window, facts = seen.window, seen.facts
     length = format_duration(window.seconds)
-    rates = tuple(Row((_title(seen, name), _shown(name, sentence.rate(seen, name)))) for name in _MAIN)
+    rates = tuple(Row((_title(seen, name), _shown(name, seen.rate(name)))) for name in _MAIN)
     report = Report(
         title="observe",
         question="Does the buffer pool slow this server?",
@@ -45,9 +46,9 @@ def as_report(seen: Seen) -> Report:
         steps=Table("main", "While it was seen", (Column("What"), Column("Per second")), rates),
         limits=tuple(_limits(seen)),
         sections=tuple(_sections(seen)),
-        checks=(),
-        status="ok",
+        status=_STATUS[seen.ended],
         lead="counts",
+        data=seen,
     )
     return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab observe")
 
@@ -56,7 +57,7 @@ def cost(cost: LookCost) -> str:
     """Return in words what looking cost the server."""
     if cost.core_ratio is not None:
         return f"looking took {format_percent(cost.core_ratio)} of a core (our session's thread, /proc)"
-    per_s_ms = 1000 * cost.statement_seconds / max(cost.seconds, 1e-9)
+    per_s_ms = 1000 * cost.statement_s / max(cost.seconds, 1e-9)
     return f"our statements took {per_s_ms:.2g} ms a second as we waited for them, the network included"
 
 
@@ -81,45 +82,6 @@ def line(seen_window: LookWindow, transactions: str) -> str:
     return "  ".join(parts)
 
 
-def as_json(seen: Seen) -> dict[str, Any]:
-    """Return the look, for programs."""
-    totals, window, cost = seen.window.totals, seen.window, seen.cost
-    return {
-        "status": {"whole": "ok", "stopped": "interrupted", "lost": "lost"}[seen.ended],
-        "server": seen.server,
-        "engine": seen.facts.engine,
-        "version": seen.facts.version,
-        "answer": sentence.observed(seen),
-        "seconds": window.seconds,
-        "per_second": {name: sentence.rate(seen, name) for name in totals},
-        "per_statement": {name: sentence.per(seen, name, "statements") for name in totals},
-        "per_transaction": {name: sentence.per(seen, name, "transactions") for name in totals},
-        "transactions_are": f"{seen.facts.transactions}s",
-        "hit_ratio": sentence.hit_ratio(seen),
-        "time_ratio": sentence.time_ratio(seen),
-        "no_time": seen.facts.no_time or None,
-        "pool_begin": dict(seen.begin.values),
-        "pool_end": dict(seen.end.values) if seen.end else None,
-        "not_told": {**seen.begin.why_not, **(seen.end.why_not if seen.end else {})},
-        "host": asdict(seen.inside.host),
-        "pool_contents": asdict(seen.inside.contents),
-        "statements": asdict(seen.inside.statements),
-        "confounds": [asdict(one) for one in seen.inside.confounds],
-        "confounds_not_told": [asdict(one) for one in seen.inside.not_told],
-        "cost": {
-            "statements": cost.statements,
-            "statement_s": cost.statement_seconds,
-            "processor_s": cost.processor_seconds,
-            "core_ratio": cost.core_ratio,
-        },
-        "events": [{"t_s": one.t_s, "kind": one.kind, "what": one.what} for one in window.events],
-        "rows": [
-            {"t_s": row.t_s, "seconds": row.seconds, "counts": dict(row.counts), "levels": dict(row.levels)}
-            for row in window.rows
-        ],
-    }
-
-
 def seconds_table(seen: Seen) -> Table:
     """Return every second: its counts as rates, then its levels."""
     rows = seen.window.rows
@@ -142,10 +104,14 @@ def _sections(seen: Seen) -> list[Section]:
     """Return the chapters."""
     each = ("Per second", "Per statement", f"Per {seen.facts.transactions}")
     rows = [
-        Row((_title(seen, name), _shown(name, sentence.rate(seen, name)),
-             *(_shown(name, sentence.per(seen, name, unit)) for unit in ("statements", "transactions"))))
+        Row((_title(seen, name), _shown(name, seen.rate(name)),
+             *(_shown(name, seen.per(name, unit)) for unit in ("statements", "transactions"))))
         for name in TITLES if name in seen.window.totals
     ]  # fmt: skip
+    if not isinstance(told := seen.twice_the_pool, NotTold):
+        misses = (seen.rate("misses"), *(seen.per("misses", unit) for unit in ("statements", "transactions")))
+        most = (None if one is None else one * told.misses_ratio_at_most for one in misses)
+        rows.append(Row(("Misses of twice the pool, at most", *map(words.number, most))))
     heads = (Column("What", numeric=False), *map(Column, each))
     counts = Table("counts", "Counts", heads, tuple(rows), brief=("What", *each))
     pool = _pool(seen)
@@ -195,7 +161,7 @@ def _title(seen: Seen, name: str) -> str:
 
 
 def _hits(seen: Seen) -> list[str]:
-    ratio, misses = sentence.hit_ratio(seen), sentence.rate(seen, "misses")
+    ratio, misses = seen.hit_ratio, seen.rate("misses")
     if ratio is None:
         return []
     return [f"hit ratio {100 * ratio:.4g} %, which hides {words.number(misses)} misses a second"]
@@ -206,7 +172,11 @@ def _limits(seen: Seen) -> list[str]:
         "A hit ratio hides how many misses there are: 99 % of 100,000 gets a second leaves 1,000 reads a second.",
         "Whether a larger pool would miss less is not told here: `bufferlab advise` tells it.",
     ]
-    misses = sentence.rate(seen, "misses")
+    if not isinstance(told := seen.twice_the_pool, NotTold):
+        limits[-1] = "How much less a larger pool would miss is not told here: `bufferlab advise` estimates it."
+    elif seen.rate("misses"):
+        limits.append(f"What twice the pool would miss is not bounded: {sentence.reason(told)}.")
+    misses = seen.rate("misses")
     if seen.facts.no_time and misses:
         waited = words.number(misses)
         limits.append(f"At 1 ms a read sessions would wait {waited} ms for these misses in each second.")
@@ -273,7 +243,7 @@ def host_facts(seen: Seen) -> list[str]:
 
 
 def _contents(seen: Seen) -> Section:
-    title, told = "Who fills the pool", seen.inside.contents
+    title, told = "Who fills the pool", seen.inside.pool_contents
     if isinstance(told, NotTold):
         return _without("contents", title, told)
     idle = "Old pages" if told.objects and told.objects[0].old_pages is not None else "Pages not used lately"
@@ -313,7 +283,7 @@ def _statements(seen: Seen) -> Section:
 
 def _confounds(seen: Seen) -> list[Section]:
     rows = [Row((one.kind.replace("_", " "), one.sentence)) for one in seen.inside.confounds]
-    rows += [Row(("not told", _why(one)), "quiet") for one in seen.inside.not_told]
+    rows += [Row(("not told", _why(one)), "quiet") for one in seen.inside.confounds_not_told]
     heads = (Column("Kind", numeric=False), Column("What", numeric=False))
     title = "What else the server does"
     table = Table("confounds", title, heads, tuple(rows), brief=("Kind", "What"))

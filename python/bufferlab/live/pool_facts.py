@@ -55,7 +55,7 @@ def pool_facts(
         data_pages=_mean(rows, "data_pages"),
         read_us=1000 * sum(row.counts["read_ms"] for row in timed) / reads if reads > 0 else None,
         version=".".join(map(str, facts.numbers)),
-        pool_bytes=facts.pool_size_bytes,
+        pool_size_bytes=facts.pool_size_bytes,
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from math import log2
 
+from bufferlab import versions
+
 SEED = 20_261_125
 """Of the resampling. Equal records give equal bounds."""
 RESAMPLES = 400
@@ -39,10 +41,10 @@ hand takes at least a third of the pool's frames in reads to come back to a page
 most that a ring has, is never mistaken for it."""
 RING_SHARE = 0.05
 """A share of the reads: with more of them by rings, a pool in which the table needs no ring is not estimated."""
-FRAMES_USED = {"innodb57": 0.95, "innodb1011": 0.97, "postgres": 0.97}
+FRAMES_USED = {"mysql": 0.95, "mariadb < 10.5": 0.95, "mariadb >= 10.5": 0.97, "postgres": 0.97}
 """The list takes added frames to be used as LRU uses them. The managers use them a little worse: InnoDB orders no page
-of the youngest quarter, PostgreSQL's clock knows six ages. So added frames count by this share, 1 where no model is
-known.
+of the youngest quarter, PostgreSQL's clock knows six ages. So added frames count by this share, whether the version has
+a model or not: MySQL 9 still orders its list so.
 
 By models that report their reads and evictions (crates/bufferlab-generate/tests/larger_pools.rs), TPC-C at 20 % of the
 data: for a quarter, a half and as much again of its frames the list was 1.8, 4.8 and 8.7 % low of innodb57, 0.8, 3.0
@@ -96,6 +98,25 @@ SCANNED = 0.5
 SCANNED_LEAST = 64
 """A relation is scanned where a session's next get of it is mostly of the next page, and at least SCANNED_LEAST are."""
 
+# Twice the pool, by SQL alone (twice.py).
+GROWTH_PER_DAY = 0.01
+"""Of the data: with more growth in a day the bound is not of next week's data. At 1 % the data are a half larger after
+six weeks, and the bound of a pool of a third of them rises from 50 % to 71 %."""
+GROWTH_PAGES = 64
+"""Pages that the data must have grown or shrunk by to count as changed. InnoDB extends a file by an extent of 64 pages
+of 16 KiB at least, PostgreSQL by up to 64 pages at once. So a look of a minute sees that InnoDB's data grow by 1 % a
+day where they have 140 GiB or more, one of 10 minutes from 14 GiB on."""
+SCANNED_SHARE = 0.01
+"""Of the misses: with more of them through a scan's ring nothing is claimed, for a larger pool need not spare them."""
+EVICTED_SHARE = 0.5
+"""Evictions a miss: PostgreSQL's full pool evicts a page for each miss, and one that is not full none."""
+FREE_RATIO = 0.2
+"""A free share of the pool, at both ends, from which on it is worth a sentence."""
+BEYOND_CLEANER = 1.5
+"""Free pages beyond this multiple of the page cleaner's target were never filled."""
+DATA_AGAIN_S = 1.0
+"""The size of the data is not asked a second time where the first answer took longer."""
+
 # A changing mix.
 MIX_SHARE = 0.1
 """Of the reads: where the two halves of the window differ by more in how many reads some frames more would have spared,
@@ -104,6 +125,11 @@ MIX_RATE = 1.5
 """The same for reads a second: one half has this many times the other's."""
 MIX_SIGMA = 3.0
 """Standard errors that such a difference must exceed: chance exceeds them once in 100 windows of 24 slices."""
+
+
+def frames_used(engine: str, version: str) -> float:
+    """Return the share of added frames that a server uses; 1 for an unknown one."""
+    return next((share for servers, share in FRAMES_USED.items() if versions.has(servers, engine, version)), 1.0)
 
 
 def ring_reads(flavour: str, pool_pages: int) -> int:

@@ -6,30 +6,28 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 from bufferlab.chapter import words
 from bufferlab.engines.servers.questions import NotTold
+from bufferlab.live import rules, twice
 from bufferlab.live.advise import Advice
 from bufferlab.live.estimate import SizeEstimate
-from bufferlab.live.look import Seen
+from bufferlab.live.seen import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 LITTLE_RATIO = 0.05
 """Below this share of statement time, misses are not what slows a server."""
-FREE_RATIO = 0.2
-"""A free share of the pool, at both ends, from which on it is worth a sentence."""
 _WITH_STAT_IO = 16
 """The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
-_BEYOND = 1.5
-"""Free pages beyond this multiple of the page cleaner's target were never filled."""
 
 
 def observed(seen: Seen) -> str:
     """Return the sentence, of the seconds that were seen; a second one where much of the pool is free."""
     if not seen.window.rows:
         return "Nothing was seen: two readings of the counters are needed, and no two followed each other."
-    return f"{_slows(seen)}{_unpublished(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
+    return f"{_slows(seen)}{_unpublished(seen)}{_twice(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
 
 
 def _slows(seen: Seen) -> str:
@@ -44,8 +42,8 @@ def _slows(seen: Seen) -> str:
         )
     if not misses:
         return f"Misses are not what slows this server: the pool missed none of {words.number(gets)} gets in {length}."
-    told = f"the pool misses {words.number(rate(seen, 'misses'))} reads a second{_each(seen)}"
-    share = time_ratio(seen)
+    told = f"the pool misses {words.number(seen.rate('misses'))} reads a second{_each(seen)}"
+    share = seen.time_ratio
     if share is None:
         why = seen.facts.no_time or "no statement was timed"
         return f"{told[0].upper()}{told[1:]}; what share of statement time they take cannot be told: {why}."
@@ -104,67 +102,41 @@ def _temporary(seen: Seen) -> str:
     if read <= misses:
         return ""
     return (
-        f" Sessions also read {words.number(rate(seen, 'temporary_pages_read'))} pages of temporary tables a second, "
+        f" Sessions also read {words.number(seen.rate('temporary_pages_read'))} pages of temporary tables a second, "
         "which the pool never has: temp_buffers keeps them."
     )
 
 
 def _room(seen: Seen) -> str:
-    """Say that much of the pool is free, and why pages are missed all the same; "" where little is, or it is not known.
-
-    InnoDB's page cleaner frees pages until innodb_lru_scan_depth of them are free in each instance
-    (buf0flu.cc, buf_flush_LRU_list_batch).
-    """
-    ends = [
-        pool.values for pool in (seen.begin, seen.end) if pool and {"free_pages", "pool_pages"} <= pool.values.keys()
-    ]
-    if len(ends) < 2 or not seen.window.totals["misses"]:
+    """Say that much of the pool is free, and why pages are missed all the same; "" where that is not seen."""
+    ratio = twice.free_ratio(seen)
+    if ratio < rules.FREE_RATIO or not seen.window.totals["misses"]:
         return ""
-    ratio = min(end["free_pages"] / max(1, end["pool_pages"]) for end in ends)
-    if ratio < FREE_RATIO:
-        return ""
-    settings, pages = seen.facts.settings, ends[-1]["pool_pages"]
-    depth = int(settings.get("innodb_lru_scan_depth", 0))
-    asked = depth * max(1, int(settings.get("innodb_buffer_pool_instances", 1)))
     share = format_percent(ratio)
-    if ratio * pages > _BEYOND * asked:
+    if twice.was_never_filled(seen):
         return f" At both ends {share} of the pool was free, so these misses are not for want of memory."
+    depth, pages = int(seen.facts.settings["innodb_lru_scan_depth"]), seen.begin.values["pool_pages"]
     return (
         f" The page cleaner keeps {share} of the pool free: innodb_lru_scan_depth is {depth:,}, "
         f"and the pool has {pages:,.0f} pages."
     )
 
 
-def rate(seen: Seen, name: str) -> float | None:
-    """Return a count per second, over the seconds in which it was known."""
-    seconds = seen.window.seconds_of.get(name, 0.0)
-    return seen.window.totals[name] / seconds if seconds else None
-
-
-def per(seen: Seen, name: str, unit: str) -> float | None:
-    """Return a count per statement or transaction; None without any, or if they are not counted."""
-    count, units = rate(seen, name), rate(seen, unit)
-    return count / units if count is not None and units else None
-
-
-def time_ratio(seen: Seen) -> float | None:
-    """Return the share of statement time that reads of data files take, 0 to 1; None where it is not known.
-
-    Threads of the server that read in the background may make reads take more than statements do: the share is then 1.
-    """
-    ratio = per(seen, "read_ms", "statement_ms")
-    return None if ratio is None else min(1.0, ratio)
-
-
-def hit_ratio(seen: Seen) -> float | None:
-    """Return the share of gets that found their page in the pool."""
-    missed = per(seen, "misses", "page_gets")
-    return None if missed is None else 1 - missed
+def _twice(seen: Seen) -> str:
+    """Say how many of the misses a pool of twice the size would have at most; "" where no bound is known."""
+    told = seen.twice_the_pool
+    if isinstance(told, NotTold):
+        return ""
+    size = f"Twice the pool ({format_bytes(told.pool_size_bytes)})"
+    if not told.misses_ratio_at_most:
+        return f" {size} would hold all {format_bytes(told.data_size_bytes)} of data, and miss new pages alone."
+    share = math.ceil(100 * told.misses_ratio_at_most)
+    return f" {size} would leave at most {share} % of these misses, if its curve has no steps."
 
 
 def _each(seen: Seen) -> str:
     for unit, name in (("statements", "statement"), ("transactions", seen.facts.transactions)):
-        if (each := per(seen, "misses", unit)) is not None:
+        if (each := seen.per("misses", unit)) is not None:
             return f", {words.number(each)} per {name}"
     return ""
 
@@ -178,6 +150,7 @@ _AS_MUCH = 1.1
 """A smaller size that reads at most this many times as much reads about as much."""
 
 
+_NEEDS = re.compile(r"record for (\d+ (?:min|s)) at least")
 _TIMES = {1.25: "A quarter more memory", 1.5: "Half as much memory again", 2: "Twice the memory",
           4: "Four times the memory"}  # fmt: skip
 
@@ -187,7 +160,7 @@ def advised(advice: Advice) -> str:
     told = [one for one in advice.others if one.cannot_say is None]
     begin = _present(advice)
     if not told:
-        why = reason(advice.doubts[0] if advice.doubts else _why(advice.others))
+        why = reason(advice.cannot_say[0] if advice.cannot_say else _why(advice.others))
         return f"{begin}; what another size would read cannot be said: {why}."
     larger = [one for one in told if one.pool_size_bytes > advice.present_bytes]
     smaller = [one for one in told if one.pool_size_bytes < advice.present_bytes]
@@ -210,7 +183,7 @@ def advised(advice: Advice) -> str:
             size = format_bytes(refused[-1].pool_size_bytes)
             parts.append(f"{size} would read no more than {few_digits(most, math.ceil)}")
     parts += _smaller(smaller, advice)
-    end = ", after a restart" if is_postgres(advice) and larger and not holds_all else ""
+    end = ", after a restart" if advice.needs_restart and larger and not holds_all else ""
     return f"{lead}{'; '.join(parts)}{end}."
 
 
@@ -219,7 +192,7 @@ def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
 
     Sizes that fit into memory come first.
     """
-    present, room = advice.present.reads_per_s, advice.largest_bytes
+    present, room = advice.now.reads_per_s, advice.largest_bytes
     known = [one for one in larger if one.low is not None and one.high is not None and one.reads_per_s is not None]
     fitting = [one for one in known if room is None or one.pool_size_bytes <= room] or known
     if not present or not fitting:
@@ -229,18 +202,44 @@ def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
     size = next(
         (text for known, text in _TIMES.items() if abs(ratio / known - 1) < 0.01), f"{ratio:.3g} times the memory"
     )
-    assert one.low is not None
+    waiting = ""
+    if one.read_ms_per_s is not None and advice.now.read_ms_per_s is not None:
+        spared_ms = few_digits(max(0.0, advice.now.read_ms_per_s - one.read_ms_per_s), round)
+        waiting = f" and spare {spared_ms} ms of waiting for reads a second"
+    return f"{size} would read {change(one, advice)}{waiting}: "
+
+
+def change(one: SizeEstimate, advice: Advice) -> str:
+    """Return how much more or less a size with bounds reads, in per cent of the present reads, rounded outward.
+
+    A size that may read as much is said to read about as much.
+    """
+    present = advice.now.reads_per_s
+    assert present
     assert one.high is not None
-    assert one.reads_per_s is not None
-    less, least, most = (100 * (1 - value / present) for value in (one.reads_per_s, one.high, one.low))
-    if least <= 0:
-        return f"{size} would read about as much (up to {max(0, math.ceil(most))} % less): "
-    return f"{size} would read {less:.0f} % less ({math.floor(least)} to {min(100, math.ceil(most))} %): "
+    if one.reads_per_s is None:
+        return f"at least {max(0, math.floor(100 * (1 - one.high / present)))} % less"
+    assert one.low is not None
+    # Near a whole per cent the float's last digits must not add one.
+    less, least, most = (round(100 * (1 - value / present), 6) for value in (one.reads_per_s, one.high, one.low))
+    if least > 0:
+        return f"{less:.0f} % less ({math.floor(least)} to {min(100, math.ceil(most))} %)"
+    if most < 0:
+        return f"{-less:.0f} % more ({math.floor(-most)} to {math.ceil(-least)} %)"
+    # A larger pool reads no more: above the present reads its upper bound is the method's.
+    more = f" or {math.ceil(-least)} % more" if one.pool_size_bytes < advice.present_bytes else ""
+    return f"about as much (up to {max(0, math.ceil(most))} % less{more})"
 
 
-def is_postgres(advice: Advice) -> bool:
-    """Return whether reads are asked of the system, and a change of the pool needs a restart."""
-    return advice.seen.facts.flavour == "postgres"
+def verdict(one: SizeEstimate, advice: Advice) -> str:
+    """Return in words the verdict on a size."""
+    present = advice.now.reads_per_s
+    if one.pool_size_bytes == advice.present_bytes:
+        return "as it is"
+    if one.cannot_say is not None:
+        needs = _NEEDS.search(one.cannot_say.remedy or "")
+        return f"needs a look of {needs[1]}" if needs else "cannot say"
+    return change(one, advice) if present and one.high is not None else "the pool holds what the load reads"
 
 
 def bounds(one: SizeEstimate, advice: Advice) -> str:
@@ -252,7 +251,7 @@ def bounds(one: SizeEstimate, advice: Advice) -> str:
         return f"fewer than {few_digits(one.high, math.ceil)}"
     if one.low is None or one.high is None:
         return f"about {words.number(one.reads_per_s)}"
-    most = _FEW * (advice.present.reads_per_s or 0.0)
+    most = _FEW * (advice.now.reads_per_s or 0.0)
     if one.low <= 0 or (one.reads_per_s or 0.0) <= most:
         return f"fewer than {few_digits(one.high, math.ceil)}" if one.high > 0 else "none"
     low, high = few_digits(one.low, math.floor), few_digits(one.high, math.ceil)
@@ -280,10 +279,10 @@ def reason(told: NotTold) -> str:
 
 def _present(advice: Advice) -> str:
     size = format_bytes(advice.present_bytes)
-    if advice.present.reads_per_s is None:
+    if advice.now.reads_per_s is None:
         return f"nobody saw how much {size} reads"
-    reads = few_digits(advice.present.reads_per_s, round)
-    if is_postgres(advice):
+    reads = few_digits(advice.now.reads_per_s, round)
+    if advice.needs_restart:
         return f"shared_buffers of {size} asks the system for {reads} pages a second"
     return f"{size} reads {reads} pages a second"
 
@@ -303,7 +302,7 @@ def _chosen(larger: Sequence[SizeEstimate], advice: Advice) -> list[SizeEstimate
 
 def _smaller(smaller: Sequence[SizeEstimate], advice: Advice) -> list[str]:
     """Return where a smaller pool begins to read much more, or the smallest that reads about as much."""
-    present = advice.present.reads_per_s or 0.0
+    present = advice.now.reads_per_s or 0.0
     same, parts = advice.present_bytes, []
     for one in sorted(smaller, key=lambda one: -one.pool_size_bytes):
         if one.high is not None and one.high <= _AS_MUCH * present:

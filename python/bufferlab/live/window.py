@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from bufferlab.engines.servers.look import Sample
 
 _START_TOLERANCE_SECONDS = 2.0
 """Servers report their age in whole seconds."""
+
+
+EventKind = Literal["lost", "refused", "back", "restart", "failover", "reset", "wrap", "right"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,7 @@ class ServerEvent:
     """Something that happened to the server or to our session while we looked."""
 
     t_s: float
-    kind: str
-    """One of: lost, back, restart, failover, reset, wrap, right, file."""
+    kind: EventKind
     what: str
 
 
@@ -74,7 +77,7 @@ class LookWindow:
     _is_new: bool = True
     """Whether the connection was made after the last sample."""
 
-    def say(self, t_s: float, kind: str, what: str) -> None:
+    def say(self, t_s: float, kind: EventKind, what: str) -> None:
         """Keep an event."""
         self.events.append(ServerEvent(t_s - self.begun_s, kind, what))
 

@@ -1,7 +1,8 @@
 """Makes the one object that a command prints with --json, from the fields of its dataclasses.
 
-A class that is not a dataclass, or has fields without a reader, names in `PRINTED` what the object has of it. In
-`ALSO_PRINTED` it names properties that the object has after the fields. A stored object has its own `as_dict`.
+A class that is not a dataclass, or has fields without a reader, names in `PRINTED` what the object has of it:
+`facts.version` is the version of its facts, under the name `version`. In `ALSO_PRINTED` it names properties that the
+object has after the fields. A stored object has its own `as_dict`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ def printed(value: object) -> Any:
     names = names_of(type(value))
     if names is None:
         raise TypeError(f"nothing says what JSON has of a {type(value).__name__}")
-    found = ((name, getattr(value, name)) for name in names)
+    found = ((name.rpartition(".")[2], attrgetter(name)(value)) for name in names)
     return {name: printed(one() if callable(one) else one) for name, one in found}
 
 

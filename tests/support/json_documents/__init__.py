@@ -1,6 +1,6 @@
 """The objects that the commands print with `--json`, as types: docs/schemas is written from them.
 
-All but a stored plan, `observe` and `advise` are the product's own dataclasses, of which `printed` makes JSON.
+All but a stored plan are the product's own dataclasses, of which `printed` makes JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from bufferlab.engines.servers.builds import Listed
 from bufferlab.errors import Problem
 from bufferlab.execute.data.leftovers import Leftover
 from bufferlab.knob import Knob
+from bufferlab.live.advise import Advice
+from bufferlab.live.seen import Seen
 from bufferlab.plan import SweepCost
 from bufferlab.report.comparison.accuracy import Accuracy
 from bufferlab.report.comparison.history import History
@@ -26,9 +28,7 @@ from bufferlab.report.document import SweepResult
 from bufferlab.results.metrics import Metric
 from bufferlab.slow_log import Made
 from bufferlab.workloads.declaration import WorkloadDeclaration
-from support.json_documents.advised import Advised
 from support.json_documents.base import Document, Printed, _fields, of_answer, of_keys
-from support.json_documents.observed import Observed
 from support.json_documents.planned import StoredPlan
 
 
@@ -67,7 +67,7 @@ _SCRIPT = {"status": Literal["ok"], "script": str, **{name: kind for name, (kind
 
 DOCUMENTS: dict[str, type[Printed]] = {
     "accuracy": of_answer("Accuracy", "`accuracy`; docs/prediction.md explains the keys.", Accuracy),
-    "advise": Advised,
+    "advise": of_answer("Advised", "`advise`; docs/advice.md explains it.", Advice),
     "audit": of_answer("Audit", "`audit`.", Audit),
     "cache-list": of_keys("CacheList", "`cache list`.", {"entries": list[Leftover], "size_bytes": int}),
     "cache-prune": of_keys("CachePrune", "`cache prune`.", _PRUNED),
@@ -80,7 +80,7 @@ DOCUMENTS: dict[str, type[Printed]] = {
     "history": of_answer("History", "`history`; docs/history.md explains the keys.", History),
     "list": of_keys("Listing", "`list`; with a kind, that key alone.", _LISTED, optional=True),
     "list-runs": of_keys("PastSweeps", "`list runs`.", {"runs": list[Past]}),
-    "observe": Observed,
+    "observe": of_answer("Observed", "`observe`; docs/observe.md says what each count is.", Seen),
     "report": of_answer("Sweep", "`run`, `merge`, `report` and `predict`: numbers are unrounded.", SweepResult),
     "script-from-slow-log": of_keys("SlowLogScript", "`script-from-slow-log`; it holds no value of the log.", _SCRIPT),
 }

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -59,15 +59,17 @@ def model_of(kind: type) -> type[Document]:
 
 
 def _fields(kind: type) -> dict[str, Any]:
-    told = {name: doc for one in reversed(kind.__mro__[:-1]) for name, doc in _docs(one).items()}
     found = {}
-    for name in names_of(kind) or ():
-        member = inspect.getattr_static(kind, name, None)
+    for path in names_of(kind) or ():
+        *steps, name = path.split(".")
+        owner = reduce(_annotation, steps, kind)
+        told = {name: doc for one in reversed(owner.__mro__[:-1]) for name, doc in _docs(one).items()}
+        member = inspect.getattr_static(owner, name, None)
         of = getattr(member, "fget", None) or getattr(member, "func", None) or member
         if inspect.isfunction(of):
             hint, doc = _evaluated(of.__annotations__["return"], of), inspect.getdoc(of)
         else:
-            hint, doc = _annotation(kind, name), told.get(name)
+            hint, doc = _annotation(owner, name), told.get(name)
         found[name] = (_as_json(hint), Field(description=doc))
     return found
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use aya::maps::{MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
-use aya::{Btf, BtfError, Ebpf, EbpfLoader};
+use aya::{BtfError, Ebpf, EbpfLoader};
 use serde::Deserialize;
 
+use super::bpf::causes;
 use super::frames::{Buffers, Call, Frames, Pool};
 use super::recorder::{Recorder, Seen, Told};
 use super::recording::{Spool, SpoolAsked};
@@ -20,8 +21,6 @@ use crate::tracefs::TraceError;
 
 /// The compiled programs.
 static PROGRAMS: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
-/// The inode of the first PID namespace (PROC_PID_INIT_INO of the kernel's proc_ns.h), whose numbers the programs see.
-const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// The reader looks so often: its buffer of 8 MiB has room for 170,000 calls.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of a record (struct call).
@@ -72,9 +71,9 @@ impl CallReader {
     pub fn open(pid: u32, settings: CallSettings) -> Result<(Self, Sender<Buffers>), TraceError> {
         let CallSettings { pool, spool } = settings;
         let mut programs = loaded(pid)?;
-        let mut map = |name: &str| programs.take_map(name).ok_or_else(|| refused(&format!("no map {name}")));
-        let ring = RingBuf::try_from(map("calls")?).map_err(|error| refused(&error))?;
-        let counts = PerCpuArray::try_from(map("counted")?).map_err(|error| refused(&error))?;
+        let mut map = |name: &str| programs.take_map(name).ok_or_else(|| refused(format!("no map {name}")));
+        let ring = RingBuf::try_from(map("calls")?).map_err(refused)?;
+        let counts = PerCpuArray::try_from(map("counted")?).map_err(refused)?;
         let spool =
             Spool::create(&spool).map_err(|error| TraceError::io("the spool cannot be made", &spool.path, &error))?;
         let frames = Frames::new(pool);
@@ -121,7 +120,7 @@ impl Recorder for CallReader {
     }
 
     fn seen(&self) -> Seen {
-        Seen { own: self.calls, others: 0, lost: self.lost, strangers: Vec::new() }
+        Seen { own: self.calls, lost: self.lost, ..Seen::default() }
     }
 
     fn spool(&self) -> &Spool {
@@ -158,63 +157,28 @@ pub fn check() -> Result<(), TraceError> {
 
 /// Loads the programs and switches them on.
 fn loaded(pid: u32) -> Result<Ebpf, TraceError> {
-    if crate::tracefs::namespace() != FIRST_NAMESPACE {
-        let what = "the kernel's programs name processes by other numbers than this container";
-        return Err(TraceError::new(what, "/proc/self/ns/pid", "run it on the host itself, not in a container"));
-    }
-    if !cfg!(target_arch = "x86_64") {
-        let what = "the calls of servers cannot be followed on this processor";
-        return Err(TraceError::new(what, std::env::consts::ARCH, "use a host with an x86-64 processor"));
-    }
-    let btf = Btf::from_sys_fs().map_err(|error| {
-        let what = format!("this kernel does not describe its own structures: {error}");
-        TraceError::new(
-            what,
-            "/sys/kernel/btf/vmlinux",
-            "use a kernel with CONFIG_DEBUG_INFO_BTF, as distributions have",
-        )
-    })?;
+    let btf = super::bpf::kernel()?;
     let pid = pid.cast_signed();
     let mut programs = EbpfLoader::new()
         .btf(Some(&btf))
         .override_global("server_pid", &pid, true)
         .load(PROGRAMS)
-        .map_err(|error| refused(&Causes(&error)))?;
+        .map_err(|error| refused(causes(&error)))?;
     for (name, event) in [("system_call", "sys_enter"), ("ring_request", "io_uring_complete")] {
-        let program = programs.program_mut(name).ok_or_else(|| refused(&format!("no program {name}")))?;
-        let program: &mut BtfTracePoint = program.try_into().map_err(|error: ProgramError| refused(&error))?;
+        let program = programs.program_mut(name).ok_or_else(|| refused(format!("no program {name}")))?;
+        let program: &mut BtfTracePoint = program.try_into().map_err(|error: ProgramError| refused(error))?;
         match program.load(event, &btf) {
             // A kernel without io_uring has no such event, and no server that uses it.
             Err(ProgramError::Btf(BtfError::UnknownBtfTypeName { .. })) if name == "ring_request" => continue,
-            loaded => loaded.map_err(|error| refused(&Causes(&error)))?,
+            loaded => loaded.map_err(|error| refused(causes(&error)))?,
         }
-        program.attach().map_err(|error| refused(&Causes(&error)))?;
+        program.attach().map_err(|error| refused(causes(&error)))?;
     }
     Ok(programs)
 }
 
-fn refused(error: &dyn std::fmt::Display) -> TraceError {
-    let hint = "run as root, on a kernel of 5.17 or later that is not locked down (/sys/kernel/security/lockdown)";
-    TraceError::new(
-        format!("the kernel does not take the programs that follow a server's calls: {error}"),
-        "bpf(2)",
-        hint,
-    )
-}
-
-/// An error with its causes, in one line.
-struct Causes<'a>(&'a dyn std::error::Error);
-
-impl std::fmt::Display for Causes<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut error = Some(self.0);
-        let mut texts = Vec::new();
-        while let Some(one) = error {
-            texts.push(one.to_string().lines().next().unwrap_or_default().to_owned());
-            error = one.source();
-        }
-        f.write_str(&texts.join(": "))
-    }
+fn refused(error: impl std::fmt::Display) -> TraceError {
+    super::bpf::refused("follow a server's calls", "5.17", error)
 }
 
 /// Returns the call of a record's bytes; none when they are of another length.

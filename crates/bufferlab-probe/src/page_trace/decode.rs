@@ -185,7 +185,7 @@ impl Fields {
             }
         }
         let Some([address, kind]) = self.strategy else { return 0 };
-        // Without an address there was nothing to fetch the type from, and its bytes are those of an earlier record.
+        // Without an address there was nothing to fetch the type from.
         if address.number(data) == 0 {
             return NO_RING;
         }

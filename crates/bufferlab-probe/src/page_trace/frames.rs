@@ -77,7 +77,7 @@ pub struct FrameCounts {
     pub elsewhere_read_bytes: u64,
     /// Lists of the pool's buffers whose place in memory was found.
     pub used_lists: u64,
-    /// Frames whose page such a list told.
+    /// Frames whose page is known from such a list.
     pub listed_frames: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Records the page accesses of a server that runs already, and of its children. Nothing of ours goes into them.
 //!
 //! A probe stops each thread that comes by, so the reader looks ten times a second at how often that happens, and ends
-//! the trace by itself when it is more often than allowed. When this process is killed, the kernel closes the events and
-//! takes the probes away; an inert definition stays until the next command.
+//! the trace by itself when it is more often than allowed. When this process is killed, the kernel takes the probes away,
+//! and nothing stays.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,11 +16,9 @@ use std::thread::JoinHandle;
 use serde::{Deserialize, Serialize};
 
 use super::calls::{CallReader, CallSettings};
-use super::definition::Definition;
-use super::family::Family;
 use super::frames::Buffers;
-use super::recorder::{Recorder, Seen, Settings, Told};
-use super::tracer::{Reader, spawned};
+use super::recorder::{Recorder, Seen, Settings, Site, Told, spawned};
+use super::sites::{Server, SiteReader};
 use crate::clock::monotonic_ns;
 use crate::tracefs::{TraceError, is_dead, started_at};
 
@@ -39,6 +37,11 @@ pub struct LiveSettings {
     pub pid: u32,
     /// The most events a second, those of other processes of the binary included.
     pub events_per_s_max: f64,
+    /// Whether each session is a process that the first one starts.
+    #[serde(default)]
+    pub forks: bool,
+    /// The release of the kernel, such as `6.1.0`, in place of its own: tests record in the way of that one.
+    pub release: Option<String>,
     /// The binary, the sites and the file.
     pub trace: What,
 }
@@ -119,12 +122,12 @@ pub struct LiveTrace {
 }
 
 impl LiveTrace {
-    /// Begins to record. Removes definitions of dead processes first.
+    /// Begins to record.
     ///
     /// # Errors
     /// When this user cannot trace the process, or the code at a site is not that of its file; nothing is on then.
     pub fn attach(settings: LiveSettings) -> Result<Self, TraceError> {
-        let LiveSettings { pid, events_per_s_max, trace } = settings;
+        let LiveSettings { pid, events_per_s_max, forks, release, trace } = settings;
         let started = started_at(pid);
         if started.is_none() {
             return Err(gone(pid));
@@ -134,24 +137,22 @@ impl LiveTrace {
             What::Calls(settings) => {
                 let spool = settings.spool.path.clone();
                 let (reader, lists) = CallReader::open(pid, settings)?;
-                let mut trace = Self::begin(limits, reader, (), &spool)?;
+                let mut trace = Self::begin(limits, reader, &spool)?;
                 trace.lists = Some(lists);
                 Ok(trace)
             }
             What::Sites(settings) => {
-                require_untouched(pid, &settings)?;
-                let definition = Definition::make(&settings)?;
-                let reader = Reader::open(&definition, &settings, Family::of(pid))?;
-                Self::begin(limits, reader, definition, &settings.spool.path)
+                let addresses = untouched(pid, &settings)?;
+                let server = Server { pid, forks, addresses, release: release.as_deref() };
+                Self::begin(limits, SiteReader::open(&server, &settings)?, &settings.spool.path)
             }
         }
     }
 
-    /// Begins to read; `definition` is what must go when the recorder is off.
+    /// Begins to read.
     fn begin<R: Recorder>(
         (pid, started, events_per_s_max): (u32, Option<u64>, f64),
         mut reader: R,
-        definition: impl Send + 'static,
         spool: &Path,
     ) -> Result<Self, TraceError> {
         let start_ns = monotonic_ns();
@@ -170,7 +171,6 @@ impl LiveTrace {
             reader.read_while(|reader| look.goes_on(reader));
             let end_ns = monotonic_ns();
             reader.close();
-            drop(definition);
             let detach_ns = monotonic_ns() - end_ns;
             look.tell_end(&reader, end_ns);
             (reader.finish(), detach_ns)
@@ -290,9 +290,12 @@ fn gone(pid: u32) -> TraceError {
     TraceError::new("this process has ended", format!("process {pid}"), hint)
 }
 
-/// Refuses a process whose code at a site is not that of its binary's file: another program has a probe or a patch
-/// there.
-fn require_untouched(pid: u32, settings: &Settings) -> Result<(), TraceError> {
+/// Returns the addresses of the sites in a process whose code there is that of its binary's file.
+///
+/// # Errors
+/// Where it is not, as another program has a probe or a patch there; and for sites at which the file has other
+/// instructions than expected, or some that the kernel would have to single-step.
+fn untouched(pid: u32, settings: &Settings) -> Result<Vec<u64>, TraceError> {
     let unread = |path: &str| {
         let path = path.to_owned();
         move |error: std::io::Error| TraceError::io("the server's code cannot be read", Path::new(&path), &error)
@@ -307,22 +310,41 @@ fn require_untouched(pid: u32, settings: &Settings) -> Result<(), TraceError> {
     let code = mapped_code(&fs::read_to_string(&maps).map_err(unread(&maps))?, &program);
     let file = File::open(&settings.binary).map_err(unread(&exe))?;
     let memory = File::open(&mem).map_err(unread(&mem))?;
-    for site in &settings.sites {
+    let address_of = |site: &Site| {
+        let (at, mut both) = (format!("{} ({:#x})", site.at, site.offset), [[0; 2]; 2]);
         let place = code.iter().find(|code| (code.offset..code.offset + code.bytes).contains(&site.offset));
-        let mut both = [[0; 2]; 2];
-        let is_same = place.is_some_and(|code| {
-            let address = code.address + (site.offset - code.offset);
+        let address = place.map(|code| code.address + (site.offset - code.offset)).filter(|address| {
             file.read_exact_at(&mut both[0], site.offset).is_ok()
-                && memory.read_exact_at(&mut both[1], address).is_ok()
+                && memory.read_exact_at(&mut both[1], *address).is_ok()
                 && both[0] == both[1]
         });
-        if !is_same {
-            let what = format!("the running server has other code at {} ({:#x}) than its file", site.at, site.offset);
-            let hint = "another program traces or patches this server: end that trace first";
-            return Err(TraceError::new(what, format!("process {pid}, {program}"), hint));
+        let place = format!("process {pid}, {program}");
+        match address {
+            Some(address) if both[0][0] == site.byte && is_emulated(both[0]) => Ok(address),
+            Some(_) => {
+                let hint = "please report this with the server's version";
+                Err(TraceError::new(format!("the instruction at {at} is not the expected one"), place, hint))
+            }
+            None => {
+                let hint = "another program traces or patches this server: end that trace first";
+                let what = format!("the running server has other code at {at} than its file");
+                Err(TraceError::new(what, place, hint))
+            }
         }
-    }
-    Ok(())
+    };
+    settings.sites.iter().map(address_of).collect()
+}
+
+/// Returns true when the kernel emulates an instruction: a push, a near jump, a conditional one, a call, a one-byte
+/// nop.
+///
+/// It single-steps others, which costs twenty times as much on a virtual machine. See `branch_setup_xol_ops` and
+/// `push_setup_xol_ops` of arch/x86/kernel/uprobes.c.
+fn is_emulated(instruction: [u8; 2]) -> bool {
+    matches!(
+        instruction,
+        [0x50..=0x57 | 0x70..=0x7f | 0x90 | 0xe8 | 0xe9 | 0xeb, _] | [0x0f, 0x80..=0x8f] | [0x41, 0x50..=0x57]
+    )
 }
 
 /// A part of a binary's file in the memory of a process, which may run it.
@@ -439,9 +461,30 @@ mod tests {
     fn a_process_has_the_code_of_its_file_where_the_file_is_mapped_and_only_there() {
         let pid = std::process::id();
         let (offset, _) = super::super::executable_segments(Path::new("/proc/self/exe")).expect("our own")[0];
-        require_untouched(pid, &settings(pid, offset + 8)).expect("nobody has patched this test");
-        let refused = require_untouched(pid, &settings(pid, 0)).expect_err("the head of the file is no code");
+        let byte = |at: u64| {
+            let mut byte = [0; 1];
+            File::open("/proc/self/exe").and_then(|file| file.read_exact_at(&mut byte, at)).expect("our own");
+            byte[0]
+        };
+        // The first instruction there that is a push or a nop.
+        let there = (offset..).find(|at| is_emulated([byte(*at), byte(at + 1)])).expect("there is one");
+        let at = |offset, byte| {
+            let mut settings = settings(pid, offset);
+            settings.sites[0].byte = byte;
+            untouched(pid, &settings)
+        };
+        assert_eq!(at(there, byte(there)).expect("nobody has patched this test").len(), 1);
+        let refused = at(0, 0x55).expect_err("the head of the file is no code");
         assert!(refused.what.contains("other code at a_function"), "{refused}");
+        let refused = at(there, byte(there) ^ 1).expect_err("another instruction");
+        assert!(refused.what.contains("not the expected one"), "{refused}");
+    }
+
+    #[test]
+    fn an_instruction_that_the_kernel_would_single_step_is_not_emulated() {
+        // push %rbp; push %r14; call; addq; mov.
+        let told = [[0x55, 0x48], [0x41, 0x56], [0xe8, 0], [0x48, 0x83], [0x48, 0x89]].map(is_emulated);
+        assert_eq!(told, [true, true, true, false, false]);
     }
 
     #[test]
@@ -449,7 +492,8 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().expect("a child");
         let pid = child.id();
         child.wait().expect("it ends");
-        let settings = LiveSettings { pid, events_per_s_max: 1.0, trace: What::Sites(settings(pid, 0)) };
+        let trace = What::Sites(settings(pid, 0));
+        let settings = LiveSettings { pid, events_per_s_max: 1.0, forks: false, release: None, trace };
         let refused = LiveTrace::attach(settings).err().expect("it has ended");
         assert!(refused.to_string().contains(&format!("process {pid}")), "{refused}");
     }
@@ -474,8 +518,14 @@ mod tests {
             Pool { page_size_bytes: PAGE as u64, regions: vec![(begin, begin + 8 * PAGE as u64)], ring_reads: 0 };
         let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };
         let trace = What::Calls(CallSettings { pool: pool_of, spool });
-        let mut trace =
-            LiveTrace::attach(LiveSettings { pid: std::process::id(), events_per_s_max: 1e9, trace }).expect("on");
+        let mut trace = LiveTrace::attach(LiveSettings {
+            pid: std::process::id(),
+            events_per_s_max: 1e9,
+            forks: false,
+            release: None,
+            trace,
+        })
+        .expect("on");
         let mut read = |page: usize, frame: usize| {
             let place = first + frame * PAGE;
             file.read_exact_at(&mut pool[place..place + PAGE], (page * PAGE) as u64).expect("it is read");
@@ -498,35 +548,42 @@ mod tests {
         assert!(trace.finish().is_none());
     }
 
+    /// Releases of kernels: this one, and one whose way is the other.
+    #[cfg(target_arch = "x86_64")]
+    const RELEASES: [Option<&str>; 2] = [None, Some("5.15.0-91-generic")];
+
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_trace_of_a_process_that_runs_tells_its_calls_and_leaves_nothing_however_it_ends() {
         use super::super::probed::{Probed, call, is_probed};
         let Some(probed) = Probed::new() else { return };
-        let attach = |file: &str, events_per_s_max| {
-            let (pid, trace) = (std::process::id(), probed.settings(file));
-            LiveTrace::attach(LiveSettings { pid, events_per_s_max, trace: What::Sites(trace) })
-                .expect("it can be traced")
-        };
-        let ended = |trace: &mut LiveTrace| serde_json::to_string(&trace.finish()).expect("JSON");
-        let mut trace = attach("asked", 1e9);
-        call(1000);
-        assert!(is_probed());
-        let text = ended(&mut trace);
-        assert!(!is_probed() && trace.finish().is_none());
-        assert_eq!(text.matches("\"events\":").count(), 1, "{text}");
-        let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let counts = ["stops", "other_stops", "lost"].map(|name| told[name].as_u64());
-        assert_eq!((counts, told["events"]["get"].as_u64()), ([Some(1000), Some(0), Some(0)], Some(1000)));
-        assert_eq!((told["state"].as_str(), told["detached"].as_bool()), (Some("attached"), Some(true)));
+        for (number, (release, forks)) in RELEASES.into_iter().flat_map(|one| [(one, false), (one, true)]).enumerate() {
+            let attach = |file: &str, events_per_s_max| {
+                let (pid, trace) = (std::process::id(), What::Sites(probed.settings(&format!("{file}-{number}"))));
+                let release = release.map(str::to_owned);
+                LiveTrace::attach(LiveSettings { pid, events_per_s_max, forks, release, trace })
+                    .expect("it can be traced")
+            };
+            let ended = |trace: &mut LiveTrace| serde_json::to_string(&trace.finish()).expect("JSON");
+            let mut trace = attach("asked", 1e9);
+            call(1000);
+            assert!(is_probed());
+            let text = ended(&mut trace);
+            assert!(!is_probed() && trace.finish().is_none());
+            assert_eq!(text.matches("\"events\":").count(), 1, "{text}");
+            let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            let counts = ["stops", "other_stops", "lost"].map(|name| told[name].as_u64());
+            assert_eq!((counts, told["events"]["get"].as_u64()), ([Some(1000), Some(0), Some(0)], Some(1000)));
+            assert_eq!((told["state"].as_str(), told["detached"].as_bool()), (Some("attached"), Some(true)));
 
-        drop(attach("dropped", 1e9));
-        assert!(!is_probed());
+            drop(attach("dropped", 1e9));
+            assert!(!is_probed());
 
-        let mut trace = attach("rate", 100.0);
-        while is_probed() {
-            call(100);
+            let mut trace = attach("rate", 100.0);
+            while is_probed() {
+                call(100);
+            }
+            assert!(ended(&mut trace).contains("\"state\":\"rate\""));
         }
-        assert!(ended(&mut trace).contains("\"state\":\"rate\""));
     }
 }

@@ -6,10 +6,10 @@
 //! ([`inside`]). One that runs already is recorded there by the kernel alone ([`LiveTrace`]).
 
 mod binary;
+mod bpf;
 mod calls;
 mod decode;
-mod definition;
-mod family;
+mod fetch;
 mod frames;
 pub mod inside;
 mod live;
@@ -18,12 +18,12 @@ mod packed;
 mod probed;
 mod recorder;
 mod recording;
-mod tracer;
+mod sites;
 
 pub use binary::{Segment, executable_segments, segments};
 pub use calls::check as check_calls;
-pub use definition::{check as check_live, remove_stale};
 pub use frames::Buffers;
 pub use live::{LiveSettings, LiveTrace, What};
 pub use recorder::{Settings, Site, Told};
 pub use recording::{NAME, PageTraceAsked, Spool, SpoolAsked, Spooled, WindowProbe, window_without};
+pub use sites::check as check_live;

@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bufferlab_model::trace::Kind;
 
-use super::definition::check;
 use super::live::mapped_code;
 use super::recorder::{Settings, Site};
 use super::recording::SpoolAsked;
+use super::sites::check;
 
 /// A nop of one byte, which the kernel emulates.
 const NOP: u8 = 0x90;
@@ -26,10 +26,11 @@ global_asm!(
 
 // SAFETY: it is the code above, which takes nothing, changes nothing and returns.
 unsafe extern "C" {
-    safe fn bufferlab_test_probed();
+    pub(super) safe fn bufferlab_test_probed();
 }
 
-fn address() -> u64 {
+/// Returns where the function is.
+pub(super) fn address() -> u64 {
     bufferlab_test_probed as *const () as u64
 }
 
@@ -56,7 +57,7 @@ impl Probed {
     /// Returns none, with a word, where this user cannot trace.
     pub fn new() -> Option<Self> {
         static ALONE: Mutex<()> = Mutex::new(());
-        if let Err(error) = check() {
+        if let Err(error) = check(None) {
             eprintln!("NOT TESTED: {error}");
             return None;
         }

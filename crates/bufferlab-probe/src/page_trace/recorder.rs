@@ -1,12 +1,14 @@
 //! The settings and answers that both recorders of a server's page accesses have in common.
 
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use bufferlab_model::trace::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::frames::FrameCounts;
 use super::recording::{Spool, SpoolAsked, Spooled};
+use crate::tracefs::TraceError;
 
 /// A place in a binary that marks an event of a page.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,12 +47,12 @@ pub struct Settings {
     pub sites: Vec<Site>,
 }
 
-/// How many records there were.
+/// How many records and stops there were.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// Of the server.
     pub own: u64,
-    /// Of other processes of the same binary, whose threads were stopped too.
+    /// Stops of other processes of the same binary, which were not recorded.
     pub others: u64,
     /// That found no room.
     pub lost: u64,
@@ -70,6 +72,15 @@ pub(super) trait Recorder: Send + 'static {
     fn spool(&self) -> &Spool;
     /// Writes the file; it is called in the thread that has read.
     fn finish(self) -> Told;
+}
+
+/// Starts the thread that reads.
+pub(super) fn spawned<T: Send + 'static>(
+    spool: &Path,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, TraceError> {
+    let thread = std::thread::Builder::new().name("page-trace".to_owned()).spawn(body);
+    thread.map_err(|error| TraceError::io("the reading thread cannot be started", spool, &error))
 }
 
 /// The result of a trace.

@@ -76,12 +76,6 @@ impl Tracing {
     pub fn root(&self) -> &Path {
         &self.root
     }
-
-    /// Returns the text of one of its files.
-    pub(crate) fn read(&self, name: &str) -> Result<String, TraceError> {
-        let path = self.root.join(name);
-        whole_text(&path).map_err(|error| TraceError::io("tracefs cannot be read", &path, &error))
-    }
 }
 
 /// Returns a mount of tracefs in no directory.

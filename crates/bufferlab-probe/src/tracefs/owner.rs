@@ -12,8 +12,6 @@ pub(crate) struct Owner {
     pub started: u64,
     /// The number of the object, unique within its process.
     pub number: u32,
-    /// The PID namespace in which the process has its number.
-    pub namespace: u64,
 }
 
 impl Owner {
@@ -22,7 +20,7 @@ impl Owner {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let pid = std::process::id();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self { pid, started: started_at(pid).unwrap_or_default(), number, namespace: namespace() }
+        Self { pid, started: started_at(pid).unwrap_or_default(), number }
     }
 }
 

@@ -10,9 +10,11 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 from bufferlab.engines.innodb import connection as innodb
+from bufferlab.engines.innodb import questions
 from bufferlab.engines.innodb.metrics import LOOK_COUNTERS, LOOK_LEVELS
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
@@ -20,13 +22,16 @@ from bufferlab.engines.servers.look import (
     LOCK_SECONDS,
     NAME,
     STATEMENT_SECONDS,
+    DataSize,
     Facts,
+    LargeObject,
     Look,
     PoolLevels,
     Query,
     Refused,
     Sample,
 )
+from bufferlab.engines.servers.questions import NotTold, ask, integer, text
 
 _OTHERS = ("uptime", "uptime_since_flush_status", "innodb_redo_log_current_lsn", "innodb_redo_log_checkpoint_lsn")
 _IDENTITY = ("server_uuid", "server_uid", "hostname", "port", "datadir")
@@ -46,6 +51,7 @@ _OWN = """\
 SELECT SUM(s.{column}) AS value FROM performance_schema.{table} AS s JOIN performance_schema.threads AS t
 USING (THREAD_ID) WHERE t.PROCESSLIST_ID = CONNECTION_ID()"""
 _PS_PER_MS = 10**9
+_OWN_ROWS = "own_rows"
 _NO_PERFORMANCE_SCHEMA = (
     "performance_schema is off; performance_schema = ON below [mysqld] in the server's option file, and a restart, "
     "would let it"
@@ -97,7 +103,7 @@ class InnodbLook(Look):
             uptime_s=float(_pairs(query("SHOW GLOBAL STATUS LIKE 'Uptime'"))["uptime"]),
             thread=_thread(query, is_mariadb, told),
             data_directory=told.get("datadir"),
-            settings=told,
+            settings={**told, _OWN_ROWS: str(_own_rows(query))},
         )
 
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
@@ -164,6 +170,31 @@ class InnodbLook(Look):
             values["log_capacity_bytes"] = capacity
         return PoolLevels(values, why)
 
+    def data(self, query: Query, facts: Facts) -> DataSize | NotTold:
+        pool_pages = facts.pool_size_bytes // facts.page_size_bytes
+        rows = ask(query, questions.data(facts.flavour, facts.numbers, facts.pool_size_bytes))
+        if isinstance(rows, NotTold):
+            return rows
+        if why := questions.incomplete(rows):
+            return why
+        size_of = {text(row["name"]): integer(row["size_bytes"]) for row in rows}
+        larger = {
+            name: size
+            for name, size in size_of.items()
+            if name and size > facts.pool_size_bytes and not questions.is_without_tables(name)
+        }
+        told = ask(query, questions.table_rows(pool_pages)) if larger else []
+        remedy = told.remedy if isinstance(told, NotTold) else None
+        rows_of = {} if isinstance(told, NotTold) else {text(row["name"]): integer(row["table_rows"]) for row in told}
+        ours = _sequential(query, "SESSION")
+        shown = int(_pairs(query("SHOW SESSION STATUS LIKE 'Com_show_status'")).get("com_show_status", 0))
+        read = _sequential(query, "GLOBAL") - ours - shown * int(facts.settings[_OWN_ROWS])
+        # Whoever reads a page of a table reads a row of it at least; which table rows were of is not told.
+        return DataSize(size_of[None], {
+            name: LargeObject(read, max(pool_pages, rows_of.get(name, 0) * facts.pool_size_bytes / size), remedy)
+            for name, size in larger.items()
+        })  # fmt: skip
+
     def own_total(self, query: Query) -> Mapping[str, float]:
         found = {}
         for name, column, table, unit in (
@@ -174,6 +205,18 @@ class InnodbLook(Look):
                 (row,) = query(_OWN.format(column=column, table=table))
                 found[name] = int(row["value"] or 0) / unit
         return found
+
+
+def _sequential(query: Query, scope: str) -> int:
+    """Return the rows that sessions have read one after another: all of them, or ours."""
+    told = _pairs(query(f"SHOW {scope} STATUS WHERE Variable_name IN ({_quoted(questions.SEQUENTIAL)})"))
+    return sum(int(told.get(name, 0)) for name in questions.SEQUENTIAL)
+
+
+def _own_rows(query: Query) -> int:
+    """Return how many such rows a SHOW STATUS adds to the server's count, and not to its session's (sql_show.cc)."""
+    counts = [_sequential(query, "GLOBAL") for _ in range(3)]
+    return max(0, min(second - first for first, second in pairwise(counts)))
 
 
 def _pairs(rows: list[dict[str, Any]]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, integer, text
 
+_PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
 PAGE_S = 15e-6
 """Measured seconds for each page of the pool, of the first query after a start; later ones take a third."""
 TEMPORARY_TABLE_RATIO = 0.01
@@ -39,7 +40,7 @@ CONTENTS = Question(
     "SUM(CAST(is_old AS CHAR) IN ('YES', '1')) AS old_pages "
     "FROM information_schema.INNODB_BUFFER_PAGE GROUP BY table_name, index_name, page_type, page_state",
     "who fills the pool",
-    {"rights": "GRANT PROCESS ON *.* TO the account"},
+    _PROCESS_RIGHT,
 )
 
 FREE = "(free)"
@@ -71,6 +72,66 @@ def names(row: Row) -> tuple[str, str | None]:
         return "(large values, whose table is not told)", None
     # The rest manages space: FILE_SPACE_HEADER, EXTENT_DESCRIPTOR, INODE, IBUF_BITMAP, ALLOCATED, ...
     return _OF_TYPE.get(kind, "(space management)"), None
+
+
+_DATA = "how large the data are"
+_SYSTEM = "innodb_system"
+_TABLE_OF = "SUBSTRING_INDEX(LOWER({name}), '#p#', 1)"
+"""A table's name, of its file or of its partition's."""
+
+
+def data(flavour: Flavour, numbers: Sequence[int], pool_bytes: int) -> Question:
+    """Return the question for the files of InnoDB that are larger than the pool, and for all together (no name).
+
+    MySQL lists the system tablespace, undo and temporary tables in FILES alone, MariaDB from 10.5 on with the others.
+    """
+    view = "INNODB_TABLESPACES" if flavour == "mysql" and numbers[0] >= 8 else "INNODB_SYS_TABLESPACES"
+    files = (
+        f"SELECT {_TABLE_OF.format(name='NAME')} AS name, FILE_SIZE AS size_bytes, "
+        f"COALESCE(ROW_FORMAT = 'Compressed', 0) AS compressed FROM information_schema.{view}"
+    )
+    if flavour == "mysql":
+        files += (
+            " WHERE SPACE_TYPE NOT IN ('System', 'Undo') "
+            "UNION ALL SELECT TABLESPACE_NAME, TOTAL_EXTENTS * EXTENT_SIZE, 0 FROM information_schema.FILES "
+            f"WHERE ENGINE = 'InnoDB' AND (FILE_TYPE <> 'TABLESPACE' OR TABLESPACE_NAME = '{_SYSTEM}')"
+        )
+    return Question(
+        f"SELECT files.name AS name, SUM(files.size_bytes) AS size_bytes, SUM(files.compressed) AS compressed "
+        f"FROM ({files}) AS files GROUP BY files.name WITH ROLLUP "
+        f"HAVING name IS NULL OR name = '{_SYSTEM}' OR size_bytes > {pool_bytes}",
+        _DATA,
+        _PROCESS_RIGHT,
+    )
+
+
+def is_without_tables(name: str) -> bool:
+    """Return whether the files of that name hold undo or temporary tables, which no session scans again."""
+    return name.startswith("innodb_") and name != _SYSTEM
+
+
+def incomplete(rows: Sequence[Row]) -> NotTold | None:
+    """Return why the answer to `data` lacks how many pages share the pool; None where it has that."""
+    if not any(text(row["name"]) == _SYSTEM for row in rows):
+        return NotTold(f"{_DATA}: this version does not tell the size of its system tablespace")
+    if any(integer(row["compressed"]) for row in rows):
+        return NotTold(f"{_DATA}: a table is compressed (ROW_FORMAT=COMPRESSED), and its pages take more of the pool")
+    return None
+
+
+def table_rows(pool_pages: int) -> Question:
+    """Return the question for the rows of tables of about the pool's size or more, from InnoDB's stored statistics."""
+    name = _TABLE_OF.format(name="CONCAT(database_name, '/', table_name)")
+    return Question(
+        f"SELECT {name} AS name, SUM(n_rows) AS table_rows FROM mysql.innodb_table_stats GROUP BY 1 "
+        f"HAVING SUM(clustered_index_size + sum_of_other_index_sizes) > {pool_pages // 2}",
+        "how many rows a table has",
+        {"rights": "GRANT SELECT ON mysql.innodb_table_stats TO the account"},
+    )
+
+
+SEQUENTIAL = ("handler_read_rnd_next", "handler_read_next", "handler_read_prev")
+"""Status variables of rows that were read one after another: in a table, and in an index forth and back."""
 
 
 UNITS_PER_S = 1e12
@@ -130,7 +191,6 @@ def texts(ids: Iterable[str]) -> Question:
     )
 
 
-_PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
 _B = "[[:space:]]"
 _KINDS = {
     "backup": f"^{_B}*(BACKUP{_B}+STAGE|LOCK{_B}+(INSTANCE|TABLES){_B}+FOR{_B}+BACKUP"

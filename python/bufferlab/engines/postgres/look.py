@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from bufferlab.engines.postgres import connection as postgres
-from bufferlab.engines.postgres.questions import POOL_PLACE
+from bufferlab.engines.postgres.questions import DATABASES, POOL_PLACE, large_indexes
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.existing.address import Address
@@ -25,7 +25,9 @@ from bufferlab.engines.servers.look import (
     LOCK_SECONDS,
     NAME,
     STATEMENT_SECONDS,
+    DataSize,
     Facts,
+    LargeObject,
     Look,
     PoolLevels,
     Query,
@@ -33,6 +35,7 @@ from bufferlab.engines.servers.look import (
     Sample,
     Unpublished,
 )
+from bufferlab.engines.servers.questions import NotTold, ask, integer, seconds, text
 
 _OLDEST = 14
 """The first version that counts how long statements were active (pg_stat_database.active_time)."""
@@ -155,6 +158,24 @@ class PostgresLook(Look):
         except (Refused, ValueError):
             why |= dict.fromkeys(("free_pages", "data_pages", "dirty_pages", "pages_by_usage_count"), _BUFFERCACHE)
         return PoolLevels(values, why)
+
+    def data(self, query: Query, facts: Facts) -> DataSize | NotTold:
+        pool_pages = facts.pool_size_bytes // facts.page_size_bytes
+        databases, indexes = ask(query, DATABASES), ask(query, large_indexes(pool_pages))
+        if isinstance(databases, NotTold):
+            return databases
+        if isinstance(indexes, NotTold):
+            return indexes
+        larger = {
+            str(text(row["name"])): LargeObject(integer(row["rows_read"]), seconds(row["pool_rows"])) for row in indexes
+        }
+        # Of another database the indexes are not told: whoever reads a page of it reads a row of it at least.
+        larger |= {
+            f"the database {text(row['name'])}": LargeObject(integer(row["rows_read"]), pool_pages)
+            for row in databases
+            if not row["is_ours"] and integer(row["size_bytes"]) > facts.pool_size_bytes
+        }
+        return DataSize(sum(integer(row["size_bytes"]) for row in databases), larger)
 
     def unpublished(self, query: Query, seconds: float) -> Unpublished:
         (row,) = query(_UNPUBLISHED.format(seconds=seconds))

@@ -91,6 +91,30 @@ def names(row: Row) -> tuple[str, str | None]:
     return whole, relation if table else None
 
 
+_DATA = "how large the data are"
+_DATA_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT pg_monitor TO the role"}
+DATABASES = Question(
+    "SELECT datname AS name, pg_catalog.pg_database_size(oid) AS size_bytes, "
+    "pg_catalog.pg_stat_get_db_tuples_returned(oid) AS rows_read, datname = pg_catalog.current_database() AS is_ours "
+    "FROM pg_catalog.pg_database UNION ALL SELECT NULL, sum(pg_catalog.pg_relation_size(oid))::bigint, 0, true "
+    "FROM pg_catalog.pg_class WHERE relisshared",
+    _DATA,
+    _DATA_RIGHT,
+)
+"""Each database, and the catalogs that all share. Their size is that of their files, each of which is asked for."""
+
+
+def large_indexes(pool_pages: int) -> Question:
+    """Return the question for the indexes of the session's database that are larger than the pool."""
+    return Question(
+        "SELECT oid::regclass::text AS name, pg_catalog.pg_stat_get_tuples_returned(oid) AS rows_read, "
+        f"reltuples::float8 * {pool_pages} / relpages AS pool_rows FROM pg_catalog.pg_class "
+        f"WHERE relkind = 'i' AND relpages > {pool_pages}",
+        "which indexes are larger than the pool",
+        _DATA_RIGHT,
+    )
+
+
 UNITS_PER_S = 1e3
 """Times are milliseconds."""
 _SUBJECT = "what each statement does"

@@ -15,6 +15,7 @@ from typing import Any
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.existing.address import Address
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.versions import SERVERS
 
 NAME = "bufferlab-observe"
@@ -103,6 +104,27 @@ class PoolLevels:
     why_not: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class LargeObject:
+    """A table, an index or a database that is larger than the pool, as far as it can be scanned."""
+
+    rows_read: int
+    """Rows that were read of it one after another since the server's start, or more."""
+    pool_rows: float
+    """Its rows in as many pages as the pool has, or fewer: who reads fewer rows has not scanned more pages."""
+    remedy: str | None = None
+    """The line by which these rows would be known; None where they are, or none exists."""
+
+
+@dataclass(frozen=True)
+class DataSize:
+    """The data of all databases, which share the pool."""
+
+    size_bytes: int
+    larger: Mapping[str, LargeObject]
+    """Those larger than the pool, by name."""
+
+
 class Look(ABC):
     """The way to look at one family of servers."""
 
@@ -133,6 +155,10 @@ class Look(ABC):
     def own_total(self, query: Query) -> Mapping[str, float]:
         """Return what our session alone did, of quantities that samples do not subtract; asked once, at the end."""
         return {}
+
+    def data(self, query: Query, facts: Facts) -> DataSize | NotTold:
+        """Return how large the data are, or why that is not known."""
+        return NotTold("the server does not tell how large its data are")
 
     def unpublished(self, query: Query, seconds: float) -> Unpublished:
         """Return which sessions worked in transactions older than a look of that many seconds, which ends now."""

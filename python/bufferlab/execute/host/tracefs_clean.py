@@ -1,4 +1,4 @@
-"""Removes what killed runs left in the kernel's tracefs: instances of block traces, definitions of page traces."""
+"""Removes what killed runs left in the kernel's tracefs: instances of block traces."""
 
 from __future__ import annotations
 

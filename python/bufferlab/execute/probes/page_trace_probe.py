@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.errors import BufferlabError, Failure, SpecError
-from bufferlab.execute.host import tracefs_clean
 from bufferlab.execute.host.fingerprint import memory_bytes
 from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.results.keep_traces import KeepTraces
@@ -80,7 +79,6 @@ class PageTraceAsked:
     def keep(self, run: EndedRun) -> tuple[PageTrace, Path | None]:
         """Number the pages and store the trace. Return run.json's `page_trace`, and a good trace's Parquet file."""
         if run.result is None or self.name not in run.result["recorded"]:
-            tracefs_clean.clean()  # The worker died: its probes are removed now, not at the next start.
             return _failed({}, Failure("the run ended before the trace did", None, "repeat the run")), None
         told = run.result["recorded"][self.name]
         if "refused" in told:

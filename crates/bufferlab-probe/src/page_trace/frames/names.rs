@@ -1,13 +1,13 @@
 //! Pages of frames that a server lists itself, as PostgreSQL's pg_buffercache does: all that lie there at once.
 //!
-//! A list numbers buffers and tells no address. The address of the first buffer follows from reads of listed pages.
+//! A list numbers buffers and has no address. The address of the first buffer follows from reads of listed pages.
 
 use bufferlab_model::trace::latch::NO_RING;
 use bufferlab_model::trace::{Kind, Record};
 
 use super::{Frames, Map, Page};
 
-/// So many listed pages, and more than half of all, must lie where the first buffer's place says.
+/// The least number of listed pages, and more than half of all, that must lie where the first buffer's place says.
 const LEAST_AGREEING: u64 = 20;
 
 /// The buffers of a pool and their pages, at some moment of a question.

@@ -4,7 +4,6 @@
 //! the server (crate `bufferlab-inside`), which carries the plan out before `main`. A thread of the worker moves the
 //! records into a spool. When this process is killed, the server goes on: its rings go round.
 
-mod fetch;
 pub mod plan;
 mod reader;
 mod shared;
@@ -25,9 +24,8 @@ use serde::Serialize;
 
 use super::binary::segments;
 use super::decode::Decoder;
-use super::recorder::{Settings, Told};
+use super::recorder::{Settings, Told, spawned};
 use super::recording::Spool;
-use super::tracer::spawned;
 use crate::tracefs::{Format, TraceError};
 use plan::{Mapped, Plan, Program, plan};
 use reader::Reader;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use bufferlab_inside::layout::{self, CODE_PLANNED_AT, COVER_BYTES, Fixup, MAGIC, PLAN_BYTES, Patch, SLOTS};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
 
+use super::super::fetch;
 use super::super::recorder::Settings;
-use super::fetch;
 use super::trampoline::{Job, assemble};
 use crate::tracefs::Format;
 

@@ -248,9 +248,9 @@ fn counter() -> u64 {
 mod tests {
     use bufferlab_model::trace::Kind;
 
+    use super::super::super::fetch;
     use super::super::super::recorder::{Settings, Site};
     use super::super::super::recording::SpoolAsked;
-    use super::super::fetch;
     use super::*;
 
     /// A reader of one ring, into which the test writes as a server would.

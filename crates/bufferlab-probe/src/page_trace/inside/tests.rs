@@ -10,9 +10,9 @@ use bufferlab_model::trace::Kind;
 use iced_x86::code_asm::registers::gpr64::{r8, r13, r14, r15, rax, rbp, rcx, rdi, rsp};
 use iced_x86::code_asm::{CodeAssembler, CodeLabel, dword_ptr, qword_ptr};
 
+use super::super::fetch::Fetch;
 use super::super::recorder::{Settings, Site};
 use super::super::recording::SpoolAsked;
-use super::fetch::Fetch;
 use super::plan::{Mapped, Plan, Program, branches_into, plan};
 use super::shared::Shared;
 
@@ -431,8 +431,8 @@ fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
             // SAFETY: no other thread runs this victim's code.
             let state = unsafe { install::start(shared.header(), victim.base) };
             assert_eq!(state, State::Patched, "{name}");
-            let parts = super::fetch::parts(&settings).expect("they can be fetched");
-            let fetched = super::fetch::fetches(&settings, 0, &parts).expect("they can be fetched");
+            let parts = super::super::fetch::parts(&settings).expect("they can be fetched");
+            let fetched = super::super::fetch::fetches(&settings, 0, &parts).expect("they can be fetched");
             let mut cold = Random(round);
             befores.iter_mut().for_each(|before| before.flags |= if stepped { TRAP_FLAG } else { 0 });
             let with = run_all(&befores, &mut memory, &mut |number, before, memory| {

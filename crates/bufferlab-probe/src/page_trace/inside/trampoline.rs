@@ -10,7 +10,7 @@ use iced_x86::code_asm::{AsmMemoryOperand, AsmRegister64, CodeAssembler, CodeLab
 use iced_x86::code_asm::{byte_ptr, dword_ptr, qword_ptr, word_ptr};
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::fetch::{Fetch, Kept, Part};
+use super::super::fetch::{Fetch, Kept, Part};
 
 /// Placeholder for the distance of a thread's slot from the thread's base, until the library knows it. Nonzero, so that
 /// it is encoded in four bytes.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bufferlab_inside::layout::SITE_AT;
 use iced_x86::Register;
 
-use super::super::recorder::Settings;
+use super::recorder::Settings;
 use crate::tracefs::{Field, Format};
 
 /// The place of a value.
@@ -36,13 +36,35 @@ impl Fetch {
         }
         Some(Fetch::Memory(distance.parse().ok()?, Box::new(inner)))
     }
+
+    /// Returns the place of a register among those that the kernel keeps of a thread (ptrace.h); none for other values.
+    pub fn place_in_registers(&self) -> Option<u8> {
+        REGISTERS.iter().find(|(_, register, _)| *self == Fetch::Register(*register)).map(|(_, _, place)| *place)
+    }
 }
 
+/// The registers: the kernel's name, ours, and the place in its `struct pt_regs`, in words.
+const REGISTERS: [(&str, Register, u8); 16] = [
+    ("ax", Register::RAX, 10),
+    ("bx", Register::RBX, 5),
+    ("cx", Register::RCX, 11),
+    ("dx", Register::RDX, 12),
+    ("si", Register::RSI, 13),
+    ("di", Register::RDI, 14),
+    ("bp", Register::RBP, 4),
+    ("sp", Register::RSP, 19),
+    ("r8", Register::R8, 9),
+    ("r9", Register::R9, 8),
+    ("r10", Register::R10, 7),
+    ("r11", Register::R11, 6),
+    ("r12", Register::R12, 3),
+    ("r13", Register::R13, 2),
+    ("r14", Register::R14, 1),
+    ("r15", Register::R15, 0),
+];
+
 fn register(name: &str) -> Option<Register> {
-    use Register::{R8, R9, R10, R11, R12, R13, R14, R15, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP};
-    let names = ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
-    let all = [RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8, R9, R10, R11, R12, R13, R14, R15];
-    names.iter().position(|known| *known == name).map(|at| all[at])
+    REGISTERS.iter().find(|(known, ..)| *known == name).map(|(_, register, _)| *register)
 }
 
 /// A field of a record: how many bytes a site reads, and where a record has how much of them.

@@ -1,0 +1,54 @@
+//! What both recorders of a server that runs need of the kernel's programs (BPF): whether this host takes them, and why
+//! it does not.
+//!
+//! Programs and their links hang on descriptors of this process and on nothing else: however it ends, the kernel takes
+//! them away.
+
+use std::fmt;
+
+use aya::Btf;
+
+use crate::tracefs::TraceError;
+
+/// The inode of the first PID namespace (PROC_PID_INIT_INO of the kernel's proc_ns.h), whose numbers the programs see.
+const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Returns the kernel's description of its structures, on a host where programs can record a server.
+///
+/// # Errors
+/// On another host, with what it lacks.
+pub(super) fn kernel() -> Result<Btf, TraceError> {
+    if crate::tracefs::namespace() != FIRST_NAMESPACE {
+        let what = "the kernel's programs name processes by other numbers than this container";
+        return Err(TraceError::new(what, "/proc/self/ns/pid", "run it on the host itself, not in a container"));
+    }
+    if !cfg!(target_arch = "x86_64") {
+        let what = "servers that run cannot be recorded on this processor";
+        return Err(TraceError::new(what, std::env::consts::ARCH, "use a host with an x86-64 processor"));
+    }
+    Btf::from_sys_fs().map_err(|error| {
+        let what = format!("this kernel does not describe its own structures: {error}");
+        let hint = "use a kernel with CONFIG_DEBUG_INFO_BTF, as distributions have";
+        TraceError::new(what, "/sys/kernel/btf/vmlinux", hint)
+    })
+}
+
+/// An error of the kernel or its loader with all its causes, in one line.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut next = Some(error);
+    let mut texts = Vec::new();
+    while let Some(one) = next {
+        texts.push(one.to_string().lines().next().unwrap_or_default().to_owned());
+        next = one.source();
+    }
+    texts.join(": ")
+}
+
+/// Returns the error of a kernel of `since` or later that refuses programs which do something.
+pub(super) fn refused(what: &str, since: &str, error: impl fmt::Display) -> TraceError {
+    let hint = format!(
+        "run as root (CAP_BPF and CAP_PERFMON), on a kernel of {since} or later that is not locked down \
+         (/sys/kernel/security/lockdown)"
+    );
+    TraceError::new(format!("the kernel does not take the programs that {what}: {error}"), "bpf(2)", hint)
+}
