@@ -249,7 +249,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// inside its engine answers the sampler after each piece.
     ///
     /// # Errors
-    /// The client's.
+    /// The client's error.
     pub fn prefill(&mut self, cancelled: &AtomicBool, inside: Option<&mut dyn Inside>) -> Result<SegmentEnd, Failure> {
         if let Some(inside) = inside {
             return self.inline(cancelled, inside, |driver, answers| {

@@ -168,7 +168,7 @@ impl PhaseJob {
     /// transaction types.
     ///
     /// # Errors
-    /// When its name or its script is wrong.
+    /// When the phase's name or script is wrong.
     pub fn check(&self) -> Result<(), Failure> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let taken = ["warm_up", "measure", "closing"].contains(&&*self.name);

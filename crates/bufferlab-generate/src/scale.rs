@@ -84,7 +84,7 @@ impl Simulation {
 /// N; or as the job asks.
 ///
 /// # Errors
-/// When no way fits, or not the one that is asked for.
+/// When no way fits into memory, or the way that the job asks for does not fit.
 pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
     let Workload::Tpcc(config) = &job.workload else { return choose_for_rows(job) };
     let all = config.warehouses();
@@ -212,7 +212,7 @@ impl Way {
     /// Returns the simulations of a job, the one of half the warehouses last, if some stand for all.
     ///
     /// # Errors
-    /// When they have too many transactions.
+    /// When the simulations have too many transactions.
     pub fn simulations(&self, job: &Job, limits: &Limits) -> Result<Vec<Simulation>, RunError> {
         let all = job.workload.warehouses();
         let mut parts: Vec<Simulation> = Vec::new();

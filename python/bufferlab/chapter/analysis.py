@@ -31,7 +31,7 @@ from bufferlab.units import format_bytes, readable
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: Writes and rates depend on checkpoints and on other load on the host: no claim rests on shorter windows.
 LONG_WINDOW_SECONDS = 60.0
-#: The fewest blocks that one host measured whole for claims across hosts: with fewer, points differ by host too.
+#: Claims across hosts need a host that measured this many whole blocks; otherwise points also differ by their hosts.
 _LEAST_ACROSS_HOSTS = 2
 #: A value that is a word of the settings: its underscores are spaces to a reader.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")

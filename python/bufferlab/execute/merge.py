@@ -145,7 +145,7 @@ def _differing(record: RunRecord, planned: Mapping[str, Any], key: object, folde
         "experiment": (run.experiment, folder.experiment),
         "engine": (run.engine, folder.plan.get("engine")),
     }
-    # A run that reads a file in place has a fresh seed.
+    # A run that reads a file in place draws a new seed, so seeds are not compared.
     if run.engine in engines.names(hidden=True) and not engines.declaration(run.engine).data_is_read_only:
         pairs["seed"] = (run.seed, planned.get("seed"))
     return [name for name, (ran, asked) in pairs.items() if ran != asked]

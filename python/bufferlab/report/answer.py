@@ -27,7 +27,7 @@ from bufferlab.workloads import registry as workloads
 #: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
-#: Below this share of the misses, the log does not act as a cache worth naming.
+#: If the log serves a smaller share of the misses, the answer does not mention it.
 LOG_SHARE_WORTH_SAYING = 0.005
 #: From this share on, waiting for a processor changes times more than most settings do.
 WAITING_SHARE_WORTH_SAYING = 0.20
@@ -244,7 +244,8 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
         every, tail = (" at every step", "") if shape.endswith("every_step") else ("", resolved)
         every = every if len(found.steps) > 1 else ""
-        # Each step may be resolved where the ends have no interval: all blocks may have given the same change.
+        # The difference of the ends may be unresolved although every step is resolved: it has no interval if all blocks
+        # gave the same change.
         whole = f", {words.change(span, unit)} {more}" if span.resolved else ""
         return f"{title} {verb}{every} {route}: {ends}{whole}{tail} ({basis})."
     steps = [

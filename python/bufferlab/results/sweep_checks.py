@@ -32,12 +32,12 @@ DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
 #: A connection is idle from its last transaction to the window's end, while other connections finish theirs.
 CONNECTIONS_LIMIT = 0.05
-#: The sum of N service times scatters by their deviation over their mean, about one, over the root of N: three times.
+#: The relative scatter of a sum of N service times is about 1 / sqrt(N); up to this many times that is not a fault.
 CONNECTIONS_SIGMAS = 3.0
-#: Page gets come by the transaction, about twenty together (tools/known-scatter.csv): three times that scatter.
+#: A transaction gets about twenty pages at once (tools/known-scatter.csv), so gets scatter more: three times sqrt(20).
 PAGE_GETS_SIGMAS = 13.0
 ARRIVALS_LIMIT = 0.005
-#: Random arrivals scatter around their rate by one over the root of their number; this many times that is not a fault.
+#: The relative scatter of N random arrivals is 1 / sqrt(N); up to this many times that is not a fault.
 ARRIVALS_SIGMAS = 4.5
 STOLEN_LIMIT = 0.20
 

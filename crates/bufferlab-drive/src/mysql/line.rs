@@ -31,7 +31,7 @@ impl Line {
     /// Sets the time within which each part of an answer must come; none removes the limit.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn answer_within(&self, limit: Option<Duration>) -> io::Result<()> {
         self.0.set_read_timeout(limit)
     }

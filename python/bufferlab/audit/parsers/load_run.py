@@ -39,7 +39,7 @@ class Direction:
 
 @dataclass
 class LoadRun:
-    """A run of a load generator, or one direction (read, write) of a job of fio. None: not printed."""
+    """A run of a load generator, or one direction (read, write) of a job of fio. What a log lacks is None."""
 
     tool: str
     place: Place

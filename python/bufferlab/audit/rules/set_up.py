@@ -39,7 +39,7 @@ def pool_asked(case: Case) -> Iterator[AuditFinding]:
 
 
 def _is_another(run: RunEvidence, asked: int) -> bool:
-    """Return whether a run's pool differs from the one asked for: at every page size, if the size is unknown."""
+    """Return whether a run's pool differs from the one asked for. An unknown page size counts as each possible one."""
     dump = run.pool_dump
     if dump is None:
         return False

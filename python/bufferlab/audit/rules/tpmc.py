@@ -11,7 +11,7 @@ from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import CountedTransactions, TpccLog
 
-#: Two counts of the same run may differ by as much, and a table may be rounded.
+#: Two counts of the same run may differ by this share, and a table may be rounded.
 _NEAR = 0.005
 #: If the TpmCs of two times differ by this many last digits, a mean of other runs does not equal one by chance.
 _CHANCE = 200

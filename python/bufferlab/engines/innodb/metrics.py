@@ -231,7 +231,7 @@ class Inside(MetricTable):
 
 
 RAW = (*Status.rows, *Metrics.rows)
-#: One unit of work after the other.
+#: The metrics of one unit of work stand together.
 DERIVED = (*sorted((*VictimPath.rows, *InnodbPerWork.rows), key=lambda metric: metric.work or ""), *Inside.rows)
 OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in InnodbPerWork.rows))
 # fmt: on

@@ -169,7 +169,7 @@ class PostgresLook(Look):
         larger = {
             str(text(row["name"])): LargeObject(integer(row["rows_read"]), seconds(row["pool_rows"])) for row in indexes
         }
-        # Of another database the indexes are not told: whoever reads a page of it reads a row of it at least.
+        # The indexes of other databases are unknown. A session that reads a page reads at least one of its rows.
         larger |= {
             f"the database {text(row['name'])}": LargeObject(integer(row["rows_read"]), pool_pages)
             for row in databases

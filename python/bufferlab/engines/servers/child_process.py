@@ -122,7 +122,7 @@ def can_own_ipc(user: tuple[int, int] | None) -> bool:
 
 @cache
 def require_own_net(user: tuple[int, int] | None) -> None:
-    """Raise EnvironmentLackingError where a child cannot be cut off from the network; it is tried once."""
+    """Raise EnvironmentLackingError if this host cannot cut a child off from the network; the result is kept."""
     if (said := _refusal(_launch(user, False, None, own_net=True))) is not None:
         raise EnvironmentLackingError(
             "a server that restores a dump runs without a network, and this host gives it no network namespace",

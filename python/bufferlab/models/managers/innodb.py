@@ -46,7 +46,7 @@ def _by_speed(pool: Pool) -> str | None:
 def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
     """Yield why a prediction must not be believed: purge, and the depth of the LRU scans."""
     behind = _behind(traced.edges, traced.transactions)
-    # At the traced run's own point the trace has the pages that purge got.
+    # At the traced run's own point the trace contains the pages that purge got, so only other pools are in doubt.
     if behind and pool != traced.pool:
         yield _purge_behind(
             f"purge was behind in the traced run: {behind}. In another pool it is behind by more or less"

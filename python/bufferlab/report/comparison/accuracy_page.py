@@ -177,7 +177,7 @@ def _figure(accuracy: Accuracy) -> Figure | None:
             dot(analysis, accuracy.metric, point.match.a, x, tick)
             for point, x, tick in zip(told, places, ticks, strict=True)
         )
-        # As in the sweep's own figure.
+        # The scale is chosen as in the sweep's own figure.
         y_is_log = reads_better_on_a_log_axis([height for one in measured for height in (one.mean, *one.runs)])
         found = [point.predicted for point in told]
         lines: list[tuple[str, list[float | None], Look]] = [

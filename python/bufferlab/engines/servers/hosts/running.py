@@ -301,7 +301,7 @@ class RunningHost(Host):
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
         """Return the settings that a connection opened now has: older ones may keep values from before a change."""
         with closing(self.family.connect(address)) as fresh:
-            # A setting that differs from a default, unasked, is not a confound; `_as_found` names it.
+            # A setting that was not asked for and differs from its default is not a confound; `_as_found` names it.
             of_asked = self.family.read_back(fresh, found, asked_of(self.family, knobs))
             actual = self.family.read_back(fresh, found, knobs).actual
             return replace(of_asked, actual=actual)
@@ -345,7 +345,7 @@ class RunningHost(Host):
             hint = WRITABLE if read_only else self.family.running.needs.format(schema=address.schema)
             raise EngineFailure("environment", what, address.place, hint) from error
         except EngineFailure as failure:
-            # The family's words explain what the account lacks; here no account has it.
+            # The family's hint names a right that the account lacks. On a read-only server no account can write.
             if (cause := failure.__cause__) and self.family.running.is_read_only(cause):
                 raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
             raise
