@@ -125,7 +125,7 @@ impl Telling for Scoreboard {
 /// The ending of a segment in which nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentEnd {
-    /// Its quota is used up, its time is over, or the caller needs no more transactions.
+    /// The segment's quota is used up, its time is over, or the caller needs no more transactions.
     Whole,
     /// A stop was asked for.
     Cancelled,

@@ -148,7 +148,7 @@ impl Census {
     }
 }
 
-/// What some pages were asked for.
+/// The counts of gets of some pages, and of the distinct pages among them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Wanted {
     /// Gets and creations for each transaction.
@@ -170,7 +170,7 @@ pub struct Counted {
     /// All of its pages.
     #[serde(flatten)]
     pub all: Wanted,
-    /// Those above the leaves of a B-tree.
+    /// The pages above the leaves, if the object is a B-tree.
     pub interior: Wanted,
 }
 
@@ -183,7 +183,7 @@ type Rate = (Shares, Vec<(u32, Range<usize>)>);
 /// A pool, and its clock.
 struct Clocked {
     pool: Box<dyn Manager + Send>,
-    /// How many times as long as by the generator's clock everything takes.
+    /// The factor on times of the generator's clock: at 2 everything takes twice as long.
     time: f64,
     now_us: u64,
 }

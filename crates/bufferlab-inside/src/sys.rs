@@ -63,7 +63,7 @@ pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
 /// Takes a mapping away.
 ///
 /// # Safety
-/// It is not in use any more.
+/// The mapping is not in use any more.
 pub unsafe fn unmap(place: *mut u8, bytes: usize) {
     // SAFETY: the caller answers for it.
     unsafe { call(11, [place as usize, bytes, 0, 0, 0, 0]) };
@@ -84,7 +84,7 @@ pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32>
 /// Forgets pages of a file that were only read; the next read finds them again.
 ///
 /// # Safety
-/// They were not written to.
+/// The pages were not written to.
 pub unsafe fn forget(place: usize, bytes: usize) {
     // SAFETY: the caller answers for it.
     unsafe { call(28, [place, bytes, MADV_DONTNEED, 0, 0, 0]) };

@@ -151,9 +151,9 @@ impl Record {
 /// Begin and end of the measured window, on CLOCK_MONOTONIC; none where the run did not come so far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
-    /// Its begin.
+    /// The window's begin.
     pub window_start_ns: Option<u64>,
-    /// Its end.
+    /// The window's end.
     pub window_end_ns: Option<u64>,
 }
 

@@ -160,7 +160,7 @@ pub trait Model: Manager + Sized {
 pub struct OneIn(f64);
 
 impl OneIn {
-    /// All pages.
+    /// The share of all pages.
     pub const ONE: OneIn = OneIn(1.0);
 
     /// Returns the share of one page in `pages`.

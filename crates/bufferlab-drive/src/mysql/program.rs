@@ -66,7 +66,7 @@ impl EngineCounters for ProgramCounters {
 struct Running<'a> {
     child: Child,
     job: &'a ProgramJob,
-    /// Whether it was waited for: then its number may be another process's.
+    /// Whether the child was waited for: its process number may then belong to another process.
     reaped: bool,
 }
 

@@ -264,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// Sends whole rows. A server that refuses some says so at once, and the copy ends there.
+    /// Sends whole rows. If the server refuses a row, it says so at once, and the copy ends there.
     ///
     /// # Errors
     /// The server's error.

@@ -33,7 +33,8 @@ pub struct LargeTable {
     pub first_page: u32,
     /// The number of its pages.
     pub pages: u32,
-    /// Whether it was more than a quarter of the traced pool too: a get without a ring then belongs to no scan.
+    /// Whether the table was larger than a quarter of the traced pool, too: a get without a ring then belongs to no
+    /// scan.
     pub had_rings: bool,
 }
 
@@ -41,7 +42,8 @@ pub struct LargeTable {
 #[derive(Clone, Copy)]
 struct Scan {
     last_page: u32,
-    /// How many gets in a row are near each other, up to `LEAST_IN_A_ROW`; 0 after one that is known to be of no scan.
+    /// The number of gets in a row near each other, up to `LEAST_IN_A_ROW`; 0 after a get that is known to be of no
+    /// scan.
     in_a_row: u8,
     /// The last page of a get that belonged to a scan, or `NONE`.
     last_scanned: u32,

@@ -34,7 +34,7 @@ const FILE_PIECE_BYTES: usize = 1 << 20;
 
 /// A prepared statement, with its columns as the server described them.
 pub struct Statement {
-    /// Its number at the server.
+    /// The number by which the server knows the statement.
     pub id: u32,
     /// The number of its parameters.
     pub parameters: usize,
