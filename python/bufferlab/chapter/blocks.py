@@ -224,7 +224,7 @@ class Trace:
     levels: tuple[Level, ...] = ()
     """The levels between which it changed; none when no change is resolved."""
     is_wide: bool = False
-    """Whether it is drawn wide and pale, so that it is still seen under another line."""
+    """Whether the line is drawn wide and pale, so that it is still seen under another line."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class ServerCheck(HostCheck):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What runs on a server that runs already would ask of it."""
+    """The parts of a plan that decide what an existing server must provide for its runs."""
 
     points: tuple[NativeKnobs, ...] = ()
     """The knobs of each point."""

@@ -133,11 +133,11 @@ class SettingWords:
     """The words for readers on one setting of an engine, where its name and values alone leave a question."""
 
     said: str
-    """How a sentence calls it: "the LRU scan depth"."""
+    """The setting's name in a sentence: "the LRU scan depth"."""
     axis: str
     """The title of its axis, with the unit of the numbers there."""
     name: str = ""
-    """How a legend calls it before its value; "" for the setting's name."""
+    """The words before a value in a legend; "" for the setting's name."""
     unit: str = ""
     """The unit of a bare number: "KiB" makes "128" into "128 KiB"."""
     values: Mapping[str, str] = field(default_factory=dict)
@@ -193,7 +193,7 @@ class EngineResults:
     over_time: Mapping[str, str] = field(default_factory=dict)
     """The rates drawn over time, each with the label of its axis; empty for the rates of a database."""
     own_work: tuple[str, ...] = ()
-    """Its own counters of transactions, read at the same moment as its misses."""
+    """The engine's own counters of transactions, read at the same moment as its misses."""
     waits: tuple[str, ...] = ()
     """Its own counts of the things that connections wait for, shown per unit of work."""
 

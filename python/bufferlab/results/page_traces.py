@@ -74,7 +74,7 @@ class PageTrace(_Strict):
     waits: int = Field(default=0, ge=0)
     """How often a thread of the server waited for the recorder's reader."""
     wait_us: float = Field(default=0.0, ge=0)
-    """How long all threads together waited."""
+    """The time that all threads together waited for the recorder's reader."""
 
     @model_validator(mode="after")
     def _a_good_trace_has_its_window(self) -> PageTrace:
@@ -92,7 +92,7 @@ class PlannedTraces(_Strict):
     """The recorder of a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
     keep: KeepTraces
     by_name: bool
-    """Whether they were asked for by name."""
+    """Whether the experiment or a flag asks for page traces by name."""
     why_not: str | None = None
     limit_bytes: int | None = Field(default=None, gt=0)
     """The most bytes of a run's file of accesses, as asked for. None for the default, and in earlier sweeps."""

@@ -96,7 +96,7 @@ class _Step:
     end: str = ""
     """COMMIT or ROLLBACK; "" for a statement."""
     statement: SqlStatement | None = None
-    """None for a statement that no script can hold."""
+    """The statement; None if no script can hold it."""
     seconds: float = 0.0
     spoils: bool = False
     """Whether a transaction without it is another one."""
@@ -109,7 +109,7 @@ class _Session:
     """The statements of the open transaction; None without one."""
     seconds: float = 0.0
     autocommit: bool | None = None
-    """None while it is unknown."""
+    """Whether autocommit is on; None while that is unknown."""
     undecided: list[_Step] = field(default_factory=list)
     """The steps before autocommit was known."""
     whole: bool = True

@@ -86,7 +86,7 @@ class Fit:
     uneven: bool
     """Whether that point scatters more than chance explains."""
     pooling: Pooling
-    """How the other points' noise counts: in part; for studies of the method, alone ("always") or never."""
+    """The weight of the other points' noise: in part; for studies of the method, alone ("always") or never."""
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array

@@ -77,7 +77,8 @@ class IostatReport:
 
     place: Place
     since_boot: bool
-    """Whether it is the first after the banner: an average since the system's start, unless iostat was given -y."""
+    """Whether this report is the first after the banner: an average since the system's start, unless iostat was given
+    -y."""
     stream: int
     """The number of the banner that it follows; reports of one stream share it, and those of vmstat are below zero."""
     t_s: float | None = None

@@ -49,7 +49,7 @@ class OptionLine(NamedTuple):
     group: str
     name: str
     value: str | None
-    """None: the option stands without a value."""
+    """The option's value; None for an option without one."""
 
 
 class Option(NamedTuple):

@@ -194,7 +194,7 @@ class InnodbPerWork(MetricTable):
 
 
 class Inside(MetricTable):
-    """What the pool holds, and who writes."""
+    """Metrics of the pool's contents, and of its writes by their cause."""
 
     free_list_share = derived("1", "share", "higher", "Free-list share", "share of free-frame searches that the free list served: (S - L + F) / S", FREE_LIST / FRAME_REQUESTS)
     lru_scan_share = derived("1", "share", "lower", "LRU-scan share", "share served by scanning the LRU tail: (L - W) / S", LRU_SCAN / FRAME_REQUESTS, scale="log")

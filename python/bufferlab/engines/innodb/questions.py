@@ -211,7 +211,7 @@ POOL_LOAD = Question(
     "whether the pool is being loaded from its dump",
 )
 LOADING = ("Loaded ", "Loading buffer pool")
-"""How the status begins while the pool is loaded (buf0dump.cc, buf_load)."""
+"""The first words of the status while the pool is loaded (buf0dump.cc, buf_load)."""
 
 # MySQL: LOCK INSTANCE FOR BACKUP. MariaDB from 10.5: BACKUP STAGE, and FLUSH TABLES WITH READ LOCK. Other sessions
 # hold locks of this object for their changes, of other types.

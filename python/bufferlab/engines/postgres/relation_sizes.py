@@ -168,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 _FORKS = ("", " (fsm)", " (vm)", " (init)")
-"""Of common/relpath.c: the main fork, the free space map, the visibility map, the initial fork."""
+"""The forks of common/relpath.c: the main fork, the free space map, the visibility map, the initial fork."""
 _FIRST_OF_USERS = 16384
 """FirstNormalObjectId of access/transam.h: the system's own relations have smaller numbers."""
 

@@ -19,7 +19,7 @@ from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 MOST_ANSWER_BYTES = 8 << 20
 """The most bytes that one statement's answer may take in memory: far more than we need, except for a pool's pages."""
 MOST_OF_OUR_OWN_BYTES = 512 << 20
-"""The same limit for a private server, which may hold any number of tables of a restored dump."""
+"""The limit of an answer's bytes for a private server, which may hold any number of tables of a restored dump."""
 LATE_SECONDS = 5.0
 """How many seconds longer we wait for a server that ends statements itself (statement_timeout)."""
 T = TypeVar("T")

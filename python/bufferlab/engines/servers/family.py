@@ -77,9 +77,9 @@ class Family(ABC):
     """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
 
     run: FamilyRun | None = None
-    """How runs go to servers that run already; None: they cannot."""
+    """The part that runs on servers that run already; None if the family has no such runs."""
     look: Look | None = None
-    """How such servers are looked at; None: they cannot be."""
+    """The part that observes such servers; None if the family has none."""
     deciding: ClassVar[Mapping[str, str]] = {"page_size_bytes": "page_size"}
     """The knobs that decide the bytes of loaded data, by the names that recipes have for them.
 

@@ -73,7 +73,7 @@ class Sample:
     """Counters that only grow between resets."""
     levels: Mapping[str, float]
     own: Mapping[str, int]
-    """How many of the counters' units are our own session's, since the observation began."""
+    """The part of each counter that our own session added since the observation began."""
     started_s: float
     """When the server started: a slow answer may make it earlier, and a restart alone makes it later."""
     reset_s: float | None = None
@@ -111,7 +111,8 @@ class LargeObject:
     rows_read: int
     """Rows that were read of it one after another since the server's start, or more."""
     pool_rows: float
-    """Its rows in as many pages as the pool has, or fewer: who reads fewer rows has not scanned more pages."""
+    """The rows on as many pages as the pool has, or fewer. If fewer rows were read, no scan has read more pages than
+    that."""
     remedy: str | None = None
     """The line by which these rows would be known; None where they are, or none exists."""
 
@@ -122,7 +123,7 @@ class DataSize:
 
     size_bytes: int
     larger: Mapping[str, LargeObject]
-    """Those larger than the pool, by name."""
+    """The objects larger than the pool, by name."""
 
 
 class Look(ABC):

@@ -253,7 +253,7 @@ class MappedCode(NamedTuple):
 
     inode: int
     path: str
-    """As the process sees it."""
+    """The path of the file as the process sees it."""
 
 
 def mapped_code(process: Path) -> list[MappedCode]:

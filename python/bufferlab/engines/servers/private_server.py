@@ -61,7 +61,7 @@ class PrivateServer:
     """The user that it runs as, who will own `home`."""
     login: tuple[str, str]
     settings: Mapping[str, str]
-    """Its variables, by the server's names."""
+    """The variables that the server starts with, by the server's names."""
     connections: int = 1
     on_wait: OnWait = lambda what: None
     ready_seconds: float = READY_SECONDS

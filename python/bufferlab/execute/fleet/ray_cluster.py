@@ -21,7 +21,7 @@ _CALL_S = 120.0
 _ITEM_S = 30.0
 """Seconds until an item that a node has sent arrives."""
 _AHEAD = 8
-"""How many items a node may have sent that home has not taken yet."""
+"""The most items that a node may have sent and that home has not taken yet."""
 _MOST_TEXT = 300
 
 _KNOWN: dict[str, tuple[str, str | None]] = {

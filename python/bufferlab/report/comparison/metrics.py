@@ -36,7 +36,7 @@ class MetricCompared(FigureAt):
     PRINTED: ClassVar = ("settings", "metric", "unit", "outcome", "reason", "found", "level")
 
     found: Compared | None
-    """None when a side has no such value."""
+    """The comparison; None when a side has no such value."""
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
