@@ -94,7 +94,7 @@ def test_full_judges_smaller_sizes_or_says_why_not(server: Served) -> None:
 
 
 def _attached(process: subprocess.Popen[str]) -> None:
-    wait_until(lambda: process.poll() is not None or records(process.pid, "misses"), "the programs", 120)
+    wait_until(lambda: process.poll() is not None or records(process.pid), "the programs", 120)
     assert process.poll() is None
 
 

@@ -121,10 +121,10 @@ class Lane:
         with self.working():
             process = started(self.served, "--within", "30s", "--tier", tier)
             try:
-                wait_until(lambda: process.poll() is not None or records(process.pid, tier), "the programs", 120)
+                wait_until(lambda: process.poll() is not None or records(process.pid), "the programs", 120)
                 time.sleep(moment_s)
                 assert process.poll() is None
-                assert records(process.pid, tier)
+                assert records(process.pid)
             finally:
                 process.kill()
                 process.communicate(timeout=60)

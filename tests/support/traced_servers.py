@@ -108,14 +108,14 @@ def require_what_was_counted(place: Place, gets_within: float = 0.005) -> None:
         assert 0 < kinds[2] <= kinds[0] + kinds[1]
 
 
-def records(pid: int, tier: str) -> bool:
-    """Whether a process has programs of the kernel switched on for a tier, by the types of its descriptors' links."""
-    link_type = {"misses": "tracing", "full": "uprobe_multi"}[tier]
-    told = ""
-    for one in Path(f"/proc/{pid}/fdinfo").iterdir():
+def records(pid: int) -> bool:
+    """Whether `advise` has programs of the kernel switched on (bpf(2)), and records: its check switches them on too."""
+    links = []
+    for one in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
-            told += one.read_text()
-    return f"link_type:\t{link_type}\n" in told
+            links.append(os.readlink(one))
+    programs = any("bpf" in link and "link" in link for link in links)
+    return programs and any(f"/bufferlab-advise-{pid}-" in link for link in links)
 
 
 def bpf_programs() -> set[tuple[int, int]]:

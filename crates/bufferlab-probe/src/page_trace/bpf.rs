@@ -16,7 +16,7 @@ const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// Returns the kernel's description of its structures, on a host where programs can record a server.
 ///
 /// # Errors
-/// On another host, with what it lacks.
+/// On another host, with the thing that it lacks.
 pub(super) fn kernel() -> Result<Btf, TraceError> {
     if crate::tracefs::namespace() != FIRST_NAMESPACE {
         let what = "the kernel's programs name processes by other numbers than this container";

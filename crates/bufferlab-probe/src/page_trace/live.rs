@@ -40,7 +40,7 @@ pub struct LiveSettings {
     /// Whether each session is a process that the first one starts.
     #[serde(default)]
     pub forks: bool,
-    /// The release of the kernel, such as `6.1.0`, in place of its own: tests record in the way of that one.
+    /// The release of another kernel, such as `6.1.0`: tests record in its way.
     pub release: Option<String>,
     /// The binary, the sites and the file.
     pub trace: What,

@@ -162,7 +162,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns a value as a site names it, and what it is there; `shape` chooses it.
+    /// Returns a site's name of a value, and the value; `shape` chooses it.
     fn named(&self, shape: usize) -> (&'static str, u64) {
         let [first, second, third, _] = *self.memory;
         match shape {
