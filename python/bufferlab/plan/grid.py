@@ -298,7 +298,7 @@ def _point(
 
 
 def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
-    """Return the engine's settings with shares in bytes, and the pool in whole frames; a pool cut so has a note."""
+    """Return the engine's settings with shares in bytes, and the pool in whole frames; a rounded pool gets a note."""
     settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
     if not engine.results.pool:
         return settings

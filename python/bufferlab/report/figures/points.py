@@ -229,7 +229,7 @@ def _label_mean(axes: Axes, dot: Dot, x: float, *, falling: bool) -> None:
     """Write the value on the side of its point where the line does not go."""
     reach = max(dot.mean, *dot.runs)
     end = dot.ci_high or dot.mean
-    # Above an interval that leaves the picture it would be invisible.
+    # If the interval ends outside of the picture, a label above its end would be invisible.
     top = max(reach, end if end < INTERVAL_REACH * reach else reach)
     place: Any = {"xytext": (4, 7), "ha": "left"} if falling else {"xytext": (-4, 7), "ha": "right"}
     axes.annotate(words.number(dot.mean), (x, top), textcoords="offset points", fontweight="bold", **place)
