@@ -50,7 +50,7 @@ struct Open {
 pub struct Ghost {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// The listeners of its page accesses, which are of its objects' pages.
+    /// The listeners to the engine's page accesses. All accesses are of pages of the engine's objects.
     pub pools: Pools,
     /// The database of TPC-C; none of hot_rows, where each statement is a transaction.
     pub(crate) loaded: Option<Loaded>,

@@ -258,7 +258,7 @@ impl Way {
         })
     }
 
-    /// Makes one answer of the simulations' runs.
+    /// Combines the runs of the simulations into one.
     pub fn combine(&self, job: &Job, runs: Vec<(Simulation, Run)>) -> Run {
         let played = |(part, run): &(Simulation, Run)| run.pools.len() == part.shares.len() * job.pools.len();
         assert!(runs.iter().all(played), "a simulation plays each of its shares to each pool");

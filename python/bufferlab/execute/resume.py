@@ -166,7 +166,7 @@ def set_aside_other_boots(
     fingerprint.
     """
     good = [record for record in folder.runs() if record.ok]
-    # The block does not wait for a run that is refused for good.
+    # A run whose settings were refused counts as settled, because a resume cannot repair it.
     settled = {_cell(record) for record in good} | refused_cells(folder)
     begun = {run.block for run in plan.runs if run.cell not in settled}
     # The folder has the boot in which it was made; for runs of a later resume their start time decides.

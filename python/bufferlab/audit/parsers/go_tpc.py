@@ -82,7 +82,7 @@ class GoTpcParser(LoadParser):
             run.latency_ms["max" if greatest else f"{float(percent):g} %"] = float(value)
 
     def _whole(self, tpmc: str, number: int, label: str) -> None:
-        """End a run: put its TpmC to the New-Orders, and all kinds together behind them."""
+        """End a run: give its TpmC to the New-Orders, and add a run of all kinds together behind them."""
         done = {kind: run for kind, run in self._kinds.items() if not kind.endswith("_ERR") and self._is_told(kind)}
         if _NEW_ORDER in done:
             done[_NEW_ORDER].nopm = float(tpmc)

@@ -53,7 +53,7 @@ def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles
         if abs(number.value - per_s.value / tpmc.value) > number.last_digit:
             return None
         if abs(number.value - 60 * per_s.value / tpmc.value) <= number.last_digit:
-            continue  # With as few digits as this, the number may be the right one.
+            continue  # The number has so few digits that it may be right.
         found.append((row, number, 60 * per_s.value / tpmc.value))
     return (noun, found) if len(found) > 1 and any(number.value for _, number, _ in found) else None
 

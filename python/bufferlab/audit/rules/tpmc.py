@@ -121,7 +121,7 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: CountedTransactions, 
 _INTERVAL_S = 10
 _SINGLE_PRECISION = 2.0**-23
 _MOST_RUNS = 20
-#: In a table one value may fit by chance, and one may be a typing error: more values must be off.
+#: One value of a table may fit by chance, or be a typing error. So more than this share of them must be off.
 _OFF = 0.5
 
 

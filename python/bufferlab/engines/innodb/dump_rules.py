@@ -143,10 +143,10 @@ def _emptied(found: re.Match[bytes]) -> bytes:
 
 
 def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
-    """Raise DumpTextError if the settings name one under which quotes end elsewhere.
+    """Raise DumpTextError if a setting changes where a quoted text ends.
 
-    They are the statement's text, and after it those that the server shows: a statement may also give a number, a
-    word with a backslash in it, or a variable that a trigger of the dump has set.
+    `settings` is the statement's text, and after the statement the settings that the server shows. Both are needed: a
+    statement may also give a number, a word with a backslash in it, or a variable that a trigger of the dump has set.
     """
     if found := _MISLEADING.search(settings):
         raise _refused(

@@ -87,10 +87,10 @@ class RoomWatch:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.is_full = False
-        """Whether too little was left when it last looked."""
+        """Whether `look` has found too little free space."""
 
     def look(self) -> bool:
-        """Return whether too little is left."""
+        """Return whether too little disk space is free, now or at an earlier call."""
         self.is_full = self.is_full or shutil.disk_usage(self._folder).free < _LEAST_FREE_BYTES
         return self.is_full
 

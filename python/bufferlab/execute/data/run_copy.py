@@ -108,7 +108,7 @@ def _stretches(source: int, size: int) -> Iterator[tuple[int, int]]:
             start = os.lseek(source, end, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:
-                return  # Nothing but a hole is left.
+                return  # The rest of the file is a hole.
             raise
         end = os.lseek(source, start, os.SEEK_HOLE)
         yield start, end

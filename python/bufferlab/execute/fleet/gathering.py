@@ -268,7 +268,7 @@ def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder 
     """
     runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
     for path in taken if runs else ():
-        with suppress(BufferlabError):  # A damaged folder is not the one looked for.
+        with suppress(BufferlabError):  # A damaged folder cannot be the merged one.
             folder = open_sweep(path)
             if {record.run_id for record in folder.runs()} == runs:
                 return folder

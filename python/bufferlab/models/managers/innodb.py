@@ -31,14 +31,14 @@ SMALLER_POOL = 2 / 3
 """Share of the pool: with less, purge that goes back to each changed row may fall behind."""
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
-"""Changed rows per transaction. A workload that only reads has fewer: those of the server itself."""
+"""Changed rows per transaction. A workload that only reads has fewer, which the server itself changes."""
 _DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
 """Share of the frames: a longer free list is filled and emptied in waves, whose height depends on time."""
 
 
 def _by_speed(pool: Pool) -> str | None:
-    """Return `old_blocks_time` where there is one: a page becomes young by the clock (buf0buf.ic)."""
+    """Return the text of an `old_blocks_time` above 0: a page then becomes young by the clock (buf0buf.ic)."""
     time_ms = pool.values["old_blocks_time"]
     return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
 

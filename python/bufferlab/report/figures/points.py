@@ -43,7 +43,8 @@ _SPREAD = 0.72
 _CLOSE = 0.22
 #: The least share of a step about a mean in which its runs stand.
 _RUNS_ROOM = 0.1
-#: The most that a run stands off its mean, as a share of the way to the next place: so it is not taken for that one's.
+#: The most that a run stands off its mean, as a share of the way to the next point, so that it is not taken for that
+#: point's run.
 _RUNS_REACH = 0.15
 #: How lines that were not measured are drawn. What stands for another line where both coincide is wider and below.
 _LOOKS: dict[str, dict[str, Any]] = {

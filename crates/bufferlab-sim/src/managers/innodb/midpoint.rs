@@ -145,7 +145,7 @@ impl Midpoint {
             state.first_access_ms = milliseconds(now_us);
         }
         if self.freed_page_clock == 0 {
-            // The pool has evicted nothing yet.
+            // The pool has not evicted any page yet, so no page moves.
             return;
         }
         debug_assert!(milliseconds(now_us) >= state.first_access_ms, "page {page} is accessed before its first access");

@@ -17,7 +17,7 @@ _SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 
 def of_another_family(address: Address, form: Form) -> EnvironmentLackingError | None:
-    """Return the error that a server of another family answers at the address; None where none does."""
+    """Return an error if a server of another family answers at the address, else None."""
     found = scheme(address)
     if not found or found in form.schemes:
         return None
