@@ -17,14 +17,14 @@ class Mount:
     """A mounted file system, or a part of one (proc_pid_mountinfo(5))."""
 
     device: str
-    """Its number: major:minor."""
+    """The device's number: major:minor."""
     root: str
     """The folder of the file system that is mounted."""
     point: str
     """The path where it is mounted."""
     kind: str
     source: str
-    """Its source: a device, or a word."""
+    """The source of the mount: a device, or a word."""
     options: frozenset[str]
     """The options of the file system, not of this mount."""
 

@@ -54,12 +54,12 @@ class _Place:
     found: os.stat_result | None = None
     """The file there; None for nothing, or for a link that is not followed."""
     is_output: bool = False
-    """Whether it is what standard output or standard error go to, so that the file follows the printed text."""
+    """Whether standard output or standard error go to this file, so that its content follows the printed text."""
     no_link: int = os.O_NOFOLLOW
 
     @property
     def is_kept(self) -> bool:
-        """Whether it is written in place."""
+        """Whether the file is written in place."""
         plain = self.found is not None and stat.S_ISREG(self.found.st_mode) and self.found.st_nlink == 1
         return self.is_output or not (self.found is None or plain)
 

@@ -28,7 +28,7 @@ from bufferlab.execute.host import reachable, storage
 from bufferlab.execute.host.device_lock import Patience, device_lock, lock_directory
 from bufferlab.execute.progress import Pace
 from bufferlab.execute.rates import KnownRates
-from bufferlab.execute.run import child, engine_backend
+from bufferlab.execute.run import engine_backend, worker
 from bufferlab.mounts import mounts
 from bufferlab.results.schema import WarmUp
 from support.core import ROOT
@@ -247,7 +247,7 @@ def test_rates_are_remembered_and_a_damaged_memory_is_no_error(tmp_path: Path) -
     ],
 )
 def test_every_error_of_a_worker_becomes_a_kind_and_a_sentence(error: Exception, kind: str, what: str) -> None:
-    described = child.described(error)
+    described = worker.described(error)
     assert set(described) == {"kind", "what", "where", "hint", "causes"}
     assert (described["kind"], described["what"]) == (kind, what)
 
@@ -274,7 +274,7 @@ def test_a_workers_error_is_told_with_its_causes_and_without_passwords() -> None
         except OSError as reset:
             raise EngineFailure("io", "the server does not answer") from reset
     except EngineFailure as error:
-        causes = child.described(error)["causes"]
+        causes = worker.described(error)["causes"]
     assert causes is not None
     assert causes.index("ConnectionResetError: of mysql://me:…@host/db") < causes.index("the server does not answer")
     assert "direct cause" in causes

@@ -85,7 +85,7 @@ impl Dialect {
     /// parameters.
     ///
     /// # Errors
-    /// As [`Dialect::statements`].
+    /// The errors of [`Dialect::statements`].
     pub fn with_days(&self, workload: &mut dyn Workload, days: &[i32]) -> Result<String, Failure> {
         let text = self.statements(workload)?.texts.swap_remove(0);
         let days = days.iter().enumerate();
@@ -104,7 +104,7 @@ impl Dialect {
     /// Returns a file that a workload must have to run on this engine.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When the file is missing.
     pub fn required(&self, workload: &str, name: &str) -> Result<(String, String), Failure> {
         let what = format!("the workload {workload} has no {name} for {}", self.engine);
         self.file(workload, name)
@@ -152,7 +152,7 @@ impl Statements {
     /// Makes a catalogue whose texts stand in a dialect file and whose rows the workload reads.
     ///
     /// # Errors
-    /// As [`texts`].
+    /// The errors of [`texts`].
     pub fn from_file(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Self, Failure> {
         let texts = texts(file, text, catalogue)?;
         Ok(Statements { place: file.to_owned(), specs: catalogue.to_vec(), texts, rows: RowUse::Kept })

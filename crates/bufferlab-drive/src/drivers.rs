@@ -74,7 +74,7 @@ impl Scoreboard {
         asked
     }
 
-    /// Shows how far a driver is, to threads that poll it.
+    /// Stores the driver's number of transactions, for threads that poll it.
     fn count<C: Client, K: Clock>(&self, index: usize, driver: &Driver<C, K>) {
         self.steps[index].set(driver.steps());
         self.transactions[index].set(driver.transactions());
@@ -125,7 +125,7 @@ impl Telling for Scoreboard {
 /// The ending of a segment in which nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentEnd {
-    /// Its quota is used up, its time is over, or the caller had enough.
+    /// The segment's quota is used up, its time is over, or the caller needs no more transactions.
     Whole,
     /// A stop was asked for.
     Cancelled,
@@ -170,8 +170,8 @@ pub struct Drivers<C: Client, K: Clock = Monotonic> {
 }
 
 impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
-    /// Makes a group of the drivers of one workload. `place` names their engine in messages, `lost_hint` says what to
-    /// try when it is gone, and their threads add their processor time to `cpu_ns`.
+    /// Makes a group of the drivers of one workload. `place` names their engine in messages, `lost_hint` is the advice
+    /// when the engine is gone. The drivers' threads add their processor time to `cpu_ns`.
     ///
     /// # Panics
     /// Without any driver.
@@ -249,7 +249,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// inside its engine answers the sampler after each piece.
     ///
     /// # Errors
-    /// The client's.
+    /// The client's error.
     pub fn prefill(&mut self, cancelled: &AtomicBool, inside: Option<&mut dyn Inside>) -> Result<SegmentEnd, Failure> {
         if let Some(inside) = inside {
             return self.inline(cancelled, inside, |driver, answers| {

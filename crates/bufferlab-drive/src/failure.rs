@@ -1,5 +1,5 @@
-//! One error type for everything that can go wrong in a load or a run. Its kinds differ in the user's next step.
-//! Python's `bufferlab.errors` has the whole vocabulary of kinds, and says what each of them means.
+//! The one type of error of loads and runs. Each kind has another next step for the user. Python's `bufferlab.errors`
+//! has the whole vocabulary of kinds, and says what each of them means.
 
 use std::fmt;
 use std::io;

@@ -28,7 +28,7 @@ pub struct WarmedUp {
     pub gate: Option<GateEnd>,
     /// Demand misses that count towards filling and turnover.
     pub misses: u64,
-    /// Its transactions and its time.
+    /// The warm-up's transactions and time.
     #[serde(flatten)]
     pub part: Part,
 }
@@ -36,9 +36,9 @@ pub struct WarmedUp {
 /// A phase that has ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhasePart {
-    /// Its name.
+    /// The phase's name.
     pub name: Arc<str>,
-    /// Its transactions and its time.
+    /// The phase's transactions and time.
     #[serde(flatten)]
     pub part: Part,
 }

@@ -1,4 +1,4 @@
-//! The job of a run as far as no engine matters: the workload, its pace, its phases, and their limits.
+//! The part of a run's job that does not depend on the engine: the workload, its pace, its phases, and their limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl PhaseJob {
     /// transaction types.
     ///
     /// # Errors
-    /// When its name or its script is wrong.
+    /// When the phase's name or script is wrong.
     pub fn check(&self) -> Result<(), Failure> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let taken = ["warm_up", "measure", "closing"].contains(&&*self.name);

@@ -8,7 +8,7 @@ use bufferlab_workload::plan::{ForcedPlan, Plan};
 use crate::dialect::Dialect;
 use crate::failure::{Failure, FailureKind};
 
-/// The plan that an engine takes, if a workload can force it, and the engine's explanation.
+/// The plan that an engine takes, if it is one that a workload can force, and the engine's explanation.
 pub type Explained = (Option<Plan>, String);
 
 /// Asks the engine by `explain` for the plan of the workload's query, and keeps the explanation. Most workloads force

@@ -62,7 +62,7 @@ impl Relation {
     /// The relations of TPC-C.
     pub const ALL: [Relation; 11] =
         [Item, Warehouse, District, Stock, Customer, History, Orders, NewOrder, OrderLine, ByName, ByCustomer];
-    /// The same in the order in which a prefill reads them.
+    /// The relations of TPC-C in the order in which a prefill reads them.
     pub const PREFILLED: [Relation; RELATIONS] =
         [History, OrderLine, Orders, NewOrder, ByCustomer, ByName, Customer, Stock, Item, District, Warehouse];
 
@@ -107,7 +107,7 @@ impl Relation {
 /// A row by its primary key, or an entry of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its table, or the index.
+    /// The row's table, or the entry's index.
     pub of: Relation,
     /// Its group.
     pub group: u32,
@@ -165,7 +165,7 @@ pub fn of_line(key: u32) -> (u32, u32) {
 pub struct Span {
     /// The first one.
     pub first: Row,
-    /// Their number.
+    /// The number of rows.
     pub rows: u32,
     /// The highest key that the statement's condition allows.
     pub most: u32,
@@ -185,12 +185,12 @@ impl Span {
     }
 }
 
-/// What a read does besides reading.
+/// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Nothing.
     Look,
-    /// It locks the row, because the transaction will change it.
+    /// The read locks the row, because the transaction will change it.
     Change,
 }
 

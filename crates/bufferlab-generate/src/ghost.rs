@@ -20,10 +20,10 @@ use crate::pools::Pools;
 const TEXT: &str = "TEXT";
 /// Orders that Stock-Level looks at.
 const RECENT: usize = 20;
-/// Orders whose items are kept: one that rolls back must not replace the oldest that Stock-Level looks at.
+/// Orders whose items are kept. An order that rolls back must not replace the oldest order that Stock-Level looks at.
 const KEPT: usize = RECENT + 1;
 
-/// What the run changed in one district.
+/// The run's changes in one district.
 #[derive(Debug)]
 struct Changes {
     oldest_new: u32,
@@ -50,7 +50,7 @@ struct Open {
 pub struct Ghost {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// The listeners of its page accesses, which are of its objects' pages.
+    /// The listeners to the engine's page accesses. All accesses are of pages of the engine's objects.
     pub pools: Pools,
     /// The database of TPC-C; none of hot_rows, where each statement is a transaction.
     pub(crate) loaded: Option<Loaded>,
@@ -63,7 +63,7 @@ pub struct Ghost {
     rows: u64,
 }
 
-/// What a statement does to a row.
+/// The effect of a statement on a row.
 #[derive(Clone, Copy)]
 enum Does {
     /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b` whether a

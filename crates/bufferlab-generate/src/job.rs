@@ -19,9 +19,9 @@ pub struct PoolAsked {
     pub model: String,
     /// The model's settings.
     pub settings: Value,
-    /// Its frames.
+    /// The pool's frames.
     pub frames: u32,
-    /// How many times as long as by the generator's clock everything takes.
+    /// The factor on times of the generator's clock: at 2 everything takes twice as long.
     #[serde(default = "as_generated")]
     pub time: f64,
 }
@@ -132,7 +132,7 @@ pub struct Job {
 /// Transactions after which a gate is asked, as in a measured run.
 pub const STRETCH: u64 = 500;
 
-/// What an engine's rules can do at once.
+/// The limits of an engine's rules.
 pub struct Limits {
     /// Warehouses.
     pub warehouses: u32,
@@ -172,7 +172,7 @@ pub enum Name {
     Exact,
     /// Fewer warehouses, all of their pages.
     ForMore,
-    /// One page in N.
+    /// All warehouses, one page in N.
     Sampled,
 }
 

@@ -62,10 +62,10 @@ impl Objects {
 
 /// Transactions within which the census counts distinct pages.
 pub const SPANS: [u64; 3] = [50, 500, 2000];
-/// Accesses that a census keeps at most; of a longer window the first ones stand for all.
+/// The most accesses that a census keeps; the first accesses of a longer window stand for all.
 const KEPT: usize = 1 << 24;
 
-/// What the leaves of an object, or its pages above them, were asked for, over the census.
+/// The census's counts for the leaves of an object, or for its pages above the leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Tally {
     /// Gets and creations, by the transaction's type.
@@ -81,9 +81,9 @@ const INTERIOR: u8 = 1 << TYPES;
 #[derive(Default)]
 struct Census {
     starts: Vec<u32>,
-    /// Of each object its leaves, and its pages above them.
+    /// For each object, the counts of its leaves and of its pages above them.
     tallies: Vec<[Tally; 2]>,
-    /// For each page its level, and who wanted it.
+    /// For each page its level, and the types of transactions that wanted it.
     flags: Vec<u8>,
     /// The page of each access, [`KEPT`] at most.
     accesses: Vec<u32>,
@@ -148,7 +148,7 @@ impl Census {
     }
 }
 
-/// What some pages were asked for.
+/// The counts of gets of some pages, and of the distinct pages among them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Wanted {
     /// Gets and creations for each transaction.
@@ -170,7 +170,7 @@ pub struct Counted {
     /// All of its pages.
     #[serde(flatten)]
     pub all: Wanted,
-    /// Those above the leaves of a B-tree.
+    /// The pages above the leaves, if the object is a B-tree.
     pub interior: Wanted,
 }
 
@@ -183,7 +183,7 @@ type Rate = (Shares, Vec<(u32, Range<usize>)>);
 /// A pool, and its clock.
 struct Clocked {
     pool: Box<dyn Manager + Send>,
-    /// How many times as long as by the generator's clock everything takes.
+    /// The factor on times of the generator's clock: at 2 everything takes twice as long.
     time: f64,
     now_us: u64,
 }
@@ -244,7 +244,7 @@ impl Pools {
         });
     }
 
-    /// Hears that a page is above the leaves from now on.
+    /// Notes that a page is above the leaves from now on.
     pub fn mark_interior(&mut self, page: u32) {
         if let Some(census) = &mut self.census {
             census.flags[page as usize] |= INTERIOR;
@@ -265,7 +265,7 @@ impl Pools {
         objects.all().iter().enumerate().map(counted).collect()
     }
 
-    /// Hears that the next accesses are of another connection, at another time, in a transaction of this type.
+    /// Notes the connection, the time and the type of transaction of the next accesses.
     pub fn turn(&mut self, thread: u16, now_us: u64, transaction_type: usize) {
         debug_assert!(now_us >= self.now_us, "the clock goes back from {} to {now_us} us", self.now_us);
         (self.thread, self.now_us, self.transaction_type) = (thread, now_us, transaction_type);
@@ -274,31 +274,31 @@ impl Pools {
         }
     }
 
-    /// Returns the connection whose accesses come.
+    /// Returns the connection of the next accesses.
     pub fn thread(&self) -> u16 {
         self.thread
     }
 
-    /// Hears that a transaction has ended.
+    /// Notes that a transaction has ended.
     pub fn transaction_done(&mut self) {
         if let Some(census) = &mut self.census {
             census.transactions += 1;
         }
     }
 
-    /// Wants a page.
+    /// Counts a get of a page, and passes it to the pools.
     #[inline]
     pub fn get(&mut self, page: u32, latch: u8) {
         self.gets += 1;
         self.hear(Kind::Get, page, latch);
     }
 
-    /// Makes a page.
+    /// Passes the creation of a page to the pools.
     pub fn create(&mut self, page: u32) {
         self.hear(Kind::Create, page, 0);
     }
 
-    /// Makes a page above the leaves.
+    /// Passes the creation of a page above the leaves to the pools.
     pub fn create_interior(&mut self, page: u32) {
         self.mark_interior(page);
         self.create(page);
@@ -330,7 +330,7 @@ impl Pools {
         }
     }
 
-    /// Hears that the numbers of an object's pages, or of a district's orders, are used up: the run is worth nothing.
+    /// invalid.
     #[cold]
     pub fn fill(&mut self) {
         self.is_full = true;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// Characters of the text of sysbench's column pad.
 const PAD_CHARS: u32 = 59;
-/// Characters that it has at most: a row fits into the smallest page.
+/// The most characters of pad: a row then still fits into the smallest page.
 const MOST_PAD_CHARS: u32 = 1000;
 /// Rows whose numbers k are generated; further rows have them again.
 const OWN_ROWS: u32 = 100_000;
@@ -24,7 +24,7 @@ pub struct RowsAsked {
     pub seed: u64,
     /// Rows that the run reads.
     pub hot_rows: u32,
-    /// Their places in the table.
+    /// The places of the hot rows in the table.
     pub layout: Layout,
     /// Exponent of Zipf's law over their ranks.
     #[serde(default)]

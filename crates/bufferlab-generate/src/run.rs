@@ -15,15 +15,15 @@ use crate::pools::{ByType, Counted, Object, Pools};
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
 
-/// Judges whether a pool is warm. The run guarantees that the prefill comes before the first stretch.
+/// Decides whether a pool is warm. The run guarantees that it calls `prefill` before the first `is_warm`.
 pub trait Gate {
-    /// Hears the misses of the prefill.
+    /// Takes the misses of the prefill.
     fn prefill(&mut self, misses: u64);
 
-    /// Hears the misses of one more stretch; returns whether the pool is warm.
+    /// Takes the misses of one more stretch; returns whether the pool is warm.
     fn is_warm(&mut self, misses: u64) -> bool;
 
-    /// Returns why the pool is warm; none while it is not.
+    /// Returns the reason for which the pool is warm; none while it is not.
     fn end(&self) -> Option<&'static str>;
 }
 
@@ -36,7 +36,7 @@ pub struct Plan<'a> {
     /// The end of the warm-up: after a number of transactions, when the window has the transactions of a measured run's
     /// window, or when the pool's gate opens.
     pub warm_up: WarmUpAsked,
-    /// The gate of each pool, and the factor on the pool's misses that it hears of.
+    /// The gate of each pool, and the factor by which the pool's misses are multiplied for its gate.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
     /// Misses of the prefill that a gate hears of at most.
     pub most_prefill_misses: u64,
@@ -49,16 +49,15 @@ pub struct Plan<'a> {
     /// Whether all pools begin their windows when the first one is warm. The window then has the transactions of a
     /// measured run's window, as after a warm-up of a number of transactions.
     pub one_window: bool,
-    /// Hears how far the run is; false stops it.
+    /// Called with the run's progress; false stops the run.
     pub watch: Option<&'a mut Watch<'a>>,
 }
 
-/// Hears how many transactions are done, and how many of them in the window of the first pool once that has begun.
-/// Returns whether to go on.
+/// whether to go on.
 pub type Watch<'a> = dyn FnMut(u64, Option<u64>) -> bool + 'a;
-/// Transactions after which a watch hears of the run.
+/// Transactions between two calls of a watch.
 const WATCHED: u64 = 100;
-/// What one pool did.
+/// The results of one pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolRun {
     /// Transactions before its window.
@@ -71,9 +70,9 @@ pub struct PoolRun {
     pub new_orders: u64,
     /// Transactions of the window.
     pub transactions: u64,
-    /// Those that committed, by type.
+    /// Transactions of the window that committed, by type.
     pub committed: ByType,
-    /// Those that rolled back as the workload asks, by type.
+    /// Transactions of the window that rolled back as the workload asks, by type.
     pub rolled_back: ByType,
     /// How the gate opened; none where it did not, or without a gate.
     pub gate: Option<&'static str>,
@@ -84,12 +83,11 @@ pub struct PoolRun {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
-    /// The error of the misses that is to be expected of a simulation of less than all pages, as a share of them; none
-    /// of an exact one, and where nothing is missed.
+    /// simulation, and without misses.
     pub error: Option<f64>,
 }
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Run {
     /// Each pool, in the order in which they were given.
@@ -98,8 +96,7 @@ pub struct Run {
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,
-    /// Bytes of data and indexes after the load, as the engine reports; none of hot_rows where no rules lay its index
-    /// on k out.
+    /// index on k.
     pub database_bytes: Option<u64>,
     /// The part of the database that was simulated.
     pub way: Way,
@@ -111,13 +108,13 @@ pub enum RunError {
     /// The configuration cannot run.
     #[error(transparent)]
     Config(#[from] TpccConfigError),
-    /// The hot rows cannot be.
+    /// The configuration of hot_rows is not possible.
     #[error(transparent)]
     HotRows(#[from] HotRowsConfigError),
     /// The driver and the generator do not agree.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A pool cannot be.
+    /// The configuration of a pool is not possible.
     #[error("{0}")]
     Pool(String),
     /// The database outgrew its numbers.
@@ -126,7 +123,7 @@ pub enum RunError {
     /// The watch stopped the run.
     #[error("the run was stopped")]
     Stopped,
-    /// Something cannot be asked.
+    /// The job asks for something that is not possible.
     #[error("{what}")]
     Asked {
         /// The field of the job.
@@ -182,7 +179,7 @@ impl Played {
 /// Runs a workload on an engine's pages, until every pool has had its window.
 ///
 /// # Errors
-/// When the configuration cannot be.
+/// When the configuration is not possible.
 pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pools: Pools) -> Result<Run, RunError> {
     let drivers = (0..plan.connections).map(|index| played.driver(index, plan.connections));
     let mut drivers = drivers.collect::<Result<Vec<_>, _>>()?;

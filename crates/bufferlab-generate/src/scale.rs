@@ -84,7 +84,7 @@ impl Simulation {
 /// N; or as the job asks.
 ///
 /// # Errors
-/// When no way fits, or not the one that is asked for.
+/// When no way fits into memory, or the way that the job asks for does not fit.
 pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
     let Workload::Tpcc(config) = &job.workload else { return choose_for_rows(job) };
     let all = config.warehouses();
@@ -133,7 +133,7 @@ fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
     Err(RunError::Asked { field: "one_in", what: "hot_rows is simulated exactly; leave one_in out".into() })
 }
 
-/// Refuses a way that is asked for and cannot be.
+/// Refuses a way that the job asks for and that is not possible.
 fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
     let all = job.workload.warehouses();
     let refuse = |field, what| Err(RunError::Asked { field, what });
@@ -212,7 +212,7 @@ impl Way {
     /// Returns the simulations of a job, the one of half the warehouses last, if some stand for all.
     ///
     /// # Errors
-    /// When they have too many transactions.
+    /// When the simulations have too many transactions.
     pub fn simulations(&self, job: &Job, limits: &Limits) -> Result<Vec<Simulation>, RunError> {
         let all = job.workload.warehouses();
         let mut parts: Vec<Simulation> = Vec::new();
@@ -258,7 +258,7 @@ impl Way {
         })
     }
 
-    /// Makes one answer of the simulations' runs.
+    /// Combines the runs of the simulations into one.
     pub fn combine(&self, job: &Job, runs: Vec<(Simulation, Run)>) -> Run {
         let played = |(part, run): &(Simulation, Run)| run.pools.len() == part.shares.len() * job.pools.len();
         assert!(runs.iter().all(played), "a simulation plays each of its shares to each pool");

@@ -51,7 +51,7 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>
 /// Returns the bytes of memory that a job takes, about.
 ///
 /// # Errors
-/// When something cannot be asked, as in [`generate`].
+/// When the job asks for something that is not possible, as in [`generate`].
 pub fn bytes(job: &Job) -> Result<u64, RunError> {
     let limits = check(job)?;
     Ok(scale::choose(job, &limits)?.bytes(job, &limits))

@@ -405,9 +405,9 @@ impl Grown {
 /// A tree of one kind or the other.
 #[derive(Debug)]
 pub enum Tree {
-    /// One that never changes: all of its leaves are of group 0, and a row has a number.
+    /// A tree that never changes: all of its leaves are of group 0, and a row has a number.
     Packed(Packed),
-    /// One that grows.
+    /// A tree that grows.
     Grown(Grown),
 }
 

@@ -72,8 +72,8 @@ impl<'a> Plan<'a> {
             let (place, bytes) = (base.wrapping_add(segment.address) as usize, segment.bytes as usize);
             // SAFETY: the caller says that they are mapped.
             found = hash(found, unsafe { core::slice::from_raw_parts(place as *const u8, bytes) });
-            // The pages would count as the server's.
-            // SAFETY: they are those of a file, and unchanged so far.
+            // Otherwise the pages would count as the server's memory. SAFETY: they are those of a file, and unchanged
+            // so far.
             unsafe { sys::forget(place & !(PAGE - 1), bytes + place % PAGE) };
         }
         found == text_hash

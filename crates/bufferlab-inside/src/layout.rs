@@ -47,7 +47,7 @@ pub const COVER_BYTES: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// It was not loaded, or not into the program.
+    /// The library was not loaded, or not into the program.
     Absent = 0,
     /// The program records.
     Patched = 1,
@@ -99,7 +99,7 @@ pub struct Header {
     pub set_up_ns: AtomicU64,
     /// [`hash`] of the program's executable segments, one after another.
     pub text_hash: u64,
-    /// How many there are of each part of the plan, in their order.
+    /// Segments of the plan. The counts of its other parts follow in the order of the parts.
     pub segments: u32,
     /// Numbers in the trampolines that depend on where they are.
     pub fixups: u32,
@@ -137,7 +137,7 @@ pub struct Fixup {
 pub struct Patch {
     /// Its address, without the load address.
     pub address: u64,
-    /// How many bytes are covered.
+    /// The number of bytes that the patch covers.
     pub bytes: u32,
     /// The place of the distance to the trampoline in the new bytes.
     pub distance_at: u32,
@@ -159,7 +159,7 @@ pub struct Slot {
     pub waits: AtomicU64,
     /// In nanoseconds.
     pub wait_ns: AtomicU64,
-    /// What `write` was when the thread gave the reader up, plus one; records after it may be overwritten.
+    /// The value of `write` when the thread gave the reader up, plus one; later records may be overwritten.
     pub given_up: AtomicU64,
     /// The process; 0 while the slot is free, or taken without its owner noted yet.
     pub process: AtomicU32,

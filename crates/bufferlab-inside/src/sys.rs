@@ -37,7 +37,7 @@ fn done(result: isize) -> Result<usize, u32> {
 /// Maps a file's first bytes, shared with all its users.
 ///
 /// # Errors
-/// The system's number.
+/// The system's error number.
 pub fn map_file(descriptor: usize, bytes: usize) -> Result<*mut u8, u32> {
     // SAFETY: a new mapping at a place of the kernel's choice changes no memory that is in use.
     done(unsafe { call(9, [0, bytes, READ | WRITE, MAP_SHARED, descriptor, 0]) }).map(|at| at as *mut u8)
@@ -46,7 +46,7 @@ pub fn map_file(descriptor: usize, bytes: usize) -> Result<*mut u8, u32> {
 /// Maps fresh memory at this very place, which is unused.
 ///
 /// # Errors
-/// The system's number.
+/// The system's error number.
 pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     // SAFETY: the flag forbids to replace a mapping.
@@ -63,7 +63,7 @@ pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
 /// Takes a mapping away.
 ///
 /// # Safety
-/// It is not in use any more.
+/// The mapping is not in use any more.
 pub unsafe fn unmap(place: *mut u8, bytes: usize) {
     // SAFETY: the caller answers for it.
     unsafe { call(11, [place as usize, bytes, 0, 0, 0, 0]) };
@@ -75,7 +75,7 @@ pub unsafe fn unmap(place: *mut u8, bytes: usize) {
 /// Code there must stay executable.
 ///
 /// # Errors
-/// The system's number.
+/// The system's error number.
 pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32> {
     // SAFETY: the caller answers for it.
     done(unsafe { call(10, [place, bytes, how, 0, 0, 0]) }).map(drop)
@@ -84,7 +84,7 @@ pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32>
 /// Forgets pages of a file that were only read; the next read finds them again.
 ///
 /// # Safety
-/// They were not written to.
+/// The pages were not written to.
 pub unsafe fn forget(place: usize, bytes: usize) {
     // SAFETY: the caller answers for it.
     unsafe { call(28, [place, bytes, MADV_DONTNEED, 0, 0, 0]) };

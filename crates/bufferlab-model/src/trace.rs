@@ -47,7 +47,8 @@ impl Kind {
     /// Returns the kind of a number in a column; none for a number that has no kind.
     #[inline]
     pub fn of(number: u8) -> Option<Self> {
-        // A table would be a load for each access; the test below holds the two together.
+        // A lookup in a table would cost a memory load for each access. The test below keeps this list and `KINDS`
+        // equal.
         Some(match number {
             0 => Kind::Get,
             1 => Kind::GetIfInPool,
@@ -86,7 +87,7 @@ pub mod latch {
     pub const BULK_READ: u8 = 8;
     /// The ring of VACUUM or of a bulk write.
     pub const OTHER_RING: u8 = 12;
-    /// Of an eviction, in a trace of frames: the ring of a scan reused the frame.
+    /// The mark of an eviction in a trace of frames: the ring of a scan reused the frame.
     pub const LEFT_BY_RING: u8 = 16;
 
     const _: () = {
@@ -150,9 +151,9 @@ impl Record {
 /// Begin and end of the measured window, on CLOCK_MONOTONIC; none where the run did not come so far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
-    /// Its begin.
+    /// The window's begin.
     pub window_start_ns: Option<u64>,
-    /// Its end.
+    /// The window's end.
     pub window_end_ns: Option<u64>,
 }
 

@@ -48,8 +48,8 @@ pub fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<Blo
     Ok(BlockTrace(Mutex::new(Some(Box::new(tracer)))))
 }
 
-/// Checks whether this user can trace the device that holds a path. Removes instances of dead processes. Returns the
-/// device's name and theirs, as JSON.
+/// Checks whether this user can trace the device that holds a path, and removes instances of dead processes. Returns
+/// the device's name and the names of these instances, as JSON.
 #[pyfunction]
 pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     let device = device::resolve(Path::new(path));

@@ -1,4 +1,4 @@
-//! Generated page accesses for Python: what pools would read that no server had.
+//! Generated page accesses for Python: the reads that pools of any size would do, without a server.
 
 use bufferlab_drive::failure::{Failure, FailureKind};
 use bufferlab_drive::gate::{Gate as Rule, GateEnd, Window};

@@ -60,7 +60,8 @@ impl Questions {
     }
 }
 
-/// One session. A thread that waits for it does not hold Python's lock: the asking thread needs that one for signals.
+/// One session. A thread that waits for the session does not hold Python's lock: the asking thread needs that lock to
+/// handle signals.
 #[pyclass(module = "bufferlab._native")]
 pub struct Session(Mutex<Option<Questions>>);
 

@@ -16,7 +16,7 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Makes the teller of a watch; without one it only lets Python handle signals.
+    /// Makes the caller of a watch. Without a watch, it only lets Python handle signals.
     pub(crate) fn new(watch: Option<Py<PyAny>>) -> Self {
         Teller { watch, last: Instant::now(), raised: None }
     }

@@ -10,8 +10,8 @@ use crate::stack::{StackDistances, TooManyPages};
 /// of `misses`.
 pub struct Curve {
     stack: StackDistances,
-    /// Whether a page was dropped since its last touch: every pool misses it then. Until the next touch it keeps its
-    /// place in each, which is a frame too many where it had been in the pool.
+    /// Whether a page was dropped since its last touch: every pool misses it then. Until the next touch the page keeps
+    /// its place in each, which is a frame too many where it had been in the pool.
     dropped: Vec<bool>,
     /// The pages whose misses count.
     counted: Range<u32>,

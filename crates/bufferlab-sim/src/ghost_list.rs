@@ -3,8 +3,8 @@
 //!
 //! Exact for LRU, whose larger pool holds the smaller one's pages and, after them, those that left it last (Mattson,
 //! Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other
-//! managers it is an estimate. Where a page leaves before the read that it makes room for, depths are one more. It
-//! needs reads, creations and evictions alone: no access that a pool satisfies.
+//! managers it is an estimate. Where a page leaves before the read that it makes room for, depths are one more. The
+//! list needs only reads, creations and evictions, and no access that the pool satisfies.
 
 use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};
@@ -16,7 +16,7 @@ use crate::stack::TooManyPages;
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
-/// The depth of a read that no frame more would have spared: its page left the pool by the ring of a scan.
+/// The depth of a read that no further frame would have spared: the ring of a scan evicted its page.
 pub const BY_RING: u32 = u32::MAX;
 
 /// The pages that left a pool and did not come back.
@@ -142,7 +142,7 @@ pub fn ghost_depths(columns: &Columns, ring_reads: u32) -> Result<Depths, TooMan
             Some(Kind::Evict) => {
                 let reads_since = reads_of[usize::from(thread)].wrapping_sub(state.number);
                 let is_own = state.thread == thread && state.number > 0;
-                // A trace of frames knows rings by the frame.
+                // A trace of frames marks evictions by a ring itself.
                 let is_told = columns.latch[row] & LEFT_BY_RING != 0;
                 state.left_by_ring = is_told || (state.may_have_ring && is_own && reads_since < ring_reads);
                 if !state.left_by_ring {

@@ -34,7 +34,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns counts of which each is made of both of its kind.
+    /// Returns counts, each of them made by `of` from the two counts of its kind.
     fn with(self, other: Counts, mut of: impl FnMut(u64, u64) -> u64) -> Counts {
         Counts {
             misses: of(self.misses, other.misses),
@@ -160,7 +160,7 @@ pub trait Model: Manager + Sized {
 pub struct OneIn(f64);
 
 impl OneIn {
-    /// All pages.
+    /// The share of all pages.
     pub const ONE: OneIn = OneIn(1.0);
 
     /// Returns the share of one page in `pages`.
@@ -184,7 +184,7 @@ impl Default for OneIn {
     }
 }
 
-/// The settings of a model that has none.
+/// The settings of a model without settings.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoSettings {}
@@ -276,7 +276,7 @@ const UNLIKE: &str = "the columns differ in length";
 /// The largest pool and the highest page: a manager takes some 30 bytes for each.
 const MOST: u32 = 1 << 28;
 
-/// The reason why a replay cannot be.
+/// The reason why a replay is refused.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Refused(pub(crate) String);
@@ -327,7 +327,7 @@ pub(crate) fn rows_and_pages(columns: &Columns) -> Result<(usize, u32), Refused>
     Ok((rows, pages))
 }
 
-/// See [`Replay`]. No replay that is not refused panics.
+/// See [`Replay`]. It panics for no input that it does not refuse.
 pub(crate) fn replay_new<M: Model>(
     settings: &str,
     frames: u32,

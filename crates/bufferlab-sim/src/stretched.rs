@@ -1,4 +1,4 @@
-//! The times of a run that takes other times than it took: as many times as long before its window, and in it.
+//! The times of a run at another speed: its own times, stretched by one factor before its window, and by another in it.
 
 /// Returns the microseconds between accesses, where those before `first` take `before` times as long and the others
 /// `within` times. Times since the first access are rounded and not their differences, or the errors would add up.

@@ -19,11 +19,11 @@ pub type MakeDrivers = fn(Value, usize) -> Result<Vec<Box<dyn Workload>>, Refuse
 
 /// A workload that jobs can name.
 pub struct Bundle {
-    /// Its name in jobs, and of its folders of SQL.
+    /// The workload's name in jobs, which is also the name of its folders of SQL.
     pub name: &'static str,
-    /// Its initial database; none for a workload on the data of another.
+    /// The workload's initial database; none if it uses the data of another workload.
     pub tables: Option<MakeTables>,
-    /// Its drivers.
+    /// Makes the workload's drivers.
     pub drivers: MakeDrivers,
 }
 

@@ -327,7 +327,7 @@ pub enum Outcome {
 
 /// The statements of a user's script, whose texts come from the script and not from dialects.
 pub struct OwnSql {
-    /// Their source, for messages.
+    /// The source of the script, for messages.
     pub source: String,
     /// The statements, named by their places, and their texts.
     pub statements: Vec<(StatementSpec, String)>,

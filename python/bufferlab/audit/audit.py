@@ -40,7 +40,8 @@ class Audit:
     findings: tuple[AuditFinding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
-    """A problem for each file in which nothing was read, though something was in others; and one for each piece."""
+    """A problem for each file in which nothing was recognised, although other files had something; and one for each
+    piece."""
     judged: tuple[str, ...]
     """The names of the rules that had something to judge."""
 
@@ -99,7 +100,7 @@ def audit_files(paths: Sequence[Path]) -> Audit:
 
 
 def _set_up_alone(audit: Audit) -> Iterator[Problem]:
-    """Yield a problem for each file that only states a set-up: of no run in the other files, and without a finding."""
+    """Yield a problem for each file that only states a set-up, unless a run in another file, or a finding, uses it."""
     files = audit.case.files
     used = {pieces_key(one.file) for one in files if one.measured}
     used |= {pieces_key(finding.where.file) for finding in audit.findings}
@@ -117,7 +118,7 @@ def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
     return Audit(case, findings, corrected_tables(case), (), judged)
 
 
-#: Rules whose findings change numbers by most, the worst first; the others follow in the order of RULES.
+#: The rules whose findings change numbers most, the worst first; the others follow in the order of RULES.
 _WORST_FIRST = (
     "minute-by-second",
     "sectors-as-kib",
@@ -131,7 +132,7 @@ _WORST_FIRST = (
 
 
 def worst(audit: Audit) -> AuditFinding:
-    """Return the finding that changes most; of several by one rule the first. Before: there is one."""
+    """Return the finding that changes numbers most; of several by one rule the first. There must be a finding."""
     order = {name: place for place, name in enumerate(dict.fromkeys((*_WORST_FIRST, *RULE_NAMES)))}
     return min(audit.findings, key=lambda finding: order[finding.rule])
 

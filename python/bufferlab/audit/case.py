@@ -28,7 +28,7 @@ from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
 POSTGRES_PAGE_BYTES = 8192
-#: A run and the time between two printouts may be so far apart, and the two seconds that uptimes are cut off to.
+#: A run and the time between two printouts may differ by this share, and by the two seconds that uptimes leave out.
 _SAME_TIME = 0.1
 PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _ENOUGH_READS_PER_S = 20
@@ -212,7 +212,7 @@ class RunEvidence:
 
     @property
     def ordered_dumps(self) -> list[StatusDump]:
-        """The printouts in the order of time; without times, PostgreSQL's counters in the order of one file."""
+        """The printouts in the order of time; without times, PostgreSQL's printouts in the order of their file."""
         timed = [dump for _, dump in self.timed_dumps]
         if timed:
             return timed
@@ -250,7 +250,7 @@ class RunEvidence:
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def new_orders_per_s_beside(self, rates: CounterRates) -> float | None:
-        """Return the New-Orders per second in the interval of these rates; None if the run was at another time.
+        """Return the New-Orders per second in the interval of the rates; None if the run was at another time.
 
         Uptimes do not show when a run was, so the run must have been as long as the interval.
         """
@@ -389,4 +389,5 @@ def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:
 
 
 Judges = Mapping[str, Callable[[Case], object]]
-"""Functions by the rule's name: whether a case has something for it to judge. Where not, no finding means nothing."""
+"""Functions by the rule's name: whether a case has something for it to judge. Where it has nothing, the absence of a
+finding means nothing."""

@@ -59,7 +59,7 @@ def _run_cells(run: RunEvidence) -> _Cells:
 
 
 def _gets_cells(rates: CounterRates, new_orders: float | None) -> _Cells:
-    """Return the gets and misses of the server's counters; the status text has none."""
+    """Return the gets and misses by the server's counters; the status text does not have them."""
     gets, misses = rates.per_s("gets"), rates.per_s("misses")
     if gets is None:
         return []

@@ -29,9 +29,9 @@ from bufferlab.units import format_bytes, readable
 
 #: The headline metric of a workload that this version does not know.
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
-#: Writes and rates depend on checkpoints and on the host's weather: no claim rests on shorter windows.
+#: Writes and rates depend on checkpoints and on other load on the host: no claim rests on shorter windows.
 LONG_WINDOW_SECONDS = 60.0
-#: Points that no two hosts measured whole differ by their hosts too.
+#: Claims across hosts need a host that measured this many whole blocks; otherwise points also differ by their hosts.
 _LEAST_ACROSS_HOSTS = 2
 #: A value that is a word of the settings: its underscores are spaces to a reader.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")

@@ -12,7 +12,7 @@ from bufferlab.chapter.words import NOTHING
 #: log axis). Two runs that differ can have an interval in which the runs themselves could not be seen.
 INTERVAL_REACH = 2.5
 
-#: The factor by which the axis of effects reaches past them; a longer interval leaves the picture.
+#: The factor by which the axis of effects reaches past the effects; a longer interval leaves the picture.
 EFFECTS_REACH = 4.0
 
 #: How a line that was not measured is drawn.
@@ -143,8 +143,8 @@ class Curve:
     ys: tuple[float, ...]
     series: int
     look: Look = "line"
-    """A dashed line lets another be seen that runs with it. A yardstick is wide, dashed and below all others, so that
-    it is seen where another line covers it; a floor is dotted. These two have no markers.
+    """A dashed line shows a line that lies under it. A yardstick is wide, dashed and below all others, so that it is
+    seen where another line covers it; a floor is dotted. Yardstick and floor have no markers.
     """
     end: str = ""
     """A word at its right end, outside the axes."""
@@ -224,7 +224,7 @@ class Trace:
     levels: tuple[Level, ...] = ()
     """The levels between which it changed; none when no change is resolved."""
     is_wide: bool = False
-    """Whether it is drawn wide and pale, so that a line that lies on it leaves it to be seen."""
+    """Whether the line is drawn wide and pale, so that it is still seen under another line."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class TimePlot:
     panels: tuple[str, ...]
     y_label: str
     traces: tuple[tuple[Trace, ...], ...]
-    """[panel] -> the runs of that point."""
+    """The runs of each panel's point, by panel."""
     y_from_zero: bool = True
     """Whether the vertical axis starts at zero; otherwise it shows where the measured parts lie."""
 
@@ -269,7 +269,7 @@ class EffectsPlot:
     """[panel][row][series]; None where this effect does not exist."""
 
     def limits(self, panel: int) -> tuple[float, float]:
-        """Return the ends of a panel's axis: about all effects, and about one."""
+        """Return the ends of a panel's axis, which includes all effects and the ratio one."""
         ratios = [one for row in self.ratios[panel] for one in row if one is not None]
         values = [one.value for one in ratios] or [1.0]
         low, high = min(values) / EFFECTS_REACH, max(values) * EFFECTS_REACH

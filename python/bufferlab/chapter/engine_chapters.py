@@ -21,7 +21,7 @@ class EngineChapters:
     inside: tuple[Chapter, ...] = ()
     """Chapters on the engine's own work; they follow the chapters that answer the experiment's question."""
     answer: Callable[[Analysis], list[str]] = lambda analysis: []
-    """Return sentences in place of those on the headline; none where the sweep asks for nothing else."""
+    """Return sentences in place of those on the headline; none where the sweep asks only for the headline."""
     answers_in: str = ""
     """Id of the section that holds the figures of those sentences."""
     limits: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []

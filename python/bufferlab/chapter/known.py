@@ -34,12 +34,12 @@ def deviations(points: Mapping[_Point, Sequence[MeasuredRun]], metric: Metric) -
 
 
 def runs(metric: Metric) -> int:
-    """Return how many runs the known scatter of a metric is from."""
+    """Return the number of runs from which the known scatter of a metric was computed."""
     return known_scatters()[COUNTED[metric.count]].runs
 
 
 def _of_one(runs: Sequence[MeasuredRun], metric: Metric) -> float:
-    """Return the metric's value if its window had counted one event."""
+    """Return the value that the metric would have if its window had counted one event."""
     done = _mean([run.values[_WORK_DONE[metric.work or "transaction"]].value for run in runs])
     return 1 / done if done else 0.0
 

@@ -13,16 +13,16 @@ Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
 def means_over_runs(analysis: Analysis) -> str:
-    """Return the beginning of a caption: the kind of a point's numbers."""
+    """Return the beginning of a caption: whether numbers are means over a point's runs, or those of single runs."""
     if all(len(point.ok) < 2 for point in analysis.points):
         return "One run of each point: no interval"
     return "Means over runs with 95 % intervals for the mean of many such runs"
 
 
 def claims_blocked(analysis: Analysis, metric: str, what: str = "") -> str:
-    """Return the sentence of a caption that no difference of these figures is resolved; "" where one may be.
+    """Return a caption's sentence: no difference between these figures is resolved; "" where one may be.
 
-    It begins with a blank. `what` says of which figures, such as " of throughput".
+    It begins with a blank. `what` names the figures, such as " of throughput".
     """
     blocked = analysis.claim_blocked(metric)
     return f" Differences{what} are not resolved ({blocked})." if blocked else ""

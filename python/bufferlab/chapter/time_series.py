@@ -30,7 +30,7 @@ _TITLE_CHARACTERS = 26
 _A_NUMBER = re.compile(r"[\d,.]+")
 _TOO_SHORT = "no run has two samples of it"
 _AT_EDGES = "counters were read only at the edges of the window"
-#: The fewest measured seconds that say something of levels or scatter.
+#: The fewest measured seconds from which levels or scatter can be judged.
 _FEWEST_SECONDS = 10
 
 
@@ -127,7 +127,7 @@ def _read(point: PointRuns, record: RunRecord, names: Sequence[str]) -> _Run:
             for t_s, value in zip(times, values, strict=True)
             if start_s is not None and t_s > start_s and value is not None
         ]
-        # Seconds of uneven length (the last one, cut by the window's end) would pass for scatter.
+        # Seconds of uneven length (the last one, cut by the window's end) would look like scatter.
         kept = tuple(value for _, value in inside[:-1])
         traces[metric] = Trace(label, tuple(times), tuple(values), start_s, _levels(inside[:-1]))
         measured[metric] = kept
@@ -189,7 +189,7 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
 
 def _panel_title(analysis: Analysis, point: PointRuns) -> str:
     name = analysis.name_of(point)
-    # A number alone would not say of which setting it is.
+    # A number alone would not show its setting.
     if analysis.axis and _A_NUMBER.fullmatch(name):
         name = f"{analysis.axis.replace('_', ' ')} {name}"
     return fill(name, _TITLE_CHARACTERS)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: The unit of a difference between two shares.
 POINTS = "percentage points"
 NOTHING = "–"
-#: An interval whose ends differ by a larger factor says nothing.
+#: An interval whose ends differ by a larger factor is too wide to be useful.
 WIDEST_FACTOR = 100.0
 
 
@@ -75,7 +75,7 @@ def interval(estimate: Estimate, unit: str = "") -> str:
 
 
 def unsure(shown: str, estimate: Estimate) -> str:
-    """Return a value whose interval says nothing, with this doubt."""
+    """Return a value whose interval is too wide to be useful, with this doubt."""
     return f"{shown} (interval too wide, n = {estimate.n})"
 
 
@@ -217,8 +217,9 @@ def change(found: Verdict, unit: str) -> str:
 
 
 def signed_change(found: Verdict, unit: str) -> str:
-    """Return the interval of a change that is not resolved: "−3 to +5 %"; with its doubt the change that was seen,
-    where its interval says nothing: "−91 % (interval too wide, n = 2)".
+    """Return the interval of a change that is not resolved: "−3 to +5 %".
+
+    Where the interval is too wide to be useful, return the change that was seen: "−91 % (interval too wide, n = 2)".
     """
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
@@ -265,7 +266,7 @@ def percent_range(low: float, high: float) -> str:
     ('38–43 %', '97.1–97.4 %', '95.7–99.7 %')
     """
     decimals = _percent_decimals(high - low)
-    # A claimed change is above zero, and what falls by less than all is not gone: rounding must not say otherwise.
+    # A claimed change is above zero, and a fall is below 100 %: rounding must not say otherwise.
     while decimals < 6:
         least, most = _outward(100 * low, 100 * high, decimals)
         if not (least <= 0 < low or high < 1 <= most / 100):
@@ -399,7 +400,7 @@ def _difference_range(low: float, high: float, unit: str) -> str:
     factor = _factor(unit)
     decimals = _decimals(factor * (high - low)) - 2 if high > low else 2
     decimals = max(0, decimals)
-    # Rounding must not make a change that is claimed nothing.
+    # Rounding must not reduce a claimed change to zero.
     while low > 0 and decimals < 6 and _outward(factor * low, factor * high, decimals)[0] <= 0:
         decimals += 1
     low, high = _outward(factor * low, factor * high, decimals)

@@ -184,7 +184,7 @@ def _usage(error: click.UsageError) -> BufferlabError:
 
 
 def _refused_by_core(error: Exception) -> BufferlabError | None:
-    from bufferlab.engines.native import refusal_of_core  # No other end of a command needs it.
+    from bufferlab.engines.native import refusal_of_core  # Late: only this error needs it.
 
     refusal = refusal_of_core(error)
     if refusal:

@@ -80,7 +80,7 @@ def command(data_dir: Path | None, server: str | None, as_json: bool) -> int:
 
 
 def _document(findings: list[Finding], **subject: str) -> dict[str, Any]:
-    """Return the answer as JSON has it: of this host with its data directory, or of a server with its engine."""
+    """Return the answer for JSON: on this host and its data directory, or on a server and its engine."""
     lacking = any(finding.needed and not finding.ok for finding in findings)
     return {
         "status": "lacking" if lacking else "ok",

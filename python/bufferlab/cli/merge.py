@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bufferlab.cli.options import common
-from bufferlab.cli.output import beginning
+from bufferlab.cli.output import beginning, show_answer
 
 
 @click.command("merge")
@@ -34,7 +34,6 @@ def command(folders: tuple[Path, ...], out: Path, as_json: bool) -> int:
       bufferlab merge one/buffer-size-20260101-120000 two/buffer-size-20260101-120000 --out runs/both
     """
     with beginning("reading the folders"):
-        from bufferlab.cli.answer import show_answer
         from bufferlab.cli.progress import PlainProgress
         from bufferlab.execute.merge import merge
 

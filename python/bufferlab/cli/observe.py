@@ -125,7 +125,7 @@ class _Shown:
         self._refused = ""
 
     def begin(self, observation: Observation) -> None:
-        """Hear that a look begins. Raises EnvironmentLackingError where the file for Prometheus cannot be written."""
+        """Note that a look begins. Raises EnvironmentLackingError where the file for Prometheus cannot be written."""
         self._observation = observation
         self._write(observation.window, None)
         if self._refused:

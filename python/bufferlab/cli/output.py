@@ -1,4 +1,7 @@
-"""Writes a command's output: columns for people, one JSON object for programs, files, and words on standard error."""
+"""Writes a command's output: columns for people, one JSON object for programs, files, and words on standard error.
+
+It also prints a sweep's answer, and writes the reports into the sweep's folder.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from bufferlab.chapter.blocks import Table
     from bufferlab.report.comparison.rules import RuleJudged
     from bufferlab.report.document import Report
+    from bufferlab.results.store import SweepFolder
 
 #: The width of text that does not go to a terminal.
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -32,7 +36,7 @@ _answers: list[bool] = []
 
 
 def print_json(document: object) -> None:
-    """Print one JSON object, with its format version, on standard output: what `printed` makes of a document."""
+    """Print the JSON object that `printed` makes of a document, with its format version, on standard output."""
     found = {"format_version": FORMAT_VERSION, **printed(document)}
     text = json.dumps(found, ensure_ascii=False, allow_nan=False)
     print(printable_json(text), flush=True)
@@ -185,6 +189,53 @@ def write_figure(path: Path | None, report: Report) -> None:
         from bufferlab.report.figures.svg import draw
 
         write(path, "--svg", draw(report.headline))
+
+
+def show_answer(folder: SweepFolder, as_json: bool) -> None:
+    """Write every form of the report to the sweep's folder, and print the answer."""
+    with beginning("making the report"):
+        from bufferlab.report.build import publish
+
+        built = publish(folder)
+    show(built, as_json)
+    say(f"report: {folder.path / 'report.html'}")
+
+
+def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: bool) -> None:
+    """Write only the forms of the report that were asked for. Print their paths, or with --json the answer."""
+    from bufferlab.report.build import build
+    from bufferlab.report.html import write_html
+    from bufferlab.report.markdown import write_markdown
+
+    built = build(folder)
+    written: list[Path] = []
+    if html:
+        written.append(write_html(built, folder))
+    if markdown:
+        written.append(write_markdown(built, folder))
+    if as_json:
+        show(built, as_json)
+    else:
+        put("\n".join(map(str, written)))
+
+
+def strict_exit_code(folder: SweepFolder) -> int:
+    """Return the exit code of --strict, and name the checks that failed on standard error."""
+    from bufferlab.chapter.analysis import Analysis
+    from bufferlab.chapter.doubts import failed
+
+    titles = [check.title for check in failed(Analysis.of(folder).checks)]
+    if titles:
+        say(f"--strict: {len(titles)} failed: {'; '.join(titles)}")
+    return 1 if titles else 0
+
+
+def write_tables(folder: SweepFolder) -> None:
+    """Write every table of the report as CSV, and print the paths."""
+    from bufferlab.report.build import build
+    from bufferlab.report.csv_files import write_csv
+
+    put("\n".join(map(str, write_csv(build(folder), folder))))
 
 
 def rules_exit_code(rules: Iterable[RuleJudged]) -> int:

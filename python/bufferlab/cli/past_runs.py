@@ -1,4 +1,7 @@
-"""`bufferlab list runs`: the sweeps in a folder, each with its answer. A damaged one is named, and stops nothing."""
+"""`bufferlab list runs`: the sweeps in a folder, each with its answer.
+
+A damaged sweep is named, and the list goes on.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _MARKS = ("plan.json", "host.json", "experiment.toml")
 
 @dataclass(frozen=True)
 class Past:
-    """One line of the list. A damaged sweep has nothing but its folder and the problem."""
+    """One line of the list. A damaged sweep has only its folder and the problem."""
 
     ALSO_PRINTED: ClassVar = ("status",)
 

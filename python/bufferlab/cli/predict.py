@@ -13,7 +13,7 @@ import click
 
 from bufferlab.cli import complete
 from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, server_setting
-from bufferlab.cli.output import beginning, say
+from bufferlab.cli.output import beginning, say, show_answer
 from bufferlab.errors import SpecError, interrupted_exit_code
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def command(
       bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=100
     """
     with beginning("reading the run or experiment"):
-        from bufferlab.cli.answer import show_answer
         from bufferlab.cli.progress import progress
         from bufferlab.execute.predicted_sweep import predict_sweep
         from bufferlab.results.store import PREDICTED_FROM
@@ -106,7 +105,7 @@ def command(
         outcome = predict_sweep(run, overrides, out or _DEFAULT_OUT, resume, shown)
     folder = outcome.folder
     if outcome.signal_number is not None:
-        # A generated sweep needs no experiment again: the folder has it as it was asked for.
+        # To resume a generated sweep, no experiment is named: the folder has it as it was asked for.
         again = "predict" if "rules" in folder.plan[PREDICTED_FROM] else f"predict {run}"
         say(f"interrupted; the results are kept. To do the rest: bufferlab {again} --resume {folder.path}")
     show_answer(folder, as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bufferlab.cli.options import Grouped, common, strict
-from bufferlab.cli.output import beginning, put, say
+from bufferlab.cli.output import beginning, put, say, show_answer, strict_exit_code, write_reports, write_tables
 from bufferlab.cli.tpcc_format import TEXT, TPCC_MYSQL, print_tpcc, require_printable, tpcc_options
 from bufferlab.errors import RunFailed, SpecError
 from bufferlab.registry import open_sweep
@@ -54,15 +54,13 @@ def command(
 
     --format csv writes RUN/tables/*.csv and RUN/figures/*.csv alone, --format pdf RUN/report.pdf, and prints the paths.
     """
-    with beginning("reading the sweep"):
-        from bufferlab.cli.answer import show_answer, strict_exit_code, write_reports, write_tables
-
     require_printable(form, as_json)
     if form != TEXT and (html or md):
         raise SpecError(
             f"--format {form} is no page", "--html, --md", "leave them out; pages are made without --format"
         )
-    folder = open_sweep(sweep)
+    with beginning("reading the sweep"):
+        folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
         print_tpcc(folder, limit_unit)
     elif form == _BLKPARSE:
@@ -96,9 +94,10 @@ def print_pdf(folder: SweepFolder) -> None:
 
 
 def print_traces(folder: SweepFolder) -> None:
-    """Print every good trace as blkparse would have.
+    """Print every complete trace in the format of blkparse.
 
-    Standard error names the runs that were left out, and explains the rest. Raises RunFailed when no run has a trace.
+    Standard error names each run, gives the reason for each run left out, and explains the units. Raises RunFailed when
+    no run has a trace.
     """
     from bufferlab.report.blkparse import render
 

@@ -9,7 +9,7 @@ import click
 
 from bufferlab.cli import complete
 from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, parsed, server_setting, strict
-from bufferlab.cli.output import beginning, say
+from bufferlab.cli.output import beginning, say, show_answer, strict_exit_code
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
 from bufferlab.results.keep_traces import KeepTraces
@@ -381,7 +381,6 @@ def _on_cluster(
 
 def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal["s", "ms"], *, strict: bool) -> int:
     """Print the sweep's answer and return the exit code."""
-    from bufferlab.cli.answer import show_answer, strict_exit_code
     from bufferlab.cli.tpcc_format import print_tpcc
     from bufferlab.report.build import publish
 

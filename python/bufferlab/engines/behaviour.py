@@ -55,7 +55,7 @@ class ServerCheck(HostCheck):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What runs on a server that runs already would ask of it."""
+    """The parts of a plan that decide what an existing server must provide for its runs."""
 
     points: tuple[NativeKnobs, ...] = ()
     """The knobs of each point."""
@@ -71,7 +71,7 @@ class OwnedPages(NamedTuple):
     name: str
     pages: NDArray[np.uint64]
     interior: NDArray[np.uint64]
-    """Those of them above the leaves of a B-tree."""
+    """The pages above the leaves of a B-tree; they are also in `pages`."""
 
 
 class Behaviour(ABC):
@@ -85,7 +85,7 @@ class Behaviour(ABC):
 
     @abstractmethod
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return everything that decides the bytes of the loaded database; its hash is `data_key`.
+        """Return everything that decides the bytes of the loaded database; the hash of it is `data_key`.
 
         `workload` is the load job's, with its version. Of a script's text only the setup may count.
         """
@@ -136,7 +136,8 @@ class Behaviour(ABC):
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
-    """The engine's counters of these kinds of access together, the best first; a version may lack the first."""
+    """For kinds of access, the engine's counters that count them together, the best first; a version may lack the
+    first."""
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""

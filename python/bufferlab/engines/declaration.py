@@ -18,7 +18,7 @@ from bufferlab.units import MIB
 
 @dataclass(frozen=True)
 class DeclaredRates:
-    """The speed of each stage on a modest machine; the speeds of earlier runs here replace them."""
+    """The speed of each stage on a modest machine. Speeds that earlier runs on this host had replace it."""
 
     load_bytes_per_s: float
     restore_bytes_per_s: float
@@ -76,7 +76,7 @@ class EngineDeclaration:
     is_server: bool = False
     """Whether the engine runs as a separate process that other programs can connect to."""
     needs_unprivileged_user: bool = False
-    """Whether its server refuses to run as root, so that another user must be able to reach root's data."""
+    """Whether its server refuses to run as root: the user that it runs as must then be able to reach root's data."""
     default_connections: int = 1
     rounds: tuple[str, ...] = ()
     """The sizes that the engine may round to its own units: a finding to report, not an error."""
@@ -134,7 +134,7 @@ class EngineDeclaration:
         return {knob.spelling: values[knob.name] for knob in self.knobs if knob.spelling and knob.name in values}
 
     def named(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the core's values by the settings' names, and by its own words where they are not settings."""
+        """Return the core's values by the settings' names; values that are not settings keep the core's names."""
         names = {knob.spelling: knob.name for knob in self.knobs if knob.spelling}
         return {names.get(word, word): value for word, value in told.items()}
 

@@ -1,8 +1,8 @@
 """Finds the contents of a dump, and refuses one that cannot become a run's database, before any server is started.
 
-It looks at the beginnings of a mysqldump's lines, which takes as long as to read the file: mysqldump writes a line's
-end within a row as \\n. Where these lines speak against the dump, each statement is split and judged as for a restore,
-and that decides. Of pg_dump's custom format it takes the table of contents (dump_head.py).
+It looks at the beginnings of a mysqldump's lines, which takes as long as reading the file: mysqldump writes a line's
+end within a row as \\n. If these lines speak against the dump, each statement is split and judged as for a restore, and
+that decides. Of pg_dump's custom format it takes the table of contents (dump_head.py).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def has_rows(path: Path, head: DumpHead) -> bool:
 
 
 def _judged(found: _Found, head: DumpHead, path: Path) -> bool:
-    """Return whether it holds rows. Raises SpecError where it holds no table."""
+    """Return whether the dump holds rows. Raises SpecError where it holds no table."""
     if not found.tables:
         what, line = "the dump holds no table", None
         if found.rows is not None:

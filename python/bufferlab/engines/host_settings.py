@@ -2,8 +2,8 @@
 
 Before it changes a setting, a run writes the old value into a small file that outlives its process. The next start of
 any sweep, the sweep that lost its worker, and `bufferlab doctor` look for files of dead processes, and put the values
-back. A value that another program has changed since stays. The files are in /run, which is empty after a boot, when the
-settings are at their defaults too.
+back. If another program has changed a value since, that value stays. The files are in /run, which is empty after a
+boot, when the settings are at their defaults too.
 
 Read-ahead is one such setting, of the whole device, for all that read it through the page cache
 (/sys/block/*/queue/read_ahead_kb, kernel: mm/readahead.c). Engines that read through the page cache have it as a knob.
@@ -88,7 +88,7 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
 
 
 def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
-    """Write the new value, and note the kernel's: it rounds read-ahead to whole pages."""
+    """Write the new value, and note the value that the kernel made of it: it rounds read-ahead to whole pages."""
     file.write_text(told["new"])
     try:
         if (taken := _value(file)) != told["new"]:
@@ -117,7 +117,7 @@ def _me() -> dict[str, Any]:
 
 
 def _is_alive(told: dict[str, Any]) -> bool:
-    """Return whether that very process lives; its pid may have been given to another since."""
+    """Return whether that process still lives; its pid may have been given to another process since."""
     return bool(told["boot"] == _boot() and told["process_start"] == _start_of(told["pid"]) is not None)
 
 

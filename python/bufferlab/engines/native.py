@@ -73,10 +73,10 @@ class ServerTrace(Protocol):
         file: NDArray[np.uint32],
         page: NDArray[np.uint32],
     ) -> None:
-        """Hear which page each buffer held when the server was asked: numbers of buffers, files and pages.
+        """Pass on which page each buffer held when the server was asked: numbers of buffers, files and pages.
 
-        `file` is a place in `files`, which are devices, as the kernel numbers them, and inodes. Without effect where no
-        calls are followed.
+        `file` is a place in `files`, which are devices, as the kernel numbers them, and inodes. It has no effect on a
+        trace that follows no calls.
         """
 
     def finish(self) -> str:
@@ -87,7 +87,7 @@ class Curve(Protocol):
     """Misses of an LRU pool at every size; columns are handed over as buffers, without a copy."""
 
     def feed(self, page: NDArray[np.uint32], kind: NDArray[np.uint8], first: int) -> None:
-        """Hear accesses in their order. The misses of gets count, from the access `first` on."""
+        """Add accesses in their order. Misses of gets count from the access `first` on."""
 
     def misses(self) -> bytes:
         """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
@@ -199,10 +199,10 @@ class Native(Protocol):
         """
 
     def ghost_depths(self, ring_reads: int, **columns: NDArray[Any]) -> tuple[bytes, bytes]:
-        """Return of each row the depth of the page that it reads in the list of pages that left, and the list's length.
+        """Return for each row how deep the page that it reads is in the list of evicted pages, and the list's length.
 
-        Both are u32. The depth is 0 where the list lacks the page or the row is not a read, and 2^32 - 1 where the page
-        left by the ring of a scan. Columns are those of `replay`. Raises ValueError.
+        Both are u32. The depth is 0 where the list lacks the page or the row is not a read, and 2^32 - 1 where the ring
+        of a scan evicted the page. Columns are those of `replay`. Raises ValueError.
         """
 
     def model_defaults(self) -> str:

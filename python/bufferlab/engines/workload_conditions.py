@@ -5,7 +5,7 @@ line says what must hold, and its variables are the workload's parameters. The s
 of a dialect, or of all servers, holds those that must be written otherwise. The file expect.toml says which rows must
 exist at all.
 
-This module opens no database. Files named consistency_by_ and their client do: SQLite's, and one in each server family.
+This module opens no database. The files named consistency_by_CLIENT do: SQLite's, and one in each server family.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]
 
 @dataclass(frozen=True)
 class Part:
-    """A folder that may be merged, with its runs: each reading of them hashes their files."""
+    """A folder that may be merged, with its runs. They are kept, because each reading hashes their files."""
 
     folder: SweepFolder
     records: list[RunRecord]
@@ -145,7 +145,7 @@ def _differing(record: RunRecord, planned: Mapping[str, Any], key: object, folde
         "experiment": (run.experiment, folder.experiment),
         "engine": (run.engine, folder.plan.get("engine")),
     }
-    # A run that reads a file in place has a fresh seed.
+    # A run that reads a file in place draws a new seed, so seeds are not compared.
     if run.engine in engines.names(hidden=True) and not engines.declaration(run.engine).data_is_read_only:
         pairs["seed"] = (run.seed, planned.get("seed"))
     return [name for name, (ran, asked) in pairs.items() if ran != asked]
@@ -156,7 +156,7 @@ def _unequal(a: Mapping[str, Any], b: Mapping[str, Any], apart: Iterable[str] = 
 
 
 def _require_other_blocks(folders: Sequence[SweepFolder]) -> None:
-    """Refuse a block that two folders are for. Raises SpecError."""
+    """Refuse two folders that are for the same block. Raises SpecError."""
     owners: dict[int, Path] = {}
     for folder in folders:
         if twice := [block for block in folder.blocks if block in owners]:
@@ -167,7 +167,7 @@ def _require_other_blocks(folders: Sequence[SweepFolder]) -> None:
 
 
 def _require_alike(parts: Sequence[Part]) -> None:
-    """Refuse runs of one point on other data, or by other versions, than its other runs. Raises SpecError."""
+    """Refuse runs of one point that differ in their data or versions. Raises SpecError."""
     seen: dict[tuple[int, str], tuple[object, Path]] = {}
     for part in parts:
         for run in (record.run for record in part.records if record.ok):

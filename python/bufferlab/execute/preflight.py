@@ -33,7 +33,7 @@ def look(plan: Plan) -> Findings:
 def require(findings: Findings) -> None:
     """Raise SpecError or EnvironmentLackingError, with every reason, where no run can work on a server.
 
-    Other faults of that server come last: they would not be reported otherwise.
+    The error names other faults of that server last, because nothing else would report them.
     """
     wrong = [(url, check) for url, checks in findings.items() for check in checks if not check.ok]
     refused = [(url, check) for url, check in wrong if check.refuses]

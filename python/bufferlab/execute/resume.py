@@ -62,9 +62,9 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
 def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
     """Return where the rest of a sweep keeps its copies of databases: on the device on which the sweep began.
 
-    It is `chosen` or, where nothing was chosen, the folder's own. On another host, whose runs are kept separate, it may
-    be any: without the folder's it is `usual`. Raises EnvironmentLackingError when the folder's own is gone, and
-    SpecError when the directory is on another device than the folder's was.
+    It is `chosen` or, where nothing was chosen, the directory that the folder names. Runs of another host are kept
+    separate: there any directory will do, and `usual` replaces a missing one. On the same host EnvironmentLackingError
+    is raised when the named directory is gone, and SpecError when `chosen` is on another device.
     """
     own = folder.host.get("data_directory")
     known = Path(own) if own else usual
@@ -166,7 +166,7 @@ def set_aside_other_boots(
     fingerprint.
     """
     good = [record for record in folder.runs() if record.ok]
-    # The block does not wait for a run that is refused for good.
+    # A run whose settings were refused counts as settled, because a resume cannot repair it.
     settled = {_cell(record) for record in good} | refused_cells(folder)
     begun = {run.block for run in plan.runs if run.cell not in settled}
     # The folder has the boot in which it was made; for runs of a later resume their start time decides.

@@ -60,7 +60,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
 _REPLAYS_S = 10.0
-"""Assumed seconds of the replays for other pools before one was timed; models/other_pools.py bounds those between."""
+"""Assumed seconds of the replays for other pools, until one has been timed."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,8 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
 def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
     """Return the versions that results depend on, on this host, and the keys of the databases that it would load.
 
-    Hosts that share a sweep must have the same. Loads nothing. Raises EnvironmentLackingError where the engine lacks.
+    Hosts that share a sweep must have the same. Loads nothing. Raises EnvironmentLackingError where the engine is
+    missing.
     """
     plan = make(experiment, estimated_facts(experiment))
     cache = storage.cache_root(servers_owner(experiment.engine))

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class AccessRules:
-    """The pages that an engine wants for each statement, by the name that the core knows."""
+    """The rules for the pages that an engine gets for each statement, under the core's name for them."""
 
     name: str
     version: int
-    """Grows whenever a prediction by these rules may change."""
+    """The version of the rules. Raise it whenever a prediction by them may change."""
     engines: tuple[str, ...]
-    """The engines whose accesses they generate. The model of the buffer manager limits the versions."""
+    """The engines whose accesses the rules generate. The model of the buffer manager limits the versions."""
     calibrated: str
-    """The servers whose page traces they were fitted to, in the notation of versions.py."""
+    """The servers to whose page traces the rules were fitted, in the notation of versions.py."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of engine and workload that the rules take to have these values."""
     workloads: tuple[str, ...] = ("tpcc", "hot_rows")
-    """The workloads whose statements they know."""
+    """The workloads whose statements the rules know."""
     calibrated_page_bytes: int = 0
-    """The smallest page size at which they were fitted to traces table by table; 0 if at every size."""
+    """The smallest page size at which the rules were fitted to traces table by table; 0: at every size."""
 
 
 RULES: tuple[AccessRules, ...] = (

@@ -27,11 +27,11 @@ _INTERVAL_S = 0.1
 _BYTES_OF_PAGE = 40
 """The most bytes that a model keeps for each page and frame."""
 _BYTES_OF_ROW = 5
-"""The bytes for each access that OPT keeps, which knows the future, or that a stretched clock needs."""
+"""The bytes for each access that OPT keeps, because it looks ahead, or that a replay at another speed needs."""
 
 
 class _UnwantedError(Exception):
-    """The caller has left, so the result is not needed."""
+    """The error that ends work whose caller has left, so that its result is not needed."""
 
 
 def replay_bytes(pages: int, accesses: int) -> int:

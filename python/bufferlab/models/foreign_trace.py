@@ -29,7 +29,7 @@ _FURTHER: Mapping[str, Callable[[int], Mapping[str, object]]] = {
     "innodb1011": lambda _: {},
     "postgres": lambda frames: {"large_tables": [], "ring_buffers": max(1, min(32, frames // 8))},
 }
-#: A shared latch of InnoDB; of PostgreSQL, a session's first pin of the page.
+#: The mark of every get: in InnoDB a shared latch, in PostgreSQL a session's first pin of the page.
 _SHARED = 1
 
 

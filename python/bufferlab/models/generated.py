@@ -68,11 +68,11 @@ _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
 _HOT_TABLE = "sbtest1"
 """The table of hot_rows."""
 _PREFILLED = ("hot_rows",)
-"""Workloads whose prefill reads what their transactions want, and nothing else."""
+"""Workloads whose prefill reads exactly the pages that their transactions get."""
 LEAST_RUNS = 3
 """Runs of a point at least, each with its own seed, so that means have intervals."""
 _FILLINGS = 4
-"""Transactions per frame after which a warm-up ends at the latest, where its cap fails a measured run.
+"""Transactions per frame at which a warm-up ends at the latest, if a measured run fails at its own, lower cap.
 
 The gate watches as many transactions as the pool has frames where misses are rare (gate.rs, `last_span`).
 """
@@ -124,7 +124,7 @@ class Generated:
 
     @property
     def host(self) -> dict[str, Any]:
-        """Return the description of the host: none matters."""
+        """Return an empty description of the host: the predictions do not depend on it."""
         return {}
 
     def described(self, planned: PlannedRun, point: GridPoint) -> dict[str, Any]:
@@ -239,7 +239,7 @@ class Generated:
             edges=Window({}, {}, None),
             transactions=window_transactions(self.plan.experiment),
             connections=point.connections,
-            # No generated access is of a scan that reads through a ring.
+            # Generated accesses hold no scan that reads through a ring.
             objects=(),
             ran={name: value for name, value in point.knobs.items() if type(value) is int},
             others=lambda: (),

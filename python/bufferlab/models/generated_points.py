@@ -24,7 +24,8 @@ from bufferlab.results.store import RunRecord, SweepFolder
 BUDGET_S = 5.0
 """The most seconds by which predictions may delay a sweep's end, on an otherwise idle host."""
 _WORKLOAD = "tpcc"
-"""Its transactions have a known cost; of hot rows the chapter on the knee has a prediction already."""
+"""The only workload that is generated here: its transactions have a known cost. For hot rows the chapter on the knee
+already has a prediction."""
 _LEAST_S = 8e-6
 """A transaction takes longer than this on any processor: 25 to 35 microseconds where it was timed (TPC-C, SQLite)."""
 

@@ -26,7 +26,7 @@ MOST_GROUPS = 6
 _MOST_BETWEEN = 100_000_000
 """Accesses that pools between measured ones may replay, some ten seconds."""
 _AROUND = (1, 2, 8, 16)
-"""Quarters of the only pool that was measured: there is nothing between."""
+"""The pools around a single measured one, in quarters of it."""
 
 
 def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:

@@ -33,7 +33,8 @@ LARGEST_POOL = 1 << 28
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""Share of the window's pages: with fewer missing before it, predictions were within 3.5 % (docs/prediction.md)."""
+"""Share of the window's pages that may be missing before it: with fewer, predictions were within 3.5 %
+(docs/prediction.md)."""
 READ_AHEAD_LIMIT = 0.05
 """Share of the reads: if more of them are read ahead, another pool may read ahead more or less."""
 _HIDDEN_LIMIT = 0.001
@@ -42,12 +43,12 @@ OWN_LIMIT = 0.05
 SPEED_LIMIT = 0.03
 """Replays at several speeds that differ by less agree."""
 FEW_READS = 30
-"""Differences of up to this many reads are single events, even if they are a large share."""
+"""Differences of up to this many reads are taken for single events, even if they are a large share."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How many times as long as it took the traced run takes: before its window, and in it."""
+    """Factors by which the traced run's time is stretched: before its window, and in it."""
 
     before: float = 1.0
     within: float = 1.0
@@ -64,7 +65,7 @@ _SLOWEST = 10.0
 
 @dataclass(frozen=True)
 class Predicted:
-    """A predicted run, besides what the plan says of it."""
+    """A predicted run, in addition to its entry in the plan."""
 
     prediction: Prediction
     warm_up: WarmUp | None

@@ -235,6 +235,21 @@ def points_of(experiment: Experiment, facts: Facts) -> list[GridPoint]:
     ]
 
 
+def least_transactions(experiment: Experiment, point: GridPoint) -> int:
+    """Return the transactions for which the gate stays shut at a point, of measured and of generated runs.
+
+    They are the experiment's `min_transactions`. Where updates move rows, they are as many as it takes until nearly all
+    rows have moved, but at most half of the warm-up's cap, so that the gate has the other half.
+    """
+    # The gate watches misses: a pool that was filled and turned over is warm by its rule. Where most gets miss, that
+    # takes 1,000 transactions, and the pages of rows that move change for much longer.
+    warm_up, settles_after = experiment.warm_up, workload_of(experiment).settles_after
+    if settles_after is None or not engines.declaration(experiment.engine).updates_move_rows:
+        return warm_up.min_transactions
+    values = {name: setting.value_or_text for name, setting in point.workload.items()}
+    return max(warm_up.min_transactions, min(settles_after(values), warm_up.max_transactions // 2))
+
+
 def needed_data(experiment: Experiment) -> list[DataKnobs]:
     """Return the databases that must be loaded before the plan is made: percentages refer to their size or trees."""
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
@@ -283,7 +298,7 @@ def _point(
 
 
 def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
-    """Return the engine's settings with shares in bytes, and the pool in whole frames; a pool cut so has a note."""
+    """Return the engine's settings with shares in bytes, and the pool in whole frames; a rounded pool gets a note."""
     settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
     if not engine.results.pool:
         return settings

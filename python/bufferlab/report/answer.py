@@ -27,9 +27,9 @@ from bufferlab.workloads import registry as workloads
 #: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
-#: Below this share of the misses, the log does not act as a cache worth naming.
+#: If the log serves a smaller share of the misses, the answer does not mention it.
 LOG_SHARE_WORTH_SAYING = 0.005
-#: From this share on waiting for a processor moves times more than most settings do.
+#: From this share on, waiting for a processor changes times more than most settings do.
 WAITING_SHARE_WORTH_SAYING = 0.20
 _KNOB_WORDS = {
     "pool_size": "the buffer pool",
@@ -192,10 +192,10 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield the sentence on the first count that the workload compares, before one on a time: counts repeat.
+    """Yield the sentence on one count that the workload compares. It stands before one on a time: counts repeat better.
 
-    Before others comes one that nothing puts in doubt, whose ends are resolved, and that the database counts: requests
-    of other programs are among the device's.
+    A count without a doubt is preferred, then one whose ends are resolved, then one that the database counts itself:
+    the device's counts include requests of other programs.
     """
     if not analysis.metric(metric).is_timed:
         return
@@ -212,7 +212,7 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Yield sentences on points that were asked for as different ones and ran as one: no step lies between them."""
+    """Yield sentences on points that were asked for with different settings and ran with the same ones."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)
@@ -244,7 +244,8 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
         every, tail = (" at every step", "") if shape.endswith("every_step") else ("", resolved)
         every = every if len(found.steps) > 1 else ""
-        # Each step may be resolved where the ends have no interval: all blocks may have given the same change.
+        # The difference of the ends may be unresolved although every step is resolved: it has no interval if all blocks
+        # gave the same change.
         whole = f", {words.change(span, unit)} {more}" if span.resolved else ""
         return f"{title} {verb}{every} {route}: {ends}{whole}{tail} ({basis})."
     steps = [

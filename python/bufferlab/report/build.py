@@ -60,7 +60,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.stats.estimate import Estimate
 from bufferlab.workloads import registry as workloads
 
-#: The rows of all tables that stand open on a page together.
+#: The most rows that all open tables of a page may have together.
 _OPEN_ROWS = 13
 
 
@@ -206,8 +206,9 @@ def _has_rows(block: Table | Figure) -> bool:
 
 
 def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
-    """Return the sections with the first table of each open and the others folded, so that a page can be seen
-    over. The table that answers and the checks that failed stand open; others only while there is room for their rows.
+    """Return the sections with the first table of each open and the others folded, so that the page stays short.
+
+    The table that answers and the checks that failed stand open; others only while there is room for their rows.
     """
     firsts = [next((one for one in section.blocks if isinstance(one, Table)), None) for section in sections]
     room = _OPEN_ROWS - sum(len(one.rows) for one in firsts if one and one.id == lead)

@@ -68,12 +68,12 @@ class CurveResult:
     """LRU pools of the sizes asked for."""
     lru: MissCurve
     model: PlayedTrace | None
-    """Its misses are in the order of `curve`."""
+    """The trace as the model replays it; its misses are in the order of `curve`."""
     measured: MeasuredPool | None
     by_table: dict[str, OfTable]
     working_set: tuple[WorkingSet, ...]
     read: TraceReading | None
-    """How the file was read; None of a run."""
+    """The way in which a file was read; None for the trace of a run."""
     first_s: float
     """The times of the first and the last touch."""
     last_s: float
@@ -141,7 +141,7 @@ def _result(
 
 
 def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
-    """Return the run's own count with the curve's."""
+    """Return a sentence with the misses that the run counted, and those of the curve at the same size."""
     misses = int(curve.misses[min(measured.pages, curve.pages)])
     return (
         f"the run's pool of {pool(measured.pages, page_size_bytes)} missed {measured.misses:,} times, "

@@ -153,7 +153,7 @@ Look = Literal["", "good", "bad", "doubt", "found", "quiet"]
 
 @dataclass(frozen=True)
 class Note:
-    """A line that a terminal shows in addition to the tables. Its lead is drawn by its look."""
+    """A line that a terminal shows in addition to the tables. `look` decides how its lead is drawn."""
 
     lead: str
     text: str = ""

@@ -35,7 +35,7 @@ _MANY_TIMES = 3.0
 
 def instead(analysis: Analysis) -> str:
     """Return the sentences that replace the headline's change: knees, rates, peaks, trends, effects of factors."""
-    # Then the headline's sentence says why nothing is claimed.
+    # With too few blocks the headline's sentence gives the reason why nothing is claimed.
     if analysis.too_few_blocks:
         return ""
     # A knee is compared with measured figures, which predicted runs lack.

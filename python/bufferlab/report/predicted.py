@@ -220,7 +220,7 @@ def _figure(analysis: Analysis, unit: Work, caption: str) -> Figure | None:
 
     first, metric = _of_point(points[0])[0], f"reads_per_{unit}"
     by_model, by_lru = dots(lambda one: one.found), dots(lambda one: one.lru)
-    # As the figure of a measured sweep has it.
+    # The scale is chosen as in the figure of a measured sweep.
     y_is_log = reads_better_on_a_log_axis([one.mean for one in by_model or by_lru])
     if first.generated:
         whole = [point for point in points if all(one.found for one in _of_point(point))]

@@ -1,4 +1,4 @@
-"""Makes the one object that a command prints with --json: by the fields of its dataclasses, and no command by hand.
+"""Makes the one object that a command prints with --json, from the fields of its dataclasses.
 
 A class that is not a dataclass, or has fields without a reader, names in `PRINTED` what the object has of it:
 `facts.version` is the version of its facts, under the name `version`. In `ALSO_PRINTED` it names properties that the
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT_VERSION = 3
-"""Of every object; later versions add keys and rename none."""
+"""The version of every object's format. Later versions add keys and rename none."""
 
 
 def printed(value: object) -> Any:
@@ -53,7 +53,7 @@ def printed(value: object) -> Any:
 
 
 def names_of(kind: type) -> tuple[str, ...] | None:
-    """Return what JSON has of a class, in its order; None for a class that does not say it."""
+    """Return the names of the fields that JSON has of a class, in order; None for a class that does not define them."""
     # `model_fields` are those of a table of the results' schema.
     found = getattr(kind, "PRINTED", None) or getattr(kind, "model_fields", None)
     if found is None and not is_dataclass(kind):

@@ -23,7 +23,7 @@ _MAIN_TABLES = ("per-new-order", "per-transaction")
 #: What rich puts between two columns, and outside of them.
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
-#: What stays on one line: alone on the next a "%" would be read as an empty value.
+#: Parts that stay on one line: alone on the next line, a "%" would be read as an empty value.
 _WHOLE = re.compile(r"\S+(?: (?:%|[KMGT]i?B|bytes)(?= |$))?")
 _STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
 _ROW_STYLES = {"failed": "red", "differs": "bold"}

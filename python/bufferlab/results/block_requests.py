@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """The open rest of a span. Pieces sort by where they begin, then by age."""
+    """The part of a span that is still open. Pieces sort by where they begin, then by age."""
 
     first: int
     age: int
@@ -41,7 +41,7 @@ class _Piece(NamedTuple):
 
 @dataclass
 class _Open:
-    """The open spans of one place."""
+    """The open spans of one disk and direction."""
 
     pieces: list[_Piece] = field(default_factory=list)
     longest: int = 0
@@ -81,7 +81,8 @@ class Matched:
     """Spans opened, and not completed before the trace ended."""
     cancelled: int = 0
     unopened: int = 0
-    """Completions with sectors that nothing had opened: begun before the trace, or seen on another device alone."""
+    """Completions with sectors that no event had opened: the request began before the trace, or another device saw
+    it."""
 
 
 def match(spans: Iterable[Span], opens: str, cancels: str = "") -> Matched:

@@ -19,16 +19,18 @@ from bufferlab.units import format_percent
 if TYPE_CHECKING:
     from bufferlab.results.schema import Run, StoredSetting
 
-#: The limit of drift: a mean over a window that still falls or rises by more depends on the length of the warm-up.
+#: The drift that is still allowed: 10 % between the first and the last third of a window. With more drift, the window's
+#: mean depends on how long the warm-up was.
 DRIFT_LIMIT = 0.10
-#: Misses of two thirds of a window differ by chance, by about 2.5 / sqrt(misses of a third): three times that is not a
-#: drift. Seen in 66 windows of TPC-C with 1,000 to 10,000 misses a third, on four servers and SQLite.
+#: The misses in two thirds of a window differ by chance, by about 2.5 / sqrt(misses of a third). A difference of up to
+#: three times that is not a drift. Seen in 66 windows of TPC-C with 1,000 to 10,000 misses a third, on four servers and
+#: SQLite.
 DRIFT_SIGMAS = 7.5
-#: Where transactions are of several types, a third may hold more of the costly ones. So two thirds differ by about
-#: 1.3 / sqrt(transactions of a third): three times that is not a drift. Seen in 55 windows of 1,500 transactions of
-#: TPC-C on MySQL 9.7.4 at three LRU scan depths (5.9 % at 8,000 to 14,000 misses a third), and in 22 of 3,000 (3.6 %).
-#: The transactions make it, not the pool: depths of one block share their seed, and fell by 11.9, 13.2 and 14.2 %
-#: together.
+#: Where transactions are of several types, a third may hold more of the costly ones. So two thirds differ by about 1.3
+#: / sqrt(transactions of a third). A difference of up to three times that is not a drift. Seen in 55 windows of 1,500
+#: transactions of TPC-C on MySQL 9.7.4 at three LRU scan depths (5.9 % at 8,000 to 14,000 misses a third), and in 22 of
+#: 3,000 (3.6 %). The transactions make it, not the pool: depths of one block share their seed, and fell by 11.9, 13.2
+#: and 14.2 % together.
 MIX_SIGMAS = 4.0
 
 Status = Literal["passed", "failed", "not_applicable"]
@@ -66,7 +68,7 @@ class MeasuredRun:
     window: Window
     values: dict[str, Value]
     latency_us: dict[str, float]
-    """All the time transactions spent, in service and in the queue."""
+    """The time that all transactions spent, in service and in the queue."""
     latency_n: int
     """Transactions in the service histograms."""
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
@@ -128,14 +130,14 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class SettingWords:
-    """The words of a reader for one setting of an engine's own, where its name and values alone leave a question."""
+    """The words for readers on one setting of an engine, where its name and values alone leave a question."""
 
     said: str
-    """How a sentence calls it: "the LRU scan depth"."""
+    """The setting's name in a sentence: "the LRU scan depth"."""
     axis: str
     """The title of its axis, with the unit of the numbers there."""
     name: str = ""
-    """How a legend calls it before its value; "" for the setting's name."""
+    """The words before a value in a legend; "" for the setting's name."""
     unit: str = ""
     """The unit of a bare number: "KiB" makes "128" into "128 KiB"."""
     values: Mapping[str, str] = field(default_factory=dict)
@@ -150,9 +152,9 @@ class EngineResults:
     """The metrics that it counts in addition to those that every engine may have."""
     derived: tuple[Metric, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
-    """This engine's meaning of the metrics that every engine may have, by metric."""
+    """This engine's meaning of each metric that every engine may have."""
     source: str = ""
-    """The source of its numbers of those metrics."""
+    """The source of this engine's numbers for those metrics."""
     checks: tuple[Made, ...] = ()
     reads_directly: Callable[[MeasuredRun], bool] = lambda run: run.knob("io_mode") == "direct"
     """Return whether a run read its database past the page cache."""
@@ -181,17 +183,17 @@ class EngineResults:
     needs_long_windows: bool = True
     """True if its writes and rates depend on checkpoints, which only a long window evens out."""
     log: str = ""
-    """The metric it counts per unit of work in place of bytes of the embedded engine's log."""
+    """The metric that is counted per unit of work, in place of the bytes of the embedded engine's log."""
     device_reads: str = ""
     """The count of pages that came from the device, where one budget bounds the pool and the page cache together."""
     courses: frozenset[str] = frozenset()
-    """Its counters whose course through the window is kept: values judge their rates from one sample to the next."""
+    """Its counters that are kept sample by sample: some values judge their rates from one sample to the next."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
     """The words for readers, by setting of the engine or of the engine's workloads."""
     over_time: Mapping[str, str] = field(default_factory=dict)
     """The rates drawn over time, each with the label of its axis; empty for the rates of a database."""
     own_work: tuple[str, ...] = ()
-    """Its own counters of transactions, read at the same moment as its misses."""
+    """The engine's own counters of transactions, read at the same moment as its misses."""
     waits: tuple[str, ...] = ()
     """Its own counts of the things that connections wait for, shown per unit of work."""
 
@@ -212,7 +214,7 @@ def touching(*touches: Numbers) -> Callable[[Made], Made]:
 
 
 def numbers_of(metric: Metric) -> frozenset[Numbers]:
-    """Return which numbers a metric is one of: "reads" for misses, "times" and "reads" for reads per second."""
+    """Return a metric's kinds of numbers: "reads" for misses, "times" and "reads" for reads per second."""
     name = metric.count or metric.name
     found: set[Numbers] = set()
     if metric.is_timed or metric.top_unit in ("ns", "us", "ms", "s") or metric.per == "s":
@@ -246,13 +248,13 @@ class Off:
     share: float | None
     why: str | None = None
     least: float = 0.0
-    """The limit that the counts of its window ask for, where it is wider than the check's own."""
+    """The limit that the counts of the run's window ask for, if it is wider than the check's own."""
 
 
 def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
     """Return a check that passes when no run is off by more than the limit, or by more than its window can resolve.
 
-    Runs it does not apply to are counted apart.
+    Runs to which the check does not apply are counted separately.
     """
     rows = list(offs)
     told = [off for off in rows if off.share is not None]

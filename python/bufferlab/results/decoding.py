@@ -97,7 +97,7 @@ def _started() -> subprocess.Popen[str]:
     # -P: a module in the current folder must not shadow one of Python's.
     command = [sys.executable, "-P", "-m", "bufferlab.results.decoding"]
     environment = {**os.environ, "POLARS_MAX_THREADS": "1", "RUST_BACKTRACE": "0"}
-    # In its own process group Ctrl-C does not reach it: an interrupted command may still write a report.
+    # In its own process group Ctrl-C does not reach the child: an interrupted command may still write a report.
     child = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Tests whether values stood still while measured: counts per transaction in the window's first and last third.
+"""Tests whether values stayed the same while measured: counts per transaction in the window's first and last third.
 
 A gate decides before the window that a pool is warm; this looks afterwards whether it was right. A value that moves
 here is a property of the warm-up's length, not of the point. Pure: samples in, numbers out.
@@ -30,8 +30,8 @@ def drift(samples: pl.DataFrame, own_work: Sequence[str] = ()) -> float | None:
 
     `own_work` are the engine's own counters of transactions, read at the same moment as its misses. A driver reports
     its count later, when its transaction has ended, except at the edges, where drivers stand still. So inside the
-    window drivers report about one too many for each connection. In 15 windows of 3,000 transactions over 8 connections
-    on MySQL 5.7 that made the ratio 1.7 % too large, and in 20 of 8,000 0.7 %.
+    window drivers report about one too many for each connection. On MySQL 5.7 with 8 connections, that made the ratio
+    1.7 % too large in 15 windows of 3,000 transactions, and 0.7 % in 20 windows of 8,000.
     """
     return _drift(samples, "demand_misses", 1, own_work)
 

@@ -1,8 +1,8 @@
-"""Reads the files of a sweep folder with suspicion, as they may be damaged, foreign or made to harm; and writes them.
+"""Reads the files of a sweep folder, which may be damaged, foreign or made to harm, and checks them. Writes them, too.
 
 The size of every file is bounded before it is taken into memory. Any fault is a DataFileError that names the file.
-schema.py defines the documents' contents. Files are written with our own write and fsync, so that a full disk is
-an errno: a library would raise its own error, with a sentence only.
+schema.py defines the documents' contents. Files are written with our own write and fsync, so that a full disk gives an
+errno. A library would raise an error that has only a sentence.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]
 
 
 def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
-    """Return a JSON object: not deep, its numbers those of a machine, its texts such as can be written again."""
+    """Return a JSON object. It is refused if it is deep, or has numbers or texts that cannot be stored again."""
     text = read_text(path, hint)
     with _reading(path, hint):
         document = json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
@@ -298,7 +298,7 @@ def sync_folder(path: Path) -> None:
 
 
 def taken(path: Path) -> SpecError:
-    """Return the error that there is something at the path where a folder shall be made."""
+    """Return the error for a path that exists already, where a folder shall be made."""
     return SpecError("something is at this path already", str(path), "name a folder that is not there yet")
 
 
@@ -338,9 +338,9 @@ def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapp
 
 
 class _Sink(io.RawIOBase):
-    """A file that passes on what polars writes and keeps the system's error, of which polars would make a sentence.
+    """A file that passes on what polars writes, and keeps the system's error: polars would keep only its sentence.
 
-    It has no descriptor, or polars would write past it.
+    It has no descriptor, or polars would write to the descriptor directly.
     """
 
     def __init__(self, file: io.BufferedWriter) -> None:

@@ -1,4 +1,7 @@
-"""Which page traces a sweep keeps. It stands apart from the schema (page_traces.py), which help must not load."""
+"""Which page traces a sweep keeps.
+
+It is not in the schema (page_traces.py), which is too heavy for `--help` to load.
+"""
 
 from typing import Literal
 

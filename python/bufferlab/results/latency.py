@@ -37,7 +37,7 @@ def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
     for frame in frames:
         for kind, time, low, high, count in frame.iter_rows():
             at = buckets.setdefault((kind, time), {})
-            # The top bucket of each run ends at its own maximum; buckets that begin alike are one bucket.
+            # The top bucket of each run ends at that run's maximum. Buckets with the same start are one bucket.
             widest, n = at.get(low, (high, 0))
             at[low] = (max(widest, high), n + count)
     return [

@@ -42,14 +42,14 @@ class Metric(Term):
     source: str = ""
     probe: str = ""
     name: str = ""
-    """The name of its row: the table gives it."""
+    """The metric's name. The table gives it, from the row's name."""
     title: str = ""
     column: str = ""
     """The column of iostat -x or mpstat that shows the same."""
     scale: Scale = "log"
     """How values are compared: by ratio where all are above zero, or always by difference."""
     needs_long_window: bool = False
-    """True if checkpoints and the host's weather move it, so that a short window can claim nothing about it."""
+    """True if checkpoints and other load on the host move it, so that a short window can claim nothing about it."""
     from_zero: bool = True
     """True if an axis starts at zero: shares near one would be a flat line."""
     count: str = ""
@@ -66,7 +66,7 @@ class Metric(Term):
 
     @property
     def is_share(self) -> bool:
-        """Return whether a reader is shown per cent, and differences in percentage points."""
+        """Return whether readers see it in per cent, and its differences in percentage points."""
         return self.kind == "share"
 
     @property
@@ -141,7 +141,10 @@ def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Row
 
 
 class MetricTable:
-    """The base of a table of metrics: an attribute is a row, and its name, after the prefix, the metric's."""
+    """The base of a table of metrics: each attribute is a row.
+
+    The prefix and the attribute's name are the metric's name.
+    """
 
     rows: ClassVar[Rows]
 
@@ -328,7 +331,7 @@ class Device(MetricTable, probe="device", source="/proc/diskstats, the whole dis
 
 
 class Disk(MetricTable, probe="device", source="/proc/diskstats, each disk below a stacked device"):
-    """The same work as the stacked device's, seen below it: never to be added to the device's own counters."""
+    """The stacked device's work again, as the disks below it count it. Never add it to the device's own counters."""
 
     disk_reads = counter("requests", "lower", "read requests completed by a disk below a stacked device (LVM, md, loop)")
     disk_read_bytes = counter("bytes", "lower", "bytes read by a disk below a stacked device")
@@ -342,7 +345,7 @@ class Disk(MetricTable, probe="device", source="/proc/diskstats, each disk below
 
 
 class Sched(MetricTable, probe="sched", source="/proc/PID/task/TID/schedstat, the server's children too"):
-    """Threads at the processors. The kernel keeps nothing of a thread that has ended."""
+    """Threads that run or wait for a processor. The kernel keeps no figures of a thread that has ended."""
 
     sched_cpu_ns = counter("ns", "lower", "time that threads ran, of the worker and of the server; without what ended threads ran after their last sample")
     sched_wait_ns = counter("ns", "lower", "time in which they could run and no processor was free; without what ended threads waited after their last sample")

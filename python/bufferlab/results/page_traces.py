@@ -63,7 +63,7 @@ class PageTrace(_Strict):
     objects: list[PagesOfObject] = []
     counts: list[CountedAccesses] = []
     lost: int = Field(default=0, ge=0)
-    """Records that found no room."""
+    """Records for which the trace had no room."""
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float | None = Field(default=None, ge=0)
     """Processor time of the recorder's reader; None where the engine's own thread recorded it."""
@@ -74,7 +74,7 @@ class PageTrace(_Strict):
     waits: int = Field(default=0, ge=0)
     """How often a thread of the server waited for the recorder's reader."""
     wait_us: float = Field(default=0.0, ge=0)
-    """How long, over all threads."""
+    """The time that all threads together waited for the recorder's reader."""
 
     @model_validator(mode="after")
     def _a_good_trace_has_its_window(self) -> PageTrace:
@@ -92,7 +92,7 @@ class PlannedTraces(_Strict):
     """The recorder of a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
     keep: KeepTraces
     by_name: bool
-    """Whether they were asked for by name."""
+    """Whether the experiment or a flag asks for page traces by name."""
     why_not: str | None = None
     limit_bytes: int | None = Field(default=None, gt=0)
     """The most bytes of a run's file of accesses, as asked for. None for the default, and in earlier sweeps."""
@@ -169,7 +169,7 @@ def _counts_transactions(work: dict[str, int]) -> dict[str, int]:
 Work = Annotated[
     dict[Literal["transaction", "new_order"], Annotated[int, Field(gt=0)]], AfterValidator(_counts_transactions)
 ]
-"""Units of work in a window; always transactions."""
+"""Units of work in a window, by name; transactions are always among them."""
 
 
 class TracedRun(_Strict):
@@ -204,7 +204,7 @@ class SimulatedPart(_Strict):
     one_in: int = Field(ge=1)
     """One page in this many was simulated."""
     error: float | None = Field(ge=0)
-    """The error of the misses that is to be expected, as a share of them.
+    """The expected error of the misses, as a share of them.
 
     None where all is simulated, and where nothing is missed.
     """
@@ -253,7 +253,7 @@ class GeneratedRun(_Strict):
     notes: list[str] = []
     """The differences between the experiment and this run, in sentences."""
     touches: list[ObjectTouches] = []
-    """By table and index, in the sweep's first block, whose measured runs keep their traces; else empty.
+    """The touches by table and index, in the sweep's first block, whose measured runs keep their traces; else empty.
 
     Also empty where only a part of the database was simulated.
     """
@@ -275,9 +275,10 @@ class Prediction(_Strict):
     """The settings that the model obeys besides the pool's size, as it played them."""
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)
-    """Bytes times the frames per byte that the traced engine counted; of a generated run, bytes by page size."""
+    """The pool's bytes times the frames per byte that the traced engine counted; for a generated run, bytes / page
+    size."""
     nominal_frames: int = Field(gt=0)
-    """Bytes by page size: the yardstick's pool."""
+    """The pool's bytes / page size: the frames with which LRU and OPT were replayed for comparison."""
     found: Replayed | None
     """None where the reads depend on the speed of the run."""
     replays: dict[str, Replayed]
@@ -286,7 +287,8 @@ class Prediction(_Strict):
     opt: Replayed | None = None
     """None for generated accesses: they are not kept, so OPT cannot look ahead."""
     turnovers: float = Field(ge=0)
-    """Pages that the accesses bring into this pool, from the load's first transaction on, by the pool's frames."""
+    """Pages that the accesses bring into this pool, from the load's first transaction on, divided by the pool's
+    frames."""
     turnovers_before: float = Field(ge=0)
     """The turnovers before the window."""
     is_traced_point: bool

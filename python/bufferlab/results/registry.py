@@ -42,9 +42,10 @@ class Registry:
     """The values of a run: of its edge samples, all but those of histograms."""
     engines: Mapping[str, EngineResults]
     questions: Mapping[str, WorkloadQuestion]
-    """The requirements on a sweep, by the name of the workload."""
+    """The question that each workload asks of a sweep, by the workload's name."""
     parameters: Mapping[str, tuple[Knob, ...]]
-    """By the name in run.json: workloads may share a name, and each has its own words for it."""
+    """The workloads' parameters, by their name in run.json: workloads may share a name, and each has its own words for
+    it."""
 
     @classmethod
     def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, WorkloadQuestion]) -> Registry:
@@ -70,7 +71,7 @@ class Registry:
         return cls(told, {metric.name: metric for metric in derived}, engines, questions, named)
 
     def metric(self, name: str) -> Metric:
-        """Return the declaration of one metric, raw or derived; a phase's value is declared as any other."""
+        """Return the declaration of one metric, raw or derived. A phase's value has the same one as the window's."""
         _, bare = metrics.phase_of(name)
         found = self.raw.get(bare) or self.derived.get(bare)
         if found is None:
@@ -82,7 +83,7 @@ class Registry:
         return [*self.raw.values(), *self.derived.values()]
 
     def of_engine(self, name: str) -> EngineResults:
-        """Return the part of the results that an engine owns; a name that no engine has is a database's."""
+        """Return the part of the results that an engine owns; for an unknown engine, the part of any database."""
         return self.engines.get(name, EngineResults(pool="pool_size"))
 
     def fits(self, name: str, told: object) -> bool:

@@ -366,7 +366,7 @@ class Run(_Strict):
     """None for a run that no model filled."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     failure: StoredFailure | None = None
-    """Why the run did not end well; None when it did."""
+    """The reason why the run did not end well; None when it did."""
     started_at: Moment
     ended_at: Moment
     files: dict[str, StoredFile] = {}
@@ -379,7 +379,7 @@ class Run(_Strict):
 
 
 class _Open(BaseModel):
-    """The base of documents of which reports need a part; they may say more."""
+    """The base of documents of which reports need only some fields; other fields are allowed."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 

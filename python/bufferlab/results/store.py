@@ -1,4 +1,4 @@
-"""The sweep folder on disk: created, published run by run without half-written files, opened with suspicion.
+"""The sweep folder on disk: created, filled run by run without half-written files, and checked when it is opened.
 
 It stores and returns; figures are computed by the formulas of the metrics. Publication is the usual recipe (rename(2),
 fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a whole run or a marked
@@ -84,7 +84,7 @@ _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs
 
 
 def new_run_id() -> str:
-    """Return a random name for a run; it carries no meaning, so it can never lie."""
+    """Return a random name for a run. It has no meaning, so it is never wrong."""
     return secrets.token_hex(8)
 
 
@@ -123,11 +123,11 @@ class _Recent:
         self._bytes = 0
 
     def get(self, path: Path, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """Return the table of a file, read only where it is not here any more."""
+        """Return the table of a file; read the file only if its table is not kept."""
         try:
             seen = path.stat()
         except OSError:
-            return read()  # It names the fault.
+            return read()  # Reading raises the error that names the fault.
         key = (path.absolute(), seen.st_ino, seen.st_size, seen.st_mtime_ns)
         if key in self._tables:
             table, size = self._tables.pop(key)
@@ -473,7 +473,7 @@ def experiment_mode(text: str) -> int:
 
 @contextmanager
 def own_folder(path: Path) -> Iterator[Path]:
-    """Context manager for a folder inside a sweep folder, by a path that stays right.
+    """Context manager for a folder inside a sweep folder. It yields a path that stays right if a folder is renamed.
 
     Raises DataFileError for a link to elsewhere.
     """
@@ -531,7 +531,7 @@ def _check_stored(path: Path, size: int, sha256: str) -> None:
 
 
 def _read_stamped(path: Path, model: type[BaseModel]) -> dict[str, Any]:
-    """Read a JSON file of the sweep folder, which must say whose it is and in which version."""
+    """Read a JSON file of the sweep folder, which must name its format and the format's version."""
     if not path.is_file():
         raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
     document = read_json(path, COPY_HINT)

@@ -32,12 +32,12 @@ DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
 #: A connection is idle from its last transaction to the window's end, while other connections finish theirs.
 CONNECTIONS_LIMIT = 0.05
-#: The sum of N service times scatters by their deviation over their mean, about one, over the root of N: three times.
+#: The relative scatter of a sum of N service times is about 1 / sqrt(N); up to this many times that is not a fault.
 CONNECTIONS_SIGMAS = 3.0
-#: Page gets come by the transaction, about twenty together (tools/known-scatter.csv): three times that scatter.
+#: A transaction gets about twenty pages at once (tools/known-scatter.csv), so gets scatter more: three times sqrt(20).
 PAGE_GETS_SIGMAS = 13.0
 ARRIVALS_LIMIT = 0.005
-#: Random arrivals scatter around their rate by one over the root of their number; this many times that is not a fault.
+#: The relative scatter of N random arrivals is 1 / sqrt(N); up to this many times that is not a fault.
 ARRIVALS_SIGMAS = 4.5
 STOLEN_LIMIT = 0.20
 
@@ -116,10 +116,10 @@ def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
-    """Return how far another count of the bytes read is from the database's own, beyond the known differences.
+    """Return how far another count of the read bytes is from the database's own count, beyond the known differences.
 
-    The two are not sampled at one moment: either may include reads of the server meanwhile. And a server may read files
-    that do not belong to the database.
+    The two counts are not sampled at one moment: either may include reads that the server did in between. And a server
+    may read files that do not belong to the database.
     """
     if not run.direct:
         return Off(run, None, "buffered I/O")
@@ -206,7 +206,7 @@ def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("times")
 def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the schedule was kept: a slow engine makes arrivals late or dropped, never fewer."""
+    """Check that the schedule was kept: a slow engine may make arrivals late, or have them dropped, but never fewer."""
     name, title = "arrival_rate", "Transactions arrived at the rate asked for"
     return worst_of(name, title, ARRIVALS_LIMIT, map(_rate_off, runs))
 
@@ -218,7 +218,7 @@ def _rate_off(run: MeasuredRun) -> Off:
     arrivals = _arrival_counts(run)["arrivals"]
     if not arrivals or not run.window.seconds:
         return Off(run, None, "arrivals were not sampled")
-    # A driver that is behind at the end has taken arrivals off a schedule that is only that far.
+    # A driver that is late at the end has taken arrivals only up to that moment of the schedule.
     behind_s = (run.window.level("arrival_lag_us").value or 0.0) / 1e6
     achieved = arrivals / max(1e-9, run.window.seconds - behind_s)
     scatter = ARRIVALS_SIGMAS / arrivals**0.5 if load.arrivals == "poisson" else 1 / arrivals

@@ -35,7 +35,7 @@ class Reading(NamedTuple):
 Edge = dict[str, dict[str, Reading]]
 #: Gauge -> (time in s, number) of every sample of a window, in time's order.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
-#: The reason of a counter that an edge lacks, after its name.
+#: The reason for a counter that an edge lacks; the counter's name stands before it.
 NOT_SAMPLED = "was not sampled at both edges"
 #: The lateness of the worker's pulse.
 PULSE = "pulse_late_us"
@@ -100,7 +100,7 @@ class Window:
     def time_mean(self, metric: str) -> Value:
         """Return the mean of a gauge over the window.
 
-        Lines between its samples are straight; without further samples those at its edges serve.
+        Between two samples the gauge is taken to change evenly. Without samples inside the window, its edges are used.
         """
         points = self.course.get(metric, ())
         whole = points[-1][0] - points[0][0] if points else 0.0
@@ -202,7 +202,7 @@ def _edges(samples: pl.DataFrame, phase: str) -> tuple[dict[str, Edge], dict[str
 
 
 def _subject_in(phase: str, probe: str, subject: str) -> str | None:
-    """Return a transaction type as its own phase calls it.
+    """Return the name that a transaction type has in its own phase.
 
     The result is None for types of other phases.
 

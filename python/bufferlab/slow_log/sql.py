@@ -21,7 +21,7 @@ _MOST_PADDED = 512
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-@dataclass(slots=True)  # As an entry is.
+@dataclass(slots=True)  # With slots, as an entry of the log.
 class SqlStatement:
     """A statement. `parts` are the texts before, between and after its values: one more than there are values."""
 

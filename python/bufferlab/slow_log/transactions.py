@@ -96,7 +96,7 @@ class _Step:
     end: str = ""
     """COMMIT or ROLLBACK; "" for a statement."""
     statement: SqlStatement | None = None
-    """None for a statement that no script can hold."""
+    """The statement; None if no script can hold it."""
     seconds: float = 0.0
     spoils: bool = False
     """Whether a transaction without it is another one."""
@@ -109,7 +109,7 @@ class _Session:
     """The statements of the open transaction; None without one."""
     seconds: float = 0.0
     autocommit: bool | None = None
-    """None while it is unknown."""
+    """Whether autocommit is on; None while that is unknown."""
     undecided: list[_Step] = field(default_factory=list)
     """The steps before autocommit was known."""
     whole: bool = True
@@ -326,7 +326,7 @@ class Transactions:
         """End a transaction, which nothing may have begun."""
         is_known = session.autocommit is False or (session.autocommit and not session.guessed)
         if session.opened is None and word == "COMMIT" and not is_known:
-            # Nothing was opened, and is closed: the session's autocommit is off since before the log.
+            # The session ends a transaction that the log does not open: its autocommit is off since before the log.
             self.without_autocommit += not session.noted
             session.noted = True
             self._decide(session, autocommit=False)
@@ -403,7 +403,7 @@ class Transactions:
         kind.seconds += seconds
         for at, (value, first) in enumerate(zip(values, kind.first, strict=True)):
             if value != first or type(value) is not type(first):
-                kind.varies[at], kind.first[at] = True, None  # Samples alone hold it, and their bytes are counted.
+                kind.varies[at], kind.first[at] = True, None  # Only samples keep the value; they count bytes.
         if len(kind.samples) < self._most_samples:
             kind.samples.append(values)
             self._value_bytes += _memory(values)

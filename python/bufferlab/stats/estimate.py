@@ -24,7 +24,7 @@ class Estimate:
     identical: bool = False
     """Whether this is a comparison whose two sides gave the very same numbers in every block."""
     times: float | None = None
-    """How many times the difference of two runs a comparison is, where its interval is made of a known scatter."""
+    """A comparison's step divided by the usual difference of two runs, if its interval comes from a known scatter."""
 
     @property
     def has_interval(self) -> bool:

@@ -86,7 +86,7 @@ class Fit:
     uneven: bool
     """Whether that point scatters more than chance explains."""
     pooling: Pooling
-    """How the other points' noise counts: in part; for studies of the method, alone ("always") or never."""
+    """The weight of the other points' noise: in part; for studies of the method, alone ("always") or never."""
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array
@@ -160,7 +160,8 @@ class Fit:
         if df_rest > 0 and df_own > 0:
             factor, own = pooled.error**2 / self.variance_error, sample_variance(changes) / 2
             left = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
-            # The larger one, because a pair that scatters more than the rest must not be promised the rest's precision.
+            # Take the larger error: a pair that scatters more than the other pairs must not get their narrower
+            # interval.
             error, rest = max(error, (factor * own) ** 0.5), (factor * left) ** 0.5
         # A variance from few runs is more often too small than too large, so correct its median.
         error /= _median_of_variance(spot.df) ** 0.5
@@ -221,7 +222,8 @@ class Fit:
         df_own = len(changes) - 1
         df_rest = self.df_error - max(0, df_own)
         if pooled.note is not None or df_own < 1 or df_rest < 1:
-            # One shared block says nothing about this pair: the others' noise, trusted no more than the blocks allow.
+            # One shared block says nothing about this pair's scatter. So the error is that of the other pairs, with at
+            # most as many degrees of freedom as the blocks allow.
             return pooled if df_own >= 1 else replace(pooled, df=min(pooled.df, max(1.0, len(self.blocks) - 1.0)))
         own = sample_variance(changes) / 2
         rest = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest

@@ -23,7 +23,7 @@ _NO_NOISE = "the blocks of each host gave the same numbers: no noise to compute 
 
 @dataclass(frozen=True)
 class HostsCompared:
-    """How far hosts differ in one figure."""
+    """The differences between hosts in one figure."""
 
     ratios: Mapping[Hashable, Estimate]
     """Each host's figure over that of the first host; `n` is the smaller number of blocks of the two."""

@@ -28,7 +28,7 @@ class KnownScatter:
     floor: float
     """The relative standard deviation that no number of events falls below."""
     events: float
-    """How many events come together: the relative variance times the count, where the count is small."""
+    """The number of events that come together: the relative variance times the count, where the count is small."""
     runs: int
     """The repeated runs behind it."""
 

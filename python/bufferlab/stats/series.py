@@ -32,7 +32,7 @@ MIN_REGIME = 3
 #: Longer series are averaged down to this many bins before the search, which is quadratic.
 _MAX_BINS = 150
 _PERMUTATIONS = 999
-#: Orders of a series that are looked at together.
+#: The number of shuffled series that one pass of numpy handles.
 _SLICE = 50
 #: The correlation is an estimate too. This share of the rate keeps false cuts near the rate up to a lag-one of 0.3.
 _FOR_UNKNOWN_CORRELATION = 0.6

@@ -32,11 +32,11 @@ from bufferlab.stats.rounding import is_rounding
 from bufferlab.stats.verdict import Direction, Verdict, direction_of
 
 Array = npt.NDArray[np.float64]
-#: (place on the axis, block, value)
+#: A value of a run: (place on the axis, block, value).
 Placed = tuple[float, Hashable, float]
 
 MIN_POINTS = 3
-#: The most points whose orders are few enough to try them all.
+#: With at most this many points, every order of them is tried.
 _MOST_EXACT = 8
 _FEW_POINTS = "fewer than three points have no trend beside their differences"
 _ONE_BLOCK = "one whole repetition: nothing says how much another would differ"

@@ -34,7 +34,7 @@ class TableFormat:
     files: tuple[int, ...]
     """The columns that together name the disk."""
     heads: tuple[str, ...] = ()
-    """Its lines of names; none where published files have no such line."""
+    """The header lines of this format; none if published files have no header line."""
     form: tuple[str, ...] = ()
     """A pattern for each cell of a row without a line of names, in lower case."""
     in_sectors: bool = False

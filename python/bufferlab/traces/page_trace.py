@@ -64,7 +64,7 @@ class Accesses:
     sizes_bytes: tuple[int, int] | None = None
     """The smallest and the largest object of a file whose objects differ in size."""
     reading: TraceReading | None = None
-    """How a file was read; None of a run."""
+    """The way in which a file was read; None for the trace of a run."""
 
     def with_sizes(self, sizes_bytes: pl.Series) -> Accesses:
         """Return these accesses with the bytes of a page, where all objects have one size, or with the range of sizes.

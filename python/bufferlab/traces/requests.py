@@ -15,7 +15,7 @@ from bufferlab.traces.unpacked import most_accesses, too_many
 
 DEFAULT_PAGE_BYTES = 4096
 SECTOR_BYTES = 512
-#: No real disk or request is larger, and their sum must fit 64 bits.
+#: No real offset or request is larger, and the sum of the two must fit 64 bits.
 MOST_OFFSET_BYTES, MOST_SIZE_BYTES = 1 << 62, 1 << 40
 
 
@@ -56,7 +56,8 @@ def touched(
         rows = np.arange(len(first)) if order is None else order
         count = count[rows].astype(np.int64)
         request = np.repeat(rows, count)
-        # The n-th touch of all is of the page that lies n behind the request's first, less the touches before it.
+        # The n-th touch of all is of the page at the request's first page + n - the number of touches before the
+        # request.
         page = np.arange(len(request), dtype=np.uint64)
         page += np.repeat(first[rows] - (np.cumsum(count) - count).astype(np.uint64), count)
     rows_of = slice(None) if request is None else request

@@ -58,7 +58,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         self.inline(segment.cancelled, inside, |driver, answers| steps(segment, driver, answers, feed))
     }
 
-    /// Lets `drive` move the driver, and returns what came of it.
+    /// Lets `drive` move the driver, and returns its result.
     pub(super) fn inline(
         &mut self,
         cancelled: &AtomicBool,

@@ -54,7 +54,7 @@ impl MysqlClient {
     /// Makes a client that sends a workload's statements in one of the two ways.
     ///
     /// # Errors
-    /// As [`MysqlClient::new`].
+    /// The errors of [`MysqlClient::new`].
     pub fn of_workload(conn: Conn, workload: &mut dyn Workload, sending: Sending) -> Result<Self, Failure> {
         let coalesced = match (sending, DIALECT.file(workload.name(), "batched.sql")) {
             (Sending::Spec, _) => None,

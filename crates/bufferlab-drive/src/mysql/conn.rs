@@ -41,7 +41,7 @@ impl Conn {
     /// Returns the rows of a question that has few, as text.
     ///
     /// # Errors
-    /// As [`Conn::query_drop`].
+    /// The errors of [`Conn::query_drop`].
     pub fn rows(&mut self, sql: impl AsRef<str>) -> Result<TextRows, MysqlError> {
         self.wire.rows(sql.as_ref())
     }
@@ -49,7 +49,7 @@ impl Conn {
     /// Returns the first column of the first row; none without a row, or for NULL.
     ///
     /// # Errors
-    /// As [`Conn::query_drop`].
+    /// The errors of [`Conn::query_drop`].
     pub fn first(&mut self, sql: impl AsRef<str>) -> Result<Option<String>, MysqlError> {
         Ok(self.rows(sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
@@ -57,7 +57,7 @@ impl Conn {
     /// Returns the first column of the first row as a number; none without a row or a number.
     ///
     /// # Errors
-    /// As [`Conn::query_drop`].
+    /// The errors of [`Conn::query_drop`].
     pub fn number(&mut self, sql: impl AsRef<str>) -> Result<Option<u64>, MysqlError> {
         Ok(self.first(sql)?.and_then(|text| text.parse().ok()))
     }
@@ -65,7 +65,7 @@ impl Conn {
     /// Prepares a statement.
     ///
     /// # Errors
-    /// As [`Conn::query_drop`].
+    /// The errors of [`Conn::query_drop`].
     pub fn prepare(&mut self, sql: &str) -> Result<Statement, MysqlError> {
         self.wire.prepare(sql)
     }

@@ -39,7 +39,7 @@ pub fn connect(target: &Target) -> Result<Conn, Failure> {
 /// Connects to the target's database for statements that load a "file" of this client.
 ///
 /// # Errors
-/// As [`connect`].
+/// The errors of [`connect`].
 pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, Some(&target.database), Purpose::Load)?, target)
 }
@@ -47,7 +47,7 @@ pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
 /// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
 ///
 /// # Errors
-/// As [`connect`].
+/// The errors of [`connect`].
 pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
     open(target, Some(&target.database), Purpose::Work)
 }
@@ -55,7 +55,7 @@ pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
 /// Connects without choosing a database, as before it is created.
 ///
 /// # Errors
-/// As [`connect`].
+/// The errors of [`connect`].
 pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, None, Purpose::Work)?, target)
 }
@@ -105,7 +105,7 @@ pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, Logi
 fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
     match (&target.place, &target.security) {
         (Place::Tcp { host, .. }, Some(security)) => TlsClient::of(security, host),
-        // A Unix socket needs none in any mode, as with libpq.
+        // A Unix socket needs no TLS in any mode, as with libpq.
         _ => Ok(None),
     }
 }

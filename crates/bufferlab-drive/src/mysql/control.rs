@@ -45,7 +45,7 @@ impl Control {
     /// Removes the time limit of statements: from now on they may read whole tables, or wait for locks.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn be_patient(&mut self) -> Result<(), Failure> {
         self.line.answer_within(None).map_err(|error| no_socket(&error, &self.place))
     }
@@ -58,7 +58,7 @@ impl Control {
     /// Returns the server's own name of its version.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the server does not answer.
     pub fn version(&mut self) -> Result<Version, Failure> {
         let text = self.answered("asking for the version", |conn| conn.first("SELECT VERSION()"))?;
         Ok(Version::parse(&text.unwrap_or_default()))
@@ -67,7 +67,7 @@ impl Control {
     /// Executes a statement and discards its rows.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn execute(&mut self, action: &str, sql: &str) -> Result<(), Failure> {
         self.answered(action, |conn| conn.query_drop(sql).map(drop))
     }
@@ -97,7 +97,7 @@ impl Control {
     /// Returns the names and values: the first two columns of a query.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn pairs(&mut self, action: &str, sql: &str) -> Result<Vec<(String, String)>, Failure> {
         let rows = self.answered(action, |conn| conn.rows(sql))?;
         let pair = |row: Vec<Option<String>>| {
@@ -110,7 +110,7 @@ impl Control {
     /// Returns the server's plan for a statement, as JSON.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn explain(&mut self, sql: &str) -> Result<String, Failure> {
         let explain = format!("EXPLAIN FORMAT=JSON {sql}");
         let text = self.answered("explaining a statement", |conn| conn.first(explain))?;
@@ -120,7 +120,7 @@ impl Control {
     /// Returns the text of InnoDB's monitor. Reading it restarts the averages that it prints.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn innodb_status(&mut self) -> Result<String, Failure> {
         let rows = self.answered("reading InnoDB's status", |conn| conn.rows("SHOW ENGINE INNODB STATUS"))?;
         // Type, name, and the text.

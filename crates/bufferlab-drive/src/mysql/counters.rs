@@ -120,7 +120,8 @@ const METRICS: &[(&str, &[&str])] = &[
 const METRIC_LEVELS: [&str; 2] =
     ["innodb_metric_buffer_flush_n_to_flush_requested", "innodb_metric_trx_rseg_history_len"];
 
-/// Owners of sets: the server counts a member only while its owner is on. The list above has the other owners.
+/// Metrics that own a set: the server counts a set's members only while the owner is on. The list above has other
+/// owners.
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
 const READS: &str = "innodb_buffer_pool_reads";

@@ -1,4 +1,4 @@
-//! A second handle on a connection's socket, besides the wire's: to bound a wait for an answer, or to end it.
+//! A second handle on a connection's socket, besides the wire's, to bound or to end a wait for an answer.
 //!
 //! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
 //! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) for questions that it can answer at once. A statement has no time limit, because it may wait
@@ -31,7 +31,7 @@ impl Line {
     /// Sets the time within which each part of an answer must come; none removes the limit.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn answer_within(&self, limit: Option<Duration>) -> io::Result<()> {
         self.0.set_read_timeout(limit)
     }
@@ -76,7 +76,7 @@ impl Lines {
         Ok(line)
     }
 
-    /// Takes the failure of a connection. If the server is silent, it cuts all connections, because a wait on any of
+    /// Takes the failure of a connection. If the server is silent, this cuts all connections, because a wait on any of
     /// them would last for ever.
     pub fn met(&self, failure: &Failure) {
         if failure.hint != SERVER_SILENT_HINT {

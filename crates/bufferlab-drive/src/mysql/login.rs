@@ -65,7 +65,7 @@ const NONCE_BYTES: usize = 20;
 const OK: u8 = 0x00;
 const MORE_DATA: u8 = 0x01;
 const SWITCH: u8 = 0xfe;
-/// After [`MORE_DATA`]: the server knows the password already, or wants it itself.
+/// Bytes after [`MORE_DATA`]: the server knows the password already, or asks for the password itself.
 const FAST: u8 = 0x03;
 const FULL: u8 = 0x04;
 const ASK_FOR_KEY: u8 = 0x02;
@@ -158,7 +158,7 @@ enum Plugin {
 }
 
 impl Plugin {
-    /// Returns the way of this name; an error for those that want the password itself, and for unknown ones.
+    /// Returns the way of this name; an error for ways that send the password itself, and for unknown ones.
     fn of(name: &[u8]) -> Result<Self, MysqlError> {
         match name {
             b"mysql_native_password" => Ok(Plugin::Native),
@@ -301,7 +301,7 @@ fn prove(
             [OK, ..] => return Ok(()),
             [SWITCH, ref rest @ ..] if !switched => {
                 let mut rest = Bytes(rest);
-                // A server of old asks for `mysql_old_password` by an empty packet.
+                // A very old server asks for `mysql_old_password` by an empty packet.
                 let name = if rest.0.is_empty() { &b"mysql_old_password"[..] } else { rest.until_zero() };
                 plugin = Plugin::of(name)?;
                 nonce = whole_nonce(rest.0);

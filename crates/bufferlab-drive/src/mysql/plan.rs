@@ -13,7 +13,7 @@ use crate::plan;
 /// Asks the server for the plan of the workload's query, if it forces one.
 ///
 /// # Errors
-/// The server's; a usage failure when it would take another plan.
+/// The server's error; a usage failure when the server would take another plan.
 pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Result<(), Failure> {
     plan::check(&DIALECT, workload, |_, sql| {
         let text = control.explain(sql)?;

@@ -66,7 +66,7 @@ impl EngineCounters for ProgramCounters {
 struct Running<'a> {
     child: Child,
     job: &'a ProgramJob,
-    /// Whether it was waited for: then its number may be another process's.
+    /// Whether the child was waited for: its process number may then belong to another process.
     reaped: bool,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Running<'a> {
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 
-    /// Returns whether it has ended. It is not waited for here, so its number still names its group.
+    /// Returns whether it has ended. The process is not reaped here, so its number still names its group.
     fn has_ended(&self) -> bool {
         // SAFETY: waitid(2) writes into a structure that is valid for it, and any bytes are.
         unsafe {

@@ -34,7 +34,7 @@ impl Stream {
     /// Sets the time within which each read and write must make progress; none removes the limit.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
         match self {
             Stream::Unix(socket) => socket.set_read_timeout(read).and_then(|()| socket.set_write_timeout(write)),
@@ -48,7 +48,7 @@ impl Stream {
     /// Sets the time within which a read must make progress.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn set_read_timeout(&self, limit: Duration) -> io::Result<()> {
         match self {
             Stream::Unix(socket) => socket.set_read_timeout(Some(limit)),
@@ -60,7 +60,7 @@ impl Stream {
     /// Returns a further descriptor of the socket.
     ///
     /// # Errors
-    /// When the process has none left.
+    /// When the process has no more descriptors.
     pub fn socket(&self) -> io::Result<OwnedFd> {
         self.as_fd().try_clone_to_owned()
     }

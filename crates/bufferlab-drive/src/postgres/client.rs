@@ -61,7 +61,7 @@ impl PostgresClient {
     /// `own_commits`.
     ///
     /// # Errors
-    /// As [`PostgresClient::new`].
+    /// The errors of [`PostgresClient::new`].
     pub fn of_workload(
         mut connection: Connection,
         workload: &mut dyn Workload,
@@ -110,7 +110,7 @@ impl PostgresClient {
     /// Returns the handle that interrupts the connection.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn handle(&self) -> Result<Handle, PgError> {
         self.connection.handle()
     }
@@ -130,7 +130,7 @@ impl PostgresClient {
     /// Makes the server flush this connection's counters, in a separate transaction.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn tell_counters(&mut self) -> Result<(), ClientError> {
         self.told = None;
         self.tell()
@@ -166,7 +166,7 @@ impl PostgresClient {
             for call in calls.clone() {
                 let statement = &self.statements[usize::from(batch.statement(call).0)];
                 if let Err(error) = bind_call(statement, batch, call, self.rows, &mut self.connection.wire.out) {
-                    // Send nothing of it.
+                    // Nothing of the exchange is sent.
                     self.connection.wire.out.clear();
                     return Err(error);
                 }

@@ -73,7 +73,7 @@ impl Connection {
     /// Returns the handle that interrupts the connection.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn handle(&self) -> Result<Handle, PgError> {
         let hang_up = self.wire.hang_up()?;
         Ok(Handle { process_id: self.process_id, secret_key: self.secret_key, hang_up })
@@ -149,7 +149,7 @@ impl Connection {
     /// Executes statements in the simple protocol and discards their rows.
     ///
     /// # Errors
-    /// As [`Connection::query`].
+    /// The errors of [`Connection::query`].
     pub fn execute(&mut self, sql: &str) -> Result<(), PgError> {
         self.query_each(sql, &mut |_| Ok(()))
     }
@@ -193,7 +193,7 @@ impl Connection {
     /// Prepares a statement under a name; returns the server's description.
     ///
     /// # Errors
-    /// When it does not compile; the connection is usable then too.
+    /// When the statement does not compile; the connection is then still usable.
     pub fn prepare(&mut self, name: &str, sql: &str) -> Result<Described, PgError> {
         frontend::parse(name, sql, [], &mut self.wire.out)?;
         frontend::describe(b'S', name, &mut self.wire.out)?;
@@ -225,7 +225,7 @@ impl Connection {
     /// Executes a prepared statement without parameters; returns its rows as text.
     ///
     /// # Errors
-    /// As [`Connection::query`].
+    /// The errors of [`Connection::query`].
     pub fn execute_prepared(&mut self, name: &str) -> Result<TextRows, PgError> {
         bind_and_execute(name, &mut self.wire.out)?;
         // Left open inside a transaction, the portal keeps its snapshot, and the server every row version since: index
@@ -254,7 +254,7 @@ impl Connection {
     /// Begins a COPY FROM STDIN. Then call [`Connection::copy`], and at the end [`Connection::end_copy`].
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn begin_copy(&mut self, sql: &str) -> Result<(), PgError> {
         frontend::query(sql, &mut self.wire.out)?;
         self.wire.flush()?;
@@ -264,10 +264,10 @@ impl Connection {
         }
     }
 
-    /// Sends whole rows. A server that refuses some says so at once, and the copy ends there.
+    /// Sends whole rows. If the server refuses a row, it says so at once, and the copy ends there.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn copy(&mut self, rows: &[u8]) -> Result<(), PgError> {
         while self.wire.has_input() {
             let error = match self.wire.read_any()? {
@@ -287,7 +287,7 @@ impl Connection {
     /// Ends a COPY; returns the number of rows that the server has taken.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn end_copy(&mut self) -> Result<u64, PgError> {
         frontend::copy_done(&mut self.wire.out);
         self.wire.flush()?;

@@ -38,7 +38,7 @@ impl Control {
     /// Connects to the target's database for questions that take no time, with a shorter limit of silence.
     ///
     /// # Errors
-    /// As [`Control::open`].
+    /// The errors of [`Control::open`].
     pub fn open_to_read(target: &Target) -> Result<Self, Failure> {
         let connection = connect_to(target, &target.database, patient(target), READING_SILENCE)?;
         Ok(Control { connection, place: target.place() })
@@ -48,7 +48,7 @@ impl Control {
     /// for no other session, until [`Control::be_patient`].
     ///
     /// # Errors
-    /// As [`Control::open`].
+    /// The errors of [`Control::open`].
     pub fn open_to_ask(target: &Target, database: Option<&str>) -> Result<Self, Failure> {
         let connection = connect_to(target, database.unwrap_or(&target.database), Silence::Fatal, READING_SILENCE)?;
         Ok(Control { connection, place: target.place() })
@@ -72,7 +72,7 @@ impl Control {
     /// Returns the major number of the server's version.
     ///
     /// # Errors
-    /// When it is older than the oldest server supported here.
+    /// When the server is older than the oldest one supported here.
     pub fn major(&self) -> Result<u32, Failure> {
         let major = major(self.version());
         if major >= OLDEST_MAJOR {
@@ -84,10 +84,10 @@ impl Control {
         Err(Failure::new(FailureKind::Usage, what, &self.place, hint))
     }
 
-    /// How the connection can be interrupted.
+    /// Returns the handle that interrupts the connection.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn handle(&self) -> Result<Handle, Failure> {
         self.connection.handle().map_err(|error| failure("connecting", &self.place, &error))
     }
@@ -100,7 +100,7 @@ impl Control {
     /// Executes statements and discards their rows.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn execute(&mut self, action: &str, sql: &str) -> Result<(), Failure> {
         let done = self.connection.execute(sql);
         done.map_err(|error| failure(action, &self.place, &error))
@@ -109,7 +109,7 @@ impl Control {
     /// Executes statements and discards their rows, with the connection's own error.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn try_execute(&mut self, sql: &str) -> Result<(), PgError> {
         self.connection.execute(sql)
     }
@@ -117,7 +117,7 @@ impl Control {
     /// Returns the rows of a query as text.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn rows(&mut self, action: &str, sql: &str) -> Result<TextRows, Failure> {
         let rows = self.connection.query(sql);
         rows.map_err(|error| failure(action, &self.place, &error))
@@ -126,7 +126,7 @@ impl Control {
     /// Returns the first column of the first row, if there is one.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn one(&mut self, action: &str, sql: &str) -> Result<Option<String>, Failure> {
         Ok(self.rows(action, sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }

@@ -57,7 +57,7 @@ use Kind::{Counter, Gauge, Held};
 enum Told {
     /// An expression over the views of [`from_sql`].
     By(&'static str),
-    /// None, with the reason.
+    /// The version has no source; the reason.
     Not(&'static str),
 }
 
@@ -67,7 +67,8 @@ const NO_GROWTH: Told = By("0");
 const NO_STAT_IO: Told = Not("pg_stat_io exists from PostgreSQL 16 on");
 const BACKEND_WRITES_MOVED: Told = Not("from PostgreSQL 17 on pg_stat_io tells what connections wrote");
 
-/// Pages that connections read, where pg_stat_io counts operations and their bytes.
+/// Pages that connections read, from PostgreSQL 18 on. There pg_stat_io's `reads` counts operations of several pages,
+/// so the pages are computed from its bytes.
 const READ: Told = By("i.read_bytes / current_setting('block_size')::bigint");
 
 type Metric = (&'static str, Kind, &'static [(u32, Told)]);

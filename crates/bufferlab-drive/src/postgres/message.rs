@@ -47,7 +47,7 @@ impl<'a> Body<'a> {
     /// Returns the next bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// When the message has fewer bytes.
     pub fn take(&mut self, bytes: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(bytes).ok_or(TRUNCATED)?;
         self.0 = rest;
@@ -63,7 +63,7 @@ impl<'a> Body<'a> {
     /// Returns the next byte.
     ///
     /// # Errors
-    /// At the end.
+    /// When the message ends before.
     pub fn byte(&mut self) -> Result<u8, Malformed> {
         Ok(self.array::<1>()?[0])
     }
@@ -71,7 +71,7 @@ impl<'a> Body<'a> {
     /// Returns a number of two bytes. Counts are never negative.
     ///
     /// # Errors
-    /// At the end.
+    /// When the message ends before.
     pub fn count(&mut self) -> Result<usize, Malformed> {
         Ok(u16::from_be_bytes(self.array()?).into())
     }
@@ -79,7 +79,7 @@ impl<'a> Body<'a> {
     /// Returns a number of four bytes.
     ///
     /// # Errors
-    /// At the end.
+    /// When the message ends before.
     pub fn int(&mut self) -> Result<i32, Malformed> {
         Ok(i32::from_be_bytes(self.array()?))
     }
@@ -87,7 +87,7 @@ impl<'a> Body<'a> {
     /// Returns the number of a type or a table.
     ///
     /// # Errors
-    /// At the end.
+    /// When the message ends before.
     pub fn oid(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_be_bytes(self.array()?))
     }
@@ -95,7 +95,7 @@ impl<'a> Body<'a> {
     /// Returns the text up to the next zero byte.
     ///
     /// # Errors
-    /// Without a zero byte.
+    /// When the message has no zero byte.
     pub fn text(&mut self) -> Result<Cow<'a, str>, Malformed> {
         let end = self.0.iter().position(|&byte| byte == 0).ok_or(TRUNCATED)?;
         let text = self.take(end)?;
@@ -106,7 +106,7 @@ impl<'a> Body<'a> {
     /// Returns a value of a row: a length, or -1 for NULL, and that many bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// When the message has fewer bytes.
     pub fn value(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
         match self.int()? {
             -1 => Ok(None),

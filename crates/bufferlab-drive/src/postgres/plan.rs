@@ -45,7 +45,7 @@ fn forcing(plan: Plan) -> &'static str {
 /// Asks the server for the plan of the workload's query, if it forces one, in a session with the same settings.
 ///
 /// # Errors
-/// The server's; a usage failure when it would take another plan.
+/// The server's error; a usage failure when the server would take another plan.
 pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Result<(), Failure> {
     plan::check(&DIALECT, workload, |asked, sql| {
         control.execute("forcing a plan", forcing(asked))?;

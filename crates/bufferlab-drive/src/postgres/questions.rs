@@ -21,7 +21,7 @@ pub struct Questions {
     may_go_on: fn() -> bool,
     /// The statements that were asked, with the names of those that are prepared.
     asked: HashMap<Vec<u8>, Option<String>>,
-    /// How many names were given: no name is used twice, even if its statement failed.
+    /// The number of names used so far: no name is used twice, even if its statement failed.
     named: usize,
 }
 

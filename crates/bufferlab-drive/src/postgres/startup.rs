@@ -60,7 +60,7 @@ pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure>
 /// `silence`.
 ///
 /// # Errors
-/// As [`connect`].
+/// The errors of [`connect`].
 pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Duration) -> Result<Connection, Failure> {
     let place = target.place();
     let refused = |error: PgError| match error {

@@ -57,7 +57,7 @@ pub fn is_binary(value: Value<'_>, oid: u32, integers: Integers) -> bool {
 /// Appends a value that is not NULL in the format that [`is_binary`] says.
 ///
 /// # Errors
-/// When it does not fit the parameter's type.
+/// When the value does not fit the parameter's type.
 pub fn encode(value: Value<'_>, oid: u32, integers: Integers, out: &mut BytesMut) -> Result<(), PgError> {
     let unfit = |name: &str| PgError::Value(format!("a parameter of type {name} cannot be {value:?}"));
     match value {

@@ -34,13 +34,13 @@ pub trait Transport: Read + Write + Send {
     /// Sets the time after which reads and writes fail.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
 
     /// Returns a function that ends the connection from another thread: a read or write then fails.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     fn hang_up(&self) -> io::Result<HangUp>;
 
     /// Returns true when something can be read without waiting.
@@ -168,7 +168,7 @@ impl Wire {
     /// Makes a wire over this socket, which applies `silence` after `timeout` without a byte.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn new(transport: Box<dyn Transport>, silence: Silence, timeout: Duration) -> Result<Self, PgError> {
         transport.set_timeout(timeout)?;
         Ok(Wire {
@@ -198,7 +198,7 @@ impl Wire {
     /// Ends the login: from now on messages may be long, and `silence` limits the wait.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn logged_in(&mut self) -> Result<(), PgError> {
         self.limit = LIMIT_BYTES;
         self.patience = None;
@@ -223,7 +223,7 @@ impl Wire {
     /// Returns a function that ends the connection from another thread.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn hang_up(&self) -> Result<HangUp, PgError> {
         Ok(self.transport.hang_up()?)
     }
@@ -248,7 +248,7 @@ impl Wire {
     /// Writes these bytes after the gathered ones, without a copy.
     ///
     /// # Errors
-    /// As [`Wire::flush`].
+    /// The errors of [`Wire::flush`].
     pub fn flush_with(&mut self, bytes: &[u8]) -> Result<(), PgError> {
         self.flush()?;
         self.write_all(bytes)
@@ -303,7 +303,7 @@ impl Wire {
     /// Waits for the next message of any kind and returns its type.
     ///
     /// # Errors
-    /// As [`Wire::read`].
+    /// The errors of [`Wire::read`].
     pub fn read_any(&mut self) -> Result<u8, PgError> {
         let length = loop {
             match message_bytes(&self.input[self.unread.clone()])? {

@@ -133,8 +133,7 @@ impl Ring {
                     self.push(place, next, now_ns)?;
                     in_flight += 1;
                     if left > 0 {
-                        // The last read goes out with the wait. A read that the kernel refuses now is submitted again
-                        // there.
+                        // The wait submits the last read. It also submits a read again that the kernel refuses now.
                         let _ = self.ring.submit();
                     }
                 }

@@ -25,7 +25,7 @@ impl TableReads<'_> {
     /// `interrupt` until the statement has ended.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn run(
         &self,
         execute: &mut Execute<'_>,

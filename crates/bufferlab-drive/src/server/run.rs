@@ -59,7 +59,7 @@ pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) ->
 /// Runs the phases after the window, each unless a request to stop interrupted the part before.
 ///
 /// # Errors
-/// As [`Session::phase`].
+/// The errors of [`Session::phase`].
 pub fn phases<S: Server>(session: &mut Session<'_, S>, finished: &mut Finished) -> Result<(), Failure> {
     for phase in &session.job.phases {
         if !finished.interrupted {

@@ -24,7 +24,7 @@ use crate::quota::Quota;
 use crate::sampler::{AtEdge, Sampler};
 use crate::server::job::Run;
 
-/// Time between two checks for a window's end, besides the drivers' own.
+/// Time between two of the session's checks for a window's end; the drivers check, too.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
 
 /// The hint when the server is gone.
@@ -49,7 +49,7 @@ pub trait Server: AtEdge {
     /// Returns the counts for the gate since the server started, as far as it has them; they never fall.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the server does not answer.
     fn counted(&mut self) -> Result<Window, Failure>;
 
     /// Prepares a connection for the warm-up: the gate needs its counters soon after they change.
@@ -58,7 +58,7 @@ pub trait Server: AtEdge {
     /// Makes the server publish the counters of a connection that stands still at an edge.
     ///
     /// # Errors
-    /// The client's.
+    /// The client's error.
     fn settle(&mut self, _client: &mut Self::Client) -> Result<(), ClientError> {
         Ok(())
     }
@@ -66,7 +66,7 @@ pub trait Server: AtEdge {
     /// Executes a statement of a script's setup section, which stands at `place`.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     fn set_up(&mut self, setup: &SetupStatement<'_>, place: &str) -> Result<(), Failure>;
 
     /// Returns a function that interrupts the present statements of the connections made last, unless they end by
@@ -78,13 +78,13 @@ pub trait Server: AtEdge {
     /// Opens one connection for each workload. From now on [`Server::interrupter`] interrupts these.
     ///
     /// # Errors
-    /// When the server refuses one, or a statement of the workload.
+    /// When the server refuses a connection, or a statement of the workload.
     fn connect(&mut self, workloads: &mut [Box<dyn Workload>]) -> Result<Vec<Self::Client>, Failure>;
 
     /// Fills the pool by the workload's own SQL; returns false when `cancelled` was set meanwhile.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     fn prefill(&mut self, workload: &dyn Workload, cancelled: &AtomicBool) -> Result<bool, Failure>;
 }
 
@@ -136,7 +136,7 @@ impl<S: Server> Session<'_, S> {
     /// interrupted, and the misses that count towards filling.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn warm_up(
         &mut self,
         drivers: &mut Drivers<S::Client>,
@@ -200,7 +200,7 @@ impl<S: Server> Session<'_, S> {
     /// it.
     ///
     /// # Errors
-    /// The server's.
+    /// The server's error.
     pub fn window(&mut self, drivers: &mut Drivers<S::Client>, limit: Limit) -> Result<(Part, bool), Failure> {
         let board = drivers.board();
         drivers.begin_window();
@@ -239,7 +239,7 @@ impl<S: Server> Session<'_, S> {
     /// interrupted.
     ///
     /// # Errors
-    /// When the script is wrong, or the server's.
+    /// When the script is wrong; the server's error.
     pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure> {
         self.sampler.enter(Phase::Extra(Arc::clone(&phase.name)), None, phase.limit.transactions);
         let script = phase.script.parse()?;

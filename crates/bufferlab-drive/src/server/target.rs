@@ -38,7 +38,7 @@ pub struct Target {
     pub place: Place,
     /// The account.
     pub user: String,
-    /// Its password; never printed.
+    /// The account's password; never printed.
     pub password: String,
     /// The database that holds the workload's tables.
     pub database: String,

@@ -11,7 +11,7 @@ use crate::failure::{Failure, FailureKind};
 
 /// A client with all statements of one workload prepared.
 ///
-/// It borrows nothing. The caller of [`SqliteClient::new`] promises that the engine outlives it.
+/// The client borrows nothing. The caller of [`SqliteClient::new`] promises that the engine outlives the client.
 pub struct SqliteClient {
     // Finalised in this order, before the engine closes its connection.
     statements: Vec<Statement>,

@@ -82,7 +82,7 @@ pub struct TreePages {
 /// Reads which page belongs to which b-tree of a database that no process has open; the catalogue's is among them.
 ///
 /// # Errors
-/// As [`shape`].
+/// The errors of [`shape`].
 pub fn pages_of_trees(database: &Path) -> Result<Vec<TreePages>, Failure> {
     opened(database, |connection| {
         let mut statement = connection.prepare("SELECT pageno, pagetype = 'internal' FROM dbstat WHERE name = ?")?;

@@ -1,6 +1,6 @@
 //! Reads the few parts of X.509 certificates that rustls does not show: names, times, the algorithm of the signature.
 //!
-//! It believes nothing: rustls verifies.
+//! It verifies nothing, because rustls does.
 
 use x509_cert::certificate::{CertificateInner, Raw, Version};
 use x509_cert::der::Decode;

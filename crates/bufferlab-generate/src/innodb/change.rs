@@ -1,4 +1,4 @@
-//! What changes a tree of InnoDB: inserts, rows that grow, removals, and the splits and merges of leaves.
+//! Changes of a tree of InnoDB: inserts, rows that grow, removals, and the splits and merges of leaves.
 
 use super::latch::{EXCLUSIVE, NO_LATCH};
 use super::layout::is_built;

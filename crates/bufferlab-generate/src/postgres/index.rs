@@ -12,9 +12,10 @@ use crate::tree::{Grown, Leaf, Place};
 
 /// A page without its header and its special space (bufpage.h, nbtree.h, `BTPageOpaqueData`).
 const EMPTY: u32 = 8192 - 24 - 16;
-/// What a build leaves free of a leaf: the fill factor is 90 (nbtree.h, `BTREE_DEFAULT_FILLFACTOR`).
+/// Bytes of a leaf that an index build leaves free: the fill factor is 90 (nbtree.h, `BTREE_DEFAULT_FILLFACTOR`).
 const BUILD_LEAVES: u32 = 8192 / 10;
-/// What a build leaves free of an interior page: the fill factor is 70 (nbtree.h, `BTREE_NONLEAF_FILLFACTOR`).
+/// Bytes of an interior page that an index build leaves free: the fill factor is 70 (nbtree.h,
+/// `BTREE_NONLEAF_FILLFACTOR`).
 const BUILD_LEAVES_ABOVE: u32 = 8192 * 3 / 10;
 /// Heap pages that a pass over duplicates reads at most (heapam.c, `BOTTOMUP_MAX_NBLOCKS`).
 const MOST_BLOCKS: usize = 6;

@@ -44,7 +44,7 @@ const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 /// Delivery 70, and the mean transaction 27.
 const OLDEST: u64 = 2;
 
-/// What a rollback takes back: a version of a row, and the one before it.
+/// A change that a rollback undoes: a version of a row, and the version before it.
 struct Change {
     row: Row,
     before: Option<Version>,

@@ -50,7 +50,7 @@ impl Records for Tuples {
 }
 
 impl Tuples {
-    /// The same of a table's primary key, whose columns are numbers.
+    /// Returns the bytes of an entry of a table's primary key, whose columns are numbers.
     pub(super) fn key_entry(&self, table: TableId) -> u32 {
         let key = self.schema.columns(table)[..table.key_columns()].iter();
         max_aligned(INDEX_HEADER + data(key.map(|&column| (column, Value::Int(1))))) + POINTER

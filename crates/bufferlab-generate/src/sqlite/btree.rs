@@ -21,7 +21,7 @@ struct Node {
     keys: Vec<u32>,
     /// Bytes of each cell without a child's number and without its chain.
     bytes: Vec<u16>,
-    /// One more than cells; none in a leaf.
+    /// The children, one more than the cells; empty in a leaf.
     children: Vec<u32>,
 }
 

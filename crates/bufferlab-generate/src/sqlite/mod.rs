@@ -57,7 +57,7 @@ impl Account {
     const PAID: u8 = 2;
     /// One order was delivered; its count, 1, has no byte.
     const DELIVERED: u8 = 4;
-    /// Further orders were; their count has a byte.
+    /// Further orders were delivered; their count has a byte.
     const DELIVERED_AGAIN: u8 = 8;
 
     /// Notes a fact; returns whether it is new.
@@ -95,7 +95,7 @@ pub struct Sqlite {
     bytes: [u16; RELATIONS],
     /// Updates of each row of STOCK, up to two.
     stock_updates: Vec<u8>,
-    /// What payments and deliveries did to each customer's numbers.
+    /// The effects of payments and deliveries on each customer's numbers.
     accounts: Vec<Account>,
     /// Whether the open transaction is a Delivery.
     delivers: bool,

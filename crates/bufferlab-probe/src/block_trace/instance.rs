@@ -14,7 +14,7 @@ const REMOVE_ATTEMPTS: u32 = 50;
 /// Returns a tracefs that has everything a block trace needs.
 ///
 /// # Errors
-/// When it lacks something, or this user has none.
+/// When this user has no tracefs, or it lacks something.
 pub(super) fn tracing() -> Result<Tracing, TraceError> {
     checked(Tracing::open()?)
 }

@@ -48,7 +48,7 @@ pub struct Settings {
 /// Removes instances of dead processes and returns their names.
 ///
 /// # Errors
-/// When this user cannot trace it.
+/// When this user cannot trace the device.
 pub fn check(device: &Device) -> Result<Vec<String>, TraceError> {
     numbers_of(device)?;
     let tracing = tracing()?;

@@ -14,7 +14,7 @@ pub struct Device {
     pub partition: Option<String>,
     /// Number of the whole disk, as `major:minor`.
     pub major_minor: Option<String>,
-    /// Its name by the manufacturer or the device mapper.
+    /// The disk's name by the manufacturer or the device mapper.
     pub model: Option<String>,
     /// The smallest unit of a direct transfer.
     pub logical_block_size_bytes: Option<u64>,

@@ -65,7 +65,7 @@ struct DiskLine {
 }
 
 impl DeviceProbe {
-    /// Makes a probe of the device that holds the path. Without one every reading is a null with the reason.
+    /// Makes a probe of the device that holds the path. Without such a device every reading is a null with the reason.
     pub fn for_path(path: &Path) -> Self {
         Self::for_device(&resolve(path))
     }

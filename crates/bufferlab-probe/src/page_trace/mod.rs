@@ -13,7 +13,6 @@ mod fetch;
 mod frames;
 pub mod inside;
 mod live;
-mod merge;
 mod packed;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod probed;

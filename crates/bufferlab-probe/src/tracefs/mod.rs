@@ -36,7 +36,7 @@ impl Tracing {
     /// Opens a tracefs in which this user may make objects.
     ///
     /// # Errors
-    /// Without one.
+    /// When this user has no such tracefs.
     pub fn open() -> Result<Self, TraceError> {
         let own = match mount_unseen() {
             Ok(mount) => {

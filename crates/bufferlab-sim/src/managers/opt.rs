@@ -18,11 +18,11 @@ use crate::replay::{Counts, Manager, Model, NoSettings};
 /// No next get, or none for which a frame would save a read.
 const NEVER: u32 = u32::MAX;
 
-/// A pool that knows which accesses come.
+/// A pool that knows all later accesses.
 pub struct Opt {
     frames: u32,
     pages: u32,
-    /// The next get of the page of each event that a manager gets, as the number of that event.
+    /// For each event that a manager gets, the number of the event that is the next get of its page.
     next_get: Vec<u32>,
     /// The event that comes next.
     event: usize,

@@ -1,21 +1,22 @@
 //! `postgres`: the shared buffers of PostgreSQL 15 to 18, a clock sweep with usage counts.
 //!
-//! src/backend/storage/buffer, freelist.c and bufmgr.c: a pin raises the buffer's usage count up to 5, the clock's hand
-//! lowers it, and a buffer that the hand finds at 0 is the victim.
+//! It follows freelist.c and bufmgr.c in src/backend/storage/buffer: a pin raises the buffer's usage count, up to 5.
+//! The clock's hand lowers it, and a buffer that the hand finds at 0 is the victim.
 //!
-//! A scan of a large table has a ring (scans.rs): its hits raise a usage count from 0 to 1 alone, and its misses take
-//! the ring's buffers, unless others use them (freelist.c, `GetBufferFromRing`).
+//! A scan of a large table uses a ring of buffers (scans.rs). Its hits raise a usage count only from 0 to 1. Its misses
+//! reuse the ring's buffers, unless another session has used them (freelist.c, `GetBufferFromRing`).
 //!
-//! Approximated: a trace has pins and no unpins, so no buffer is pinned when the hand passes or a ring wants it; a table
-//! is as large as its pages that the run touched. Left out: the rings of VACUUM and bulk writes, whose misses are
-//! ordinary ones; the dirty buffers that a scan takes out of its ring (`StrategyRejectBuffer`); the background writer
-//! and the checkpointer, which write buffers and free none; the kernel's page cache, from which many of these reads
-//! come.
+//! Approximated: a trace shows pins but no unpins, so the model never treats a buffer as pinned. A table's size is the
+//! number of its pages that the run touched.
 //!
-//! A session that pins a page twice raises its usage count once. The trace marks the first pin (its column `latch`).
-//! Counting all pins, reads were 5 to 8 % too many on PostgreSQL 17.2 at 20 and 30 % of the data.
+//! Left out: the rings of VACUUM and of bulk writes; their misses take a victim as any other miss. A scan also drops
+//! dirty buffers from its ring (`StrategyRejectBuffer`); the model does not. The background writer and the checkpointer
+//! are left out, because they free no buffers. So is the kernel's page cache, which serves many of these reads.
 //!
-//! docs/prediction.md has its errors.
+//! If a session pins a page twice, its usage count rises once. The trace marks the first pin (column `latch`). A model
+//! that counted all pins predicted 5 to 8 % too many reads (PostgreSQL 17.2, pools of 20 and 30 % of the data).
+//!
+//! docs/prediction.md has the model's errors.
 
 use std::num::NonZeroU32;
 

@@ -22,7 +22,7 @@ pub(super) const NO_TABLE: u8 = u8::MAX;
 /// The most pages between two gets of one scan: since PostgreSQL 17 a scan pins pages in the pool before it reads the
 /// others.
 const NEAR: u32 = 256;
-/// The number of gets of one session in a row, each of another page near the one before, that are a scan.
+/// This many gets of one session in a row are a scan, if each is of another page near the one before.
 const LEAST_IN_A_ROW: u8 = 4;
 
 /// A table of more than a quarter of the buffers.
@@ -33,7 +33,8 @@ pub struct LargeTable {
     pub first_page: u32,
     /// The number of its pages.
     pub pages: u32,
-    /// Whether it was more than a quarter of the traced pool too: a get without a ring then belongs to no scan.
+    /// Whether the table was larger than a quarter of the traced pool, too: a get without a ring then belongs to no
+    /// scan.
     pub had_rings: bool,
 }
 
@@ -41,7 +42,8 @@ pub struct LargeTable {
 #[derive(Clone, Copy)]
 struct Scan {
     last_page: u32,
-    /// How many gets in a row are near each other, up to `LEAST_IN_A_ROW`; 0 after one that is known to be of no scan.
+    /// The number of gets in a row near each other, up to `LEAST_IN_A_ROW`; 0 after a get that is known to be of no
+    /// scan.
     in_a_row: u8,
     /// The last page of a get that belonged to a scan, or `NONE`.
     last_scanned: u32,
@@ -156,7 +158,7 @@ impl Scans {
         let scan = &mut self.scans[number];
         if scan.ring != NONE {
             self.rings[scan.ring as usize].clear();
-            // An empty ring is filled in turn, wherever that begins.
+            // An empty ring is filled slot by slot, from any of them.
             scan.slot = self.ring_buffers - 1;
         }
     }

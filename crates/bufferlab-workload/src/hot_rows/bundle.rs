@@ -6,7 +6,7 @@ use super::driver::HotRowsDriver;
 use super::population::HotRowsPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
 
-/// Its table, and a driver for each connection.
+/// The workload's table, and a driver for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: Some(|job| Ok(Box::new(read::<HotRowsPopulation>(job)?))),

@@ -28,7 +28,7 @@ pub struct HotRowsConfig {
     pub run_seed: u64,
     /// Rows that the run reads.
     pub hot_rows: u32,
-    /// Their places in the table.
+    /// The places of the hot rows in the table.
     pub layout: Layout,
     /// Exponent of Zipf's law over their ranks; zero reads each as often.
     pub zipf: f64,

@@ -20,7 +20,7 @@ pub const TRANSACTION_TYPES: [&str; 2] = ["select", "update"];
 const SELECT: usize = 0;
 const UPDATE: usize = 1;
 
-/// Rows read in one piece of the first pass: a few milliseconds, so that the driver can answer a sampler in between.
+/// Rows that the prefill reads in one piece: a few milliseconds, so that the driver can answer a sampler in between.
 const ROWS_PER_PIECE: u32 = 64;
 
 /// The hot rows for one connection.
@@ -33,7 +33,7 @@ pub struct HotRowsDriver {
     random: Random,
     /// The stream that replaces `random` when the measured window begins.
     window: Random,
-    /// The order of the first pass, and its progress.
+    /// The order in which the prefill reads each hot row once.
     first_pass: Permutation,
     passed: u32,
     planned: Option<(usize, u32)>,
@@ -65,7 +65,7 @@ impl HotRowsDriver {
     }
 
     /// Returns the driver `index` of several with the same hot rows. It draws from separate streams. Only driver zero,
-    /// which always exists, does the first pass.
+    /// which always exists, does the prefill.
     #[must_use]
     pub fn numbered(mut self, index: u64) -> Self {
         if index > 0 {
@@ -119,7 +119,7 @@ impl Workload for HotRowsDriver {
         Planned { transaction_type, terminal: 0 }
     }
 
-    /// Keeps the hot rows, and the progress of the first pass.
+    /// Replaces the stream of random numbers. The hot rows and the progress of the prefill stay.
     fn begin_window(&mut self) {
         self.random = self.window.clone();
     }

@@ -142,7 +142,7 @@ impl Answer {
     /// Compares the answer with the specification's published one, if there is one: this checks the generator.
     ///
     /// # Errors
-    /// When they differ; the text names the first difference.
+    /// When the two differ; the text names the first difference.
     pub fn check_published(&self, config: &IndexScanConfig) -> Result<(), String> {
         let is_for = (config.scale_factor.get() - 1.0).abs() < f64::EPSILON
             && config.from_day <= FIRST_SHIP_DAY
@@ -169,7 +169,7 @@ impl Answer {
     /// Compares a result of Q1 with the expected answer.
     ///
     /// # Errors
-    /// When they differ; the text names the first difference.
+    /// When the two differ; the text names the first difference.
     pub fn check(&self, batch: &Batch, call: usize) -> Result<(), String> {
         let columns = STATEMENTS[usize::from(Q1.0)].columns;
         let found = batch.rows(call);

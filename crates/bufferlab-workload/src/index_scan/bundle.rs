@@ -5,7 +5,7 @@ use super::driver::IndexScanDriver;
 use super::population::IndexScanPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
 
-/// Its tables, and a driver for each connection.
+/// The workload's tables, and a driver for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: Some(|job| Ok(Box::new(read::<IndexScanPopulation>(job)?))),

@@ -123,7 +123,7 @@ pub enum Table {
 pub enum TableSet {
     /// LINEITEM alone, which Q1 reads.
     LineItem,
-    /// All eight.
+    /// All eight tables.
     All,
 }
 

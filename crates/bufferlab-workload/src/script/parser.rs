@@ -135,7 +135,7 @@ fn marker(line: &str) -> Option<Marker<'_>> {
 
 /// The present section.
 struct Section {
-    /// None for setup.
+    /// The section's transaction; none in the setup section.
     transaction: Option<(String, u32)>,
     line: usize,
     steps: Vec<Step>,

@@ -41,7 +41,7 @@ pub(super) enum Control {
     Begin,
     Commit,
     Rollback,
-    /// It ends its transaction and begins the next.
+    /// The statement ends its transaction and begins the next.
     Chain,
     Savepoint,
 }

@@ -6,7 +6,7 @@ use super::driver::TpccDriver;
 use super::population::TpccPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
 
-/// Its nine tables, and a driver for each connection.
+/// TPC-C's nine tables, and a driver for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: Some(|job| Ok(Box::new(TpccPopulation::new(read(job)?)))),

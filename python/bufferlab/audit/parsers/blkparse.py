@@ -67,7 +67,7 @@ class Range:
 
     @property
     def exact(self) -> bool:
-        """Whether all digits were printed."""
+        """Whether the number was printed in full, not shortened to K, M, G or P."""
         return self.low == self.high
 
     def __add__(self, other: Range) -> Range:
@@ -95,7 +95,7 @@ class SeenRequests:
     events: Counter[str] = field(default_factory=Counter)
     """The number of events by letter and direction, such as "Q read"."""
     sectors: Counter[str] = field(default_factory=Counter)
-    """The number of sectors by the same."""
+    """The number of sectors by letter and direction."""
     reads: int = 0
     """The reads queued; the parts of a split read count as one."""
     read_sectors: int = 0
@@ -158,9 +158,9 @@ class EventClock:
     last_s: float = 0.0
     events: int = 0
     backwards: int = 0
-    """How often the time runs back by half of what went before, at least."""
+    """How often the time jumps back by more than half of the span of time before."""
     first_back: tuple[int, float, float] | None = None
-    """The first line that does, its time, and the time above."""
+    """The first line at which the time jumps back so far, its time, and the time of the line above."""
 
     def read(self, at_s: float, line: int) -> None:
         """Take the time of the next event."""
@@ -209,7 +209,7 @@ class BlkparseParser:
         """The lines of blkparse that cannot be read."""
         self._open: BlockTraceText | None = None
         self._summed = False
-        """Whether counters have been printed, so that another event begins another trace."""
+        """Whether counters have been printed: the next event then begins another trace."""
         self._section: str | None = None
         """The device whose counters are being read."""
         self._operations: int | None = None
@@ -244,7 +244,7 @@ class BlkparseParser:
         return False
 
     def _is_cut(self, trace: BlockTraceText, found: re.Match[str]) -> bool:
-        """Return whether an event ends before the process or the error that those of its trace end with."""
+        """Return whether an event is cut off before the process or error with which the trace's other events end."""
         action, flags, rest = found[5], found[6], found[7] or ""
         if "[" in rest:
             trace.has_processes = True

@@ -1,4 +1,4 @@
-"""Takes JSON documents out of the lines of a text: those of programs that a parser knows, between any other lines.
+"""Takes the JSON documents of known programs out of the lines of a text, between any other lines.
 
 A document begins with a line that begins with a brace, and is known by a key among its first lines. All other lines
 pass as they are, with their numbers. Of a document the numbers stay texts, so that their digits are known.
@@ -40,7 +40,7 @@ class Document:
     """The lines that are not blank."""
     value: Any
     problem: str
-    """Why it cannot be read; empty where it can."""
+    """The reason why the document cannot be read; empty where it can."""
 
 
 def with_documents(lines: Iterable[Line]) -> Iterator[Line | Document]:
@@ -104,20 +104,20 @@ def _is_deep(value: Any) -> bool:
 
 
 def part(value: Any, *names: str) -> Any:
-    """Return what stands below these names, one in the other; None where a level has no such name."""
+    """Return the value below these nested names; None where a level lacks its name."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def parts(value: Any, *names: str) -> list[dict[str, Any]]:
-    """Return the objects of the list that stands below these names."""
+    """Return the objects of the list below these nested names."""
     found = part(value, *names)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def number(value: Any, *names: str) -> float | None:
-    """Return the number below these names, also one written as a text; None if it is missing."""
+    """Return the number below these nested names, also one written as a text; None if it is missing."""
     found = part(value, *names)
     if not isinstance(found, str) or len(found) > 40:
         return None

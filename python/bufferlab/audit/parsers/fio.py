@@ -40,7 +40,7 @@ _OLD = re.compile(
 _LATENCY = re.compile(
     rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
 )
-#: Percentiles of syncs, submissions and priorities have a head too; they are not those of all reads or writes.
+#: Percentiles of syncs, submissions and priorities have a head too, but they are not of all reads or writes.
 _HEAD = re.compile(r"(?:(clat|lat)|\w.{0,60}) percentiles \((nsec|usec|msec)\):")
 _PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
 _ISSUED = re.compile(
@@ -53,7 +53,7 @@ _OTHER = re.compile(
     r"latency\s+:|fio-\d|"
     r"Starting \d|Run status group|(?:READ|WRITE): |Disk stats|\w{1,40}: ios=\d"
 )
-#: Seconds are cut off, or rounded up.
+#: fio cuts seconds off, or rounds them up.
 _CLOCKS_S = 2
 _PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,9})?")
 _COUNT = re.compile(r"\d{1,9}")
@@ -81,18 +81,18 @@ class FioParser(LoadParser):
         self._jobs: dict[str, _Job] = {}
         self._group: tuple[str, int] | None = None
         self._is_mixed = False
-        """Whether the group has several jobs, which may differ in size and depth."""
+        """Whether the group has several jobs, whose request size and depth may differ."""
         self._in_group: list[LoadRun] = []
         self._process: tuple[str, ...] = ()
         self._reports: dict[tuple[str, ...], tuple[int, LoadRun | None]] = {}
-        """The place of the run of each direction of each process, and its last report with a count before that."""
+        """By process and direction: the run's place, and its last earlier report that has a count."""
         self._unit = ""
         self._printed: dict[tuple[str, ...], LoadRun] = {}
         """The runs of JSON documents, by fio's run, job, place among those of its name, and direction."""
         self._began: list[float] = []
         """The second at which each run of fio with JSON documents began."""
         self._older: list[Place] = []
-        """The documents of versions whose units are other ones."""
+        """The documents of versions with other units."""
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is fio's."""
@@ -125,7 +125,7 @@ class FioParser(LoadParser):
 
     @property
     def runs(self) -> list[LoadRun]:
-        """The runs that have a result: of reports on the way the last one that has its count."""
+        """The runs that have a result: of interim reports, the last one that has its count."""
         self._settle()
         read = super().runs
         # With --output-format=normal,json every report is printed twice.
@@ -153,7 +153,7 @@ class FioParser(LoadParser):
         began = (number(document.value, "timestamp") or 0.0) - max(
             (number(job, "elapsed") or 0.0 for job in jobs), default=0
         )
-        # Reports on the way are of one run, whose start they share.
+        # Interim reports are of one run, whose start they share.
         if not self._began or abs(began - self._began[-1]) > _CLOCKS_S:
             self._began.append(began)
         seen: dict[str, int] = {}
@@ -177,7 +177,7 @@ class FioParser(LoadParser):
                     self._printed[(f"{len(self._began)}", name, f"{seen[name]}", direction)] = run
 
     def _settle(self) -> None:
-        """End the reports on the way: one that was cut off before its count gives way to the one before it."""
+        """End the interim reports: if the last one was cut off before its count, the one before replaces it."""
         for slot, before in self._reports.values():
             if before is not None and self._runs[slot].transactions is None:
                 self._runs[slot] = before
@@ -246,7 +246,10 @@ def _rates(
 
 
 def _add_span(run: LoadRun, least_ms: float, mean_ms: float, most_ms: float) -> None:
-    """Take the ends of one kind. Percentiles may be clat's and the mean lat's: the run's ends hold all kinds."""
+    """Take the least and the greatest of one kind.
+
+    Percentiles may be clat's and the mean lat's: a run's ends cover all kinds.
+    """
     run.spans_ms.append((least_ms, mean_ms, most_ms))
     run.latency_ms["min"] = min(run.latency_ms.get("min", least_ms), least_ms)
     run.latency_ms["max"] = max(run.latency_ms.get("max", most_ms), most_ms)
@@ -257,7 +260,7 @@ def _options(value: Any) -> dict[str, str]:
 
 
 def _jobs(job: dict[str, Any], options: dict[str, str]) -> int | None:
-    """Return how many processes a job's numbers are of; None where they may be of other sections too.
+    """Return the number of processes that a job's numbers cover; None where they may cover other sections too.
 
     The report of a group is of all its jobs, and has the options of the first alone.
     """

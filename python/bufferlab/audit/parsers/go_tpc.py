@@ -21,7 +21,7 @@ _LINE = re.compile(
 _LATENCY = re.compile(rf"(?:(\d{{1,2}}(?:\.\d{{1,3}})?)th|(Max))\(ms\): ({_F})")
 _TPMC = re.compile(rf"tpmC: (?P<tpmc>{_F})(?:, tpmTotal: (?P<total>{_F}))?(?:, efficiency: {_F}%)?\s*$")
 _COMMAND = re.compile(r"(?:\S{0,200}/)?(?:go-tpc|tiup bench) tpcc .{0,1000}?(?:-T|--threads)[ =]?(\d{1,6})\b")
-#: A bin of a histogram with one digit, and a mean's last digit.
+#: The width of a histogram's bin with one digit, and a mean's last digit.
 _BIN = 0.07
 _NEW_ORDER = "NEW_ORDER"
 
@@ -35,7 +35,7 @@ class GoTpcParser(LoadParser):
         super().__init__(file)
         self._threads: int | None = None
         self._kinds: dict[str, LoadRun] = {}
-        """The kinds of the run that is being read."""
+        """The kinds of transactions of the run that is being read."""
         self._has_summary = False
         self._tpmc: float | None = None
 
@@ -82,7 +82,7 @@ class GoTpcParser(LoadParser):
             run.latency_ms["max" if greatest else f"{float(percent):g} %"] = float(value)
 
     def _whole(self, tpmc: str, number: int, label: str) -> None:
-        """End a run: put its TpmC to the New-Orders, and all kinds together behind them."""
+        """End a run: give its TpmC to the New-Orders, and add a run of all kinds together behind them."""
         done = {kind: run for kind, run in self._kinds.items() if not kind.endswith("_ERR") and self._is_told(kind)}
         if _NEW_ORDER in done:
             done[_NEW_ORDER].nopm = float(tpmc)

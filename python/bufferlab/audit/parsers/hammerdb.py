@@ -25,7 +25,7 @@ _PROCEDURES = ("NEWORD", "PAYMENT", "DELIVERY", "SLEV", "OSTAT")
 _MOST_TIMINGS = 1000
 _LATENCIES = {"min_ms": "min", "p50_ms": "50 %", "p95_ms": "95 %", "p99_ms": "99 %", "max_ms": "max"}
 _FAILED = re.compile(r"Vuser (\d{1,6}):FINISHED FAILED")
-#: Its counts of created and building users include the monitor, which is not a connection of the load.
+#: HammerDB's counts of created and building users include the monitor, which is not a connection of the load.
 _USER = re.compile(
     r"Vuser \d{1,6}(?::| created)|Error in Virtual User \d{1,6}:|ALL VIRTUAL USERS COMPLETE|HammerDB CLI v"
     r"|\d{1,6} Virtual Users Created|Building \d{1,9} Warehouses? with \d{1,6} Virtual Users?"

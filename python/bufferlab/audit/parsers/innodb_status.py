@@ -86,7 +86,7 @@ class StatusDump:
     server: str = ""
     """The server, if its counters identify it: "mysql", "mariadb" or "postgres"."""
     words: dict[str, str] = field(default_factory=dict)
-    """The variable that each field comes from, where it is not of the status text."""
+    """The variable that each field comes from, if it is not from the status text."""
     counters: dict[str, float] = field(default_factory=dict)
     """Further counters that only grow, by their own names and rows: PostgreSQL's."""
     resets: dict[str, str] = field(default_factory=dict)

@@ -77,9 +77,10 @@ class IostatReport:
 
     place: Place
     since_boot: bool
-    """Whether it is the first after the banner: an average since the system's start, unless iostat was given -y."""
+    """Whether this report is the first after the banner: an average since the system's start, unless iostat was given
+    -y."""
     stream: int
-    """The number of the banner that it follows; reports of one stream share it, and vmstat's are below zero."""
+    """The number of the banner that it follows; reports of one stream share it, and those of vmstat are below zero."""
     t_s: float | None = None
     devices: dict[str, DeviceRow] = field(default_factory=dict)
     tool: str = "iostat"
@@ -128,7 +129,7 @@ class IostatParser:
         return taken
 
     def take_cut(self, text: str) -> bool:
-        """Take the cells but the last of a row that the end of a file cuts; return whether it is one."""
+        """Take all cells but the last of a row that the end of a file cuts; return whether it is such a row."""
         cells = _cells(text)
         is_cut = 2 < len(cells) <= len(self._header) and not self._device_last and _DEVICE.fullmatch(cells[0])
         if not is_cut or not all(map(_NUMBER.fullmatch, cells[1:])):
@@ -209,7 +210,7 @@ class VmstatParser:
         self._is_first = False
 
     def take_cut(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Take the cells but the last of a row that the end of a file cuts; return whether it is one."""
+        """Take all cells but the last of a row that the end of a file cuts; return whether it is such a row."""
         cells = text.split()
         if self._at is None or not self._at + 2 < len(cells) < self._width or not all(map(_COUNT.fullmatch, cells)):
             return False

@@ -39,7 +39,7 @@ class Direction:
 
 @dataclass
 class LoadRun:
-    """A run of a load generator, or one direction (read, write) of a job of fio. None: not printed."""
+    """A run of a load generator, or one direction (read, write) of a job of fio. What a log lacks is None."""
 
     tool: str
     place: Place
@@ -51,7 +51,7 @@ class LoadRun:
     is_asked: bool = False
     """Whether the seconds are those asked for, and were not measured."""
     connecting_s: float = 0.0
-    """The part of these seconds in which clients connected, where the rate leaves it out."""
+    """The part of the run's seconds in which clients connected, if the rate leaves it out."""
     transactions: int | None = None
     """Transactions, events or requests that were counted."""
     per_s: float | None = None
@@ -86,13 +86,13 @@ class LoadRun:
 
     @property
     def counted_s(self) -> float | None:
-        """The seconds that the rate is of; None where none are left."""
+        """The seconds that the rate covers; None where none are left."""
         counted = (self.seconds or 0.0) - self.connecting_s
         return counted if counted > 0 else None
 
     @property
     def fine_mean_ms(self) -> float | None:
-        """The mean latency with as many digits as are known: of short ones by their sum, where it is printed."""
+        """The mean latency with all known digits: a short one is computed from the sum, if the sum is printed."""
         if self.latency_sum_ms is not None and self.transactions:
             return self.latency_sum_ms / self.transactions
         return self.mean_ms

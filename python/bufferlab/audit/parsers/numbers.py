@@ -1,8 +1,8 @@
 """Reads the numbers of a table's column, whose signs for decimals and thousands are decided by all of its cells.
 
-A comma before other than three digits is decimal, and so is one behind a point; points of that column then separate
-thousands. Else commas before groups of three digits separate thousands, and a point is decimal. k, M and G behind a
-number are 10^3, 10^6 and 10^9.
+A comma is decimal if other than three digits follow it, or if it stands behind a point; points of that column then
+separate thousands. Else commas before groups of three digits separate thousands, and a point is decimal. k, M and G
+behind a number are 10^3, 10^6 and 10^9.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Number:
 
     value: float
     decimals: int
-    """The digits behind the point; less than 0 where even the last ones before it are not known, as of 9.5k."""
+    """The digits behind the point; less than 0 where even the last digits before it are unknown, as in 9.5k."""
     percent: bool = False
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def head_power(head: str) -> int:
 
 
 def has_decimal_comma(cells: Iterable[str]) -> bool:
-    """Return whether some number of a column has a comma that only a decimal one can be."""
+    """Return whether some number of a column has a comma that can only be decimal."""
     return any(_signs(match[1]) == "comma" for cell in cells for match in _TOKEN.finditer(cell[:_MOST_OF_A_CELL]))
 
 
@@ -120,7 +120,7 @@ def column_numbers(cells: Sequence[str], *, beside_commas: bool = False, power: 
 
 
 def _signs(text: str) -> str:
-    """Return what a number shows of its column: "comma" or "point" is decimal, or "points" separate; else less."""
+    """Return what a number says about its column: "comma" or "point" is decimal, "points" separate thousands, or ""."""
     marks = re.sub(r"[\d'’ ]", "", text)
     last = re.split(r"[.,]", text)[-1]
     if not marks:

@@ -61,7 +61,7 @@ class FileEvidence:
     lines_read: int = 0
     """The lines that some parser knew, or that belong to a table of results."""
     named: list[Problem] = field(default_factory=list)
-    """Parts that were recognised and not read, or are missing, with their lines."""
+    """Parts that were recognised and could not be read, or that are missing, with their lines."""
 
     @property
     def measured(self) -> bool:
@@ -203,7 +203,7 @@ def _cut_rows(file: str, tool: str, lines: list[int]) -> Iterator[Problem]:
 
 
 def _heads_alone(file: str, logs: Iterable[TpccLog], reports: Iterable[IostatReport]) -> Iterator[Problem]:
-    """Yield a problem for each piece of which only the head is there."""
+    """Yield a problem for each piece that has only its head."""
     for program, lines in (
         ("tpcc-mysql's output", [log.place.line for log in logs if not log.is_measured]),
         ("a report of iostat", [report.place.line for report in reports if not report.devices]),

@@ -42,7 +42,7 @@ _FIELDS = {
 #: Variables that only one of the two servers has.
 _OF_MARIADB = re.compile(r"aria_|innodb_lsn_|innodb_buffer_pool_pages_made_")
 _OF_MYSQL = re.compile(r"mysqlx_|innodb_redo_log_|innodb_data_pending_fsyncs$")
-#: Numbers that never are 0: their change is, in a block of the changes since the one before.
+#: Numbers that are never 0 as totals: a 0 shows that the block has the changes since the block before.
 _NEVER_ZERO = ("page_bytes", "pool_pages")
 _HEAD = re.compile(r"\|?\s*variable_name\s*[|\t]\s*(?:variable_)?value\b", re.IGNORECASE)
 _RULER = re.compile(r"\+-[-+]*\+?\s*$")
@@ -366,7 +366,7 @@ def _are_changes(uptimes: list[float]) -> bool:
 
 
 def _time(text: str) -> datetime | None:
-    """Return the time that psql prints above what \\watch repeats, in English or in no language."""
+    """Return the time that psql prints above each result of \\watch, in English or in the C locale."""
     clock, day, year = _CLOCK.search(text), _DAY.search(text), re.search(r"\b(\d{4})\b", text)
     if not clock or not day or not year or not (number := day["last"] or day["first"]):
         return None

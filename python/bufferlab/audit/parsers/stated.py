@@ -60,7 +60,7 @@ class PoolStated:
     sizes_bytes: tuple[int, ...]
     shares: tuple[float | None, ...]
     listed: bool
-    """Whether it is a list of several settings, and not the one setting of all runs."""
+    """Whether the sizes are a list of several settings, and not the one setting of all runs."""
 
 
 @dataclass

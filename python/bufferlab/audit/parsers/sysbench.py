@@ -1,8 +1,9 @@
 """Parses sysbench's report and its interval lines: versions 0.5 and 1.0, of SQL tests, cpu, memory and fileio.
 
 Follows sysbench 1.0.20, src/sysbench.c and src/lua/internal/sysbench.sql.lua, and what 1.0.20 printed here. A report at
-a checkpoint counts since the one before, and so does the last report then; its total time is since the start. The lines
-of `sysbench.report_csv` have the second, threads, events per second, queries per second, and further numbers.
+a checkpoint counts since the checkpoint before, and so does the last report of such a run; its total time is since the
+start. The lines of `sysbench.report_csv` have the second, threads, events per second, queries per second, and further
+numbers.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class SysbenchParser(LoadParser):
         """The run whose reports at checkpoints are being added up; its part is open."""
         self._is_checkpoint = False
         self._in_parts: dict[int, int] = {}
-        """The number of reports that a run was added up from, by its place among the runs."""
+        """The number of reports that were added up to a run, by the run's place."""
 
     def named(self) -> Iterator[Problem]:
         """Yield problems: parts that runs lack, and percentiles of parts, which do not give those of the whole."""
@@ -157,7 +158,7 @@ def _add(whole: LoadRun, part: LoadRun) -> None:
     """Add a report that counts since the one before to its run; what cannot be added up is left out."""
     before_s, until_s = whole.seconds or 0.0, part.seconds
     if until_s is not None and part.per_s is not None:
-        # So the rates are compared with the counts as in a single report.
+        # Then the rates are compared with the counts, as in a single report.
         whole.per_s = ((whole.per_s or 0.0) * before_s + part.per_s * (until_s - before_s)) / (until_s or 1.0)
     whole.seconds = until_s if until_s is not None else whole.seconds
     whole.transactions = (whole.transactions or 0) + (part.transactions or 0)

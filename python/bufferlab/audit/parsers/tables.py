@@ -2,7 +2,8 @@
 
 A row whose first cell is empty continues the row above it when it only adds parts ("(26.35%)"), and repeats the first
 cell otherwise. A column's header decides its role: throughput, requests per second, hit ratio, victim path. Tables with
-such columns become results: each row's setting, and its numbers by role. Tables on their side are turned.
+such columns become results: each row's setting, and its numbers by role. A table whose rows are its columns is
+transposed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("n", r"\b(?:n|runs|reps|repetitions)\b$"),
     )
 )
-#: Roles that no rule asks for alone.
+#: Roles that a rule asks for only together with others.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
 #: Every text that the pattern matches contains one of them, in lower case.
@@ -101,14 +102,14 @@ class TableParser:
         self.unread: list[Problem] = []
         """Rows that belong to a table and cannot be read."""
         self._endless = 0
-        """The number of a line without an end, which may be cut."""
+        """The number of a line without a line's end, which may be cut."""
         self._is_framed = self._is_unframed = False
         """Whether the first row ends with a |, and whether the last one does not though the first does."""
         self._kind = ""
         self._block: list[tuple[int, list[str]]] = []
         self._label = ""
         self._above = (0, "")
-        """The line before, which may be the head of a table on its side."""
+        """The line before, which may be the head of a transposed table."""
 
     def take(self, number: int, text: str, label: str, *, is_endless: bool = False) -> None:
         """Parse a line under a caption's label; a blank one ends the table, and one without an end may be cut."""
@@ -140,7 +141,7 @@ class TableParser:
             self._block.append((number, cells[:MAX_CELLS]))
 
     def _head_above(self, above: tuple[int, str], number: int, text: str) -> tuple[str, list[str]] | None:
-        """Begin a table with the line above where both are one on its side; return this line's kind and cells."""
+        """Begin a transposed table with the line above, if the two lines are one; return this line's kind and cells."""
         if above[0] != number - 1 or not above[1].strip() or not may_be_header(text):
             return None
         for kind in ("csv", "semicolons", "spaces"):
@@ -177,7 +178,7 @@ class TableParser:
 
 
 def _is_short(block: list[_Row]) -> bool:
-    """Return whether the last row has fewer cells than each other one."""
+    """Return whether the last row has fewer cells than every other row."""
     return len(block[-1][1]) < min(len(cells) for _, cells in block[:-1])
 
 
@@ -241,7 +242,7 @@ def _cells_of(text: str, kind: str) -> list[str]:
 
 
 def _is_head(cells: list[str]) -> bool:
-    """Return whether cells are a head: two of known roles, or one of one that a rule asks for, in few words each."""
+    """Return whether cells are a head: two have known roles, or one has a role that a rule asks for, in few words."""
     others = [cell for cell in cells if role_of(cell) is None]
     if len(cells) - len(others) != 1:
         return len(others) < len(cells)
@@ -266,7 +267,7 @@ def _spaced(bare: str, width: int) -> tuple[str, list[str]] | None:
 
 
 def _with_units(words: list[str], width: int) -> list[str]:
-    """Return words with as many units joined to the number before them as make a row of this width."""
+    """Return the words of a row; units are joined to the numbers before them until the row has this width."""
     found: list[str] = []
     for at, word in enumerate(words):
         too_many = len(found) + len(words) - at > width

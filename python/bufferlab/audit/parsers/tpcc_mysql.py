@@ -96,7 +96,7 @@ class CountedTransactions:
         return 60 * self.new_orders / self.seconds
 
     def seconds_behind(self, tpmc: float) -> float:
-        """Return the seconds over which these New-Orders give this TpmC."""
+        """Return the seconds over which the New-Orders give this TpmC."""
         return 60 * self.new_orders / tpmc
 
 
@@ -172,7 +172,7 @@ class TpccLog:
             totals.append(lines)
         if not totals:
             return None
-        # Of three, take the one in the middle, which leaves out a single wrong one.
+        # Of three values take the middle one: it is right even if one of them is wrong.
         total = median_low(totals) if len(totals) > 2 else totals[0]
         if covered and abs(lines - total) <= self.slack(total):
             return CountedTransactions(total, covered)

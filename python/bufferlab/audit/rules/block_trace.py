@@ -14,7 +14,7 @@ from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTr
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
 
-#: The least share of reads inside pages that is reported.
+#: The smallest reported share of reads that begin inside a page.
 _SHARE = 0.2
 #: An event may be broken into several lines, of which only the first has the mark of an event.
 _REACH = 4
@@ -182,7 +182,7 @@ class DeviceCounts:
 
 
 def device_counts(case: Case) -> Iterator[DeviceCounts]:
-    """Yield the counts of every device of every trace, reads before writes; of a side without a request none.
+    """Yield the counts of every device of every trace, reads before writes; nothing for a side without a request.
 
     They are from the device's counters where there are any, else from its lines.
     """
@@ -201,7 +201,7 @@ def _of_summaries(trace: BlockTraceText) -> Iterator[DeviceCounts]:
 
         sides = [side for side in ("Read", "Write") if get(f"{side}s Queued").high or get(f"{side}s Completed").high]
         unplugs = get("IO unplugs") + get("Timer unplugs")
-        # Counters that are cut off before these say nothing of them.
+        # If the counters are cut off before these, nothing is known of them.
         is_completed = "Reads Completed" not in counters or any(get(f"{side}s Completed").high for side in sides)
         # Every event is one of these. If nothing reached a driver, the events left over are queued requests and splits.
         known = trace.events.get(name)

@@ -119,14 +119,14 @@ def _signed(ratio: float) -> str:
     return f"{'−' if ratio < 0 else '+'}{format_percent(abs(ratio))}"
 
 
-#: With one other report, nothing says which of the two is odd.
+#: With only one other report, either of the two may be the odd one.
 _ENOUGH_REPORTS = 2
-#: A first report nearer to the others than this factor is not misleading.
+#: A first report that differs from the others by less than this factor is not misleading.
 _TIMES_OFF = 1.5
-#: A load that begins in the first report may halve it: then it must be as many times as far out.
+#: A load that begins in the first report may halve it: then the report must be this many times as far away.
 _TIMES_OF_A_START = 2.0
 _CHANCE = 0.01
-#: A device, or a column of one, with less of all requests says nothing.
+#: A device, or a column, with a smaller share of all requests is not judged.
 _LEAST_SHARE = 0.05
 _COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers", "bi": "kib_read", "bo": "kib_written"}
 _UNITS = {"bi": "KiB/s (bi)", "bo": "KiB/s (bo)"}
@@ -188,7 +188,7 @@ def _head(report: IostatReport) -> str:
 
 
 def _first_odd(reports: list[IostatReport]) -> AuditFinding | None:
-    """Return a finding for the busiest device and column among those that show that the first report is another.
+    """Return a finding for the busiest device and column that show that the first report is unlike the others.
 
     Where several columns are looked at, the largest of k small chances may be k shares of 1 % (Simes' test).
     """
@@ -225,7 +225,7 @@ def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
 
 
 def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the numbers up to the first lasting change of level: behind it none is like those before."""
+    """Return the numbers up to the first lasting change of level: no number behind it is like those before."""
     end, leaps = _ENOUGH_REPORTS, 0
     while end <= len(rest) - _LASTING_REPORTS and leaps < _MOST_LEAPS:
         low, high = ((min(rest[:end]) + 1) / _TIMES_OFF, (max(rest[:end]) + 1) * _TIMES_OFF)
@@ -237,9 +237,9 @@ def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _chance(first: float, level: tuple[float, ...]) -> float:
-    """Return how often one more number of this level would be as far off: at most 1, of one among the others.
+    """Return the probability that another number of this level is as far away; 1 for a number among the others.
 
-    The larger chance of two counts, by the numbers and by their logarithms: bursts are skew in the one or the other.
+    It is the larger of two, by the numbers and by their logarithms: bursts make one or the other skew.
     """
     usual = mean(level)
     times = (max(first, usual) + 1) / (min(first, usual) + 1)
@@ -247,7 +247,7 @@ def _chance(first: float, level: tuple[float, ...]) -> float:
         return 1.0
     floor = _LEAST_SHARE * max(first, *level)
     logs = [log(value + floor) for value in level]
-    # Requests that come by chance scatter by the root of their number.
+    # Requests at random times scatter by the root of their number.
     errors = (
         abs(first - usual) / max(stdev(level), sqrt(usual + 1)),
         abs(log(first + floor) - mean(logs)) / max(stdev(logs), 1e-9),
@@ -437,7 +437,7 @@ def littles_law(case: Case) -> Iterator[AuditFinding]:
 
 
 def queue(row: DeviceRow) -> tuple[float, float] | None:
-    """Return a line's queue as printed, and by its requests; None where a wait or enough digits lack."""
+    """Return a line's queue as printed, and by its requests; None without a wait or enough digits."""
     columns = row.columns
     said = columns.get("aqu-sz", columns.get("avgqu-sz"))
     if said is None or not ({"r_await", "w_await"} <= columns.keys() or {"tps", "await"} <= columns.keys()):

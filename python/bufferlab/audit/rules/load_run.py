@@ -90,7 +90,7 @@ def _of_lines(run: LoadRun) -> Iterator[_Sum]:
     """Compare the interval lines with the whole; they may lack the last one, whose rate is not negative."""
     lines, seconds, per_s = run.intervals, run.seconds, run.per_s
     if run.cut and seconds:
-        # The lines may go on behind the last report that is there.
+        # Lines of progress may follow the last report in the file.
         lines = [line for line in lines if line.end_s <= seconds * (1 + _CLOCKS)]
     if not lines or not seconds or per_s is None or (run.is_asked and run.lost):
         return

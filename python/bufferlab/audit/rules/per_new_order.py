@@ -53,7 +53,7 @@ def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles
         if abs(number.value - per_s.value / tpmc.value) > number.last_digit:
             return None
         if abs(number.value - 60 * per_s.value / tpmc.value) <= number.last_digit:
-            continue  # With so few digits it may be the right one.
+            continue  # The number has so few digits that it may be right.
         found.append((row, number, 60 * per_s.value / tpmc.value))
     return (noun, found) if len(found) > 1 and any(number.value for _, number, _ in found) else None
 
@@ -89,7 +89,7 @@ def _minute_by_second_finding(stated: ResultTable, found: list[_Pairs]) -> Audit
     )
 
 
-#: Rounding of the other two, and a little: intervals this near each other still agree.
+#: The rounding of the other two numbers, and a little more: intervals this near each other agree.
 _SLACK = 0.05
 
 
@@ -187,7 +187,7 @@ def floored_hit_ratio(case: Case) -> Iterator[AuditFinding]:
 def misses_permille(hit_permille: int, *, mariadb: bool = False) -> tuple[float, float]:
     """Return the misses of 1000 page gets that a printed hit rate may mean.
 
-    From the first to below the second, or of MariaDB from above the first to the second.
+    The interval includes its first end; MariaDB's includes its second end instead.
 
     >>> misses_permille(993), misses_permille(993, mariadb=True)
     ((7.0, 8.0), (6.0, 7.0))

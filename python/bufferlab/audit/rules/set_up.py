@@ -14,7 +14,7 @@ from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
 
-#: A pool this much nearer to the one asked for may be rounded.
+#: A pool that differs from the one asked for by less than this may be rounded.
 _TOLERANCE = 0.03
 #: MariaDB takes the pages' descriptors out of the pool: of a pool of small pages 6 %.
 _DESCRIPTORS = 0.07
@@ -39,7 +39,7 @@ def pool_asked(case: Case) -> Iterator[AuditFinding]:
 
 
 def _is_another(run: RunEvidence, asked: int) -> bool:
-    """Return whether the pool of a run is not the one asked for; where no page size is known, by any page size."""
+    """Return whether a run's pool differs from the one asked for. An unknown page size counts as each possible one."""
     dump = run.pool_dump
     if dump is None:
         return False
@@ -212,7 +212,7 @@ def parameters(run: RunEvidence) -> Iterator[_Said]:
 
 
 def _seconds_of_loads(run: RunEvidence) -> Iterator[_Said]:
-    """Yield the seconds of the longest load generator, or those said where one ran as long: others may warm up."""
+    """Yield the seconds of the longest load generator, or the stated ones if one ran as long: others may warm up."""
     said = run.stated.runtimes_s
     ran = sorted(((load.seconds, load) for load in run.loads if load.seconds and not load.cut), key=lambda one: -one[0])
     alike = [(one, load) for seconds, load in ran for one in said if abs(seconds - one) <= _CLOCKS * one + _SLOW_END_S]

@@ -24,7 +24,7 @@ def idle_rates(case: Case) -> Iterator[AuditFinding]:
     Yield one finding for each file with such a printout.
     """
     for runs in case.runs_by_file.values():
-        # Reads that fall come from two servers, or are misread: such a change does not count.
+        # A count of reads that falls is from another server, or misread: such a change does not count.
         level = [run for run in runs if all(name != "pages_read" for *_, name in _falls(run))]
         found = [(run, segment) for run in level for segment in run.segments() if _idle(segment)]
         if not found:
@@ -172,7 +172,7 @@ _TooMany = tuple[StatusDump, str, float, str, float]
 def _too_many(dump: StatusDump) -> Iterator[_TooMany]:
     fields = dump.fields
     free, there = fields.get("free_buffers"), fields.get("database_pages")
-    # Pages that are there compressed alone have no frame: the pool may hold more of them than it has frames.
+    # Pages that are only kept compressed have no frame: the pool may hold more of them than it has frames.
     if free is not None and there is not None and not fields.get("unzip_lru_pages"):
         yield from _above(dump, "free buffers and database pages", free + there, "Buffer pool size", "pool_pages")
     for part, name in (("Modified db pages", "modified_pages"), ("Old database pages", "old_database_pages")):

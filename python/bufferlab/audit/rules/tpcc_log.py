@@ -174,7 +174,7 @@ def _totals_agree_finding(log: TpccLog, found: list[_Contradiction]) -> AuditFin
 
 
 _BIN = 0.0005
-#: Everything faster is printed as this.
+#: tpcc-mysql prints every shorter time as this.
 _LEAST_MS = 1.001
 
 _Above = tuple[Interval, str, float, str, float]
@@ -229,8 +229,8 @@ def _above_maximum_finding(log: TpccLog, found: list[_Above]) -> AuditFinding:
 
 
 _ENOUGH_LINES = 6
-#: Lines this far below the later ones, and outside their scatter, are slow. One line alone must be further: in it
-#: clients also connect and prepare.
+#: First lines this far below the later ones, and outside their scatter, are slow. A single line must be further below,
+#: because in it clients also connect and prepare.
 _FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
 #: A throughput that moves by less is not misleading.
 _MATTERS = 0.02

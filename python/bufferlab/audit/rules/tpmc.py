@@ -11,9 +11,9 @@ from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import CountedTransactions, TpccLog
 
-#: Two counts of the same run may differ by as much, and a table may be rounded.
+#: Two counts of the same run may differ by this share, and a table may be rounded.
 _NEAR = 0.005
-#: Times whose TpmC are this many last digits apart are not hit by the mean of other runs.
+#: If the TpmCs of two times differ by this many last digits, a mean of other runs does not equal one by chance.
 _CHANCE = 200
 
 
@@ -121,7 +121,7 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: CountedTransactions, 
 _INTERVAL_S = 10
 _SINGLE_PRECISION = 2.0**-23
 _MOST_RUNS = 20
-#: In a table one value may fit by chance, and one may be a slip of the pen: more must be off.
+#: One value of a table may fit by chance, or be a typing error. So more than this share of them must be off.
 _OFF = 0.5
 
 

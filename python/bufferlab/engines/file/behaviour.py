@@ -53,7 +53,10 @@ class FileBehaviour(Behaviour):
         return Found(os.uname().release, native().core_version(), "this kernel")
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return a check for each thing a point asks of this user and host; `own` files would be in this directory."""
+        """Return a check for each thing that a point needs of this user and host.
+
+        Files that bufferlab makes are in this directory.
+        """
         checks = [_readable(knobs)]
         if not checks[0].ok:
             return checks

@@ -20,7 +20,7 @@ from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.stats.factors import Effect, FactorRun, effects
 from bufferlab.theory.random_read import pages_per_read
 
-#: Figures given for every effect; the sweep's own figure stands first in the sentence.
+#: The figures of every effect; the sweep's own figure stands first in the sentence.
 SCATTER, COST = "reads_cv", "requests_per_read"
 _FIGURES = ("iops", SCATTER, "requests_cv", COST, "read_amplification", "cpu_us_per_transaction")
 #: The factor on which the effects of the others depend most: whether the page cache is in the way.

@@ -73,7 +73,7 @@ def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:
 
 # fmt: off
 class FileRates(MetricTable):
-    """What a reader sees of random reads."""
+    """Rates and ratios of random reads, and of the device's work for them."""
 
     iops = derived("reads/s", "ratio", "higher", "Reads per second (IOPS)", "logical reads", Reads.logical_reads / SECONDS)
     read_mb_per_s = derived("MB/s", "ratio", "higher", "MB read per second", "logical bytes, in millions", Reads.logical_read_bytes / SECONDS)

@@ -27,7 +27,7 @@ from bufferlab.results.window import Value
 REPLAY_LIMIT = 0.005
 PROCESS_LIMIT = 0.005
 LITTLE_LIMIT = 0.03
-#: In seconds. The driver starts its threads, and sees them end, some milliseconds apart.
+#: The tolerance in seconds: the driver starts its threads, and sees them end, some milliseconds apart.
 LITTLE_LEAST_S = 1.0
 #: Larger direct reads may be split by the device's own limit.
 LARGEST_WHOLE_BYTES = 128 * 1024
@@ -115,7 +115,7 @@ def _cache_state(runs: Sequence[MeasuredRun]) -> Check:
             return Off(run, None, before.reason or after.reason or touched.reason)
         if before.value > 0:
             return Off(run, 1.0, "of the pages were there before")
-        # Read-ahead brings more than was touched; fewer were evicted meanwhile.
+        # The cache may hold more pages than were touched, by read-ahead, or fewer, if some were evicted meanwhile.
         lost = max(0.0, touched.value - after.value)
         return Off(run, lost / touched.value if touched.value else 0.0, "of the pages touched were evicted")
 

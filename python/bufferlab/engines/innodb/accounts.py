@@ -51,7 +51,7 @@ def make_restorer(connection: Client, login: tuple[str, str], build: Build) -> N
 
 
 def _how(build: Build) -> str:
-    # 8.0's own default asks for a key exchange when a program is not on the socket; every client has this plugin.
+    # The default plugin of MySQL 8.0 needs a key exchange, except over the socket. Every client has this plugin.
     native = build.flavour == "mysql" and (5, 7, 6) <= build.numbers < (8, 4)
     return "IDENTIFIED WITH mysql_native_password" if native else "IDENTIFIED"
 

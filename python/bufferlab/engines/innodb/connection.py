@@ -49,7 +49,7 @@ class OptionLine(NamedTuple):
     group: str
     name: str
     value: str | None
-    """None: the option stands without a value."""
+    """The option's value; None for an option without one."""
 
 
 class Option(NamedTuple):
@@ -61,7 +61,7 @@ class Option(NamedTuple):
 
 
 def lines(text: str) -> Iterator[OptionLine]:
-    r"""Yield the options and directives of a text; an error to the clients ends it, as there.
+    r"""Yield the options and directives of a text, up to a line that is an error to the servers' own clients.
 
     >>> found = lines("[client]\nuser=me # not root\npassword = 'a # b\\''\n!include /etc/more.cnf")
     >>> [tuple(one) for one in found][1:]
@@ -126,7 +126,7 @@ def _last_password(path: Path, groups: Collection[str]) -> tuple[str, Path] | No
     found = None
     for option in options(path, groups):
         if option.name == "password":
-            # Without a value it makes a client ask.
+            # Without a value, the option makes a client ask.
             found = None if option.value is None else (option.value, option.file)
     return found
 
@@ -155,7 +155,7 @@ def _unquoted(value: str) -> str:
 
 
 _ACCESS_DENIED = ("1044", "1045", "1698")
-"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and its MariaDB kin: never, where other errors say not yet."""
+"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of it: they are final, other errors may pass."""
 _NEVER = (
     *_ACCESS_DENIED,
     "1049",  # ER_BAD_DB_ERROR

@@ -1,15 +1,129 @@
-"""The declaration that MySQL and MariaDB share. Pure data."""
+"""The knobs and the declaration of MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. Pure data.
+
+The knobs follow the servers' manuals and sources (storage/innobase/handler/ha_innodb.cc, srv/srv0start.cc). bufferlab
+sets few of them itself, for the reasons below. Every other knob is "auto" and left to the server, so that a point has
+the version's own defaults and the asked settings.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
-from bufferlab.engines.innodb.knobs import knobs_of
 from bufferlab.engines.innodb.results import RESULTS
-from bufferlab.knob import PREFIX, Value
-from bufferlab.units import MIB
+from bufferlab.engines.read_ahead_knob import READ_AHEAD
+from bufferlab.engines.servers.builds import ON_PATH
+from bufferlab.engines.servers.existing.address import url_pattern
+from bufferlab.knob import PREFIX, Knob, Value
+from bufferlab.units import GIB, KIB, MIB, TIB
+
+LARGE_PAGES = "mysql >= 5.7.6; mariadb >= 10.1"
+_ON_OFF = ("on", "off")
+_OWN = ""
+"""Left to the server: `auto` sets nothing."""
+
+
+_size, _count, _choice = (
+    partial(form, spelling="innodb_{}", default="auto", auto=_OWN, versions="mysql; mariadb")
+    for form in (Knob.size, Knob.count, Knob.choice)
+)
+
+
+def server_knob(flavour: str) -> Knob:
+    """Return the knob that names the server's build.
+
+    It is a knob like any other, so builds can be swept and interleaved.
+    """
+    return Knob.text(
+        "server",
+        f"the build: {ON_PATH} (the first on $PATH), a fetched one's name, the path of its binary or folder; "
+        "or the URL of a server that runs already, of which one schema is used (docs/existing-server.md)",
+        pattern=rf"{ON_PATH}|{flavour}-[0-9][A-Za-z0-9.+_-]*|/[^\x00-\x1f]*|{url_pattern('mysql', 'mariadb')}",
+        example=f"{ON_PATH} | a name such as {flavour}-{_SOME_VERSION[flavour]}, see `bufferlab engines` | a path | "
+        "mysql://user@host:3306/schema, a server that runs already (without a password)",
+        default=ON_PATH,
+        spelling="",
+        decides_file=True,
+    )
+
+
+_SOME_VERSION = {"mysql": "8.0", "mariadb": "10.11"}
+
+INNODB_KNOBS: tuple[Knob, ...] = (
+    Knob.size("page_size", "innodb_page_size: bytes of a page; the data directory is made for it", default="16k",
+              spelling="innodb_page_size", minimum=4 * KIB, maximum=64 * KIB, power_of_two=True, decides_file=True,
+              value_versions=(("32KiB", LARGE_PAGES), ("64KiB", LARGE_PAGES))),
+    Knob.size_or_share("pool_size",
+                       "innodb_buffer_pool_size: the server may round it up to whole chunks of all instances",
+                       default="20%", spelling="innodb_buffer_pool_size", minimum=5 * MIB, maximum=16 * TIB),
+    # The server's default is 8 from 1 GiB on and 1 below: a sweep across 1 GiB would change two things at once.
+    _count("buffer_pool_instances", "pools the buffer pool is divided into",
+           auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5",
+           confounds="instances: lists, scan depth and locks are per instance"),
+    _size("buffer_pool_chunk_size", "the unit a pool is rounded up to, times the instances; auto: an instance has one",
+          minimum=MIB, maximum=64 * GIB, versions="mysql >= 5.7.5; mariadb >= 10.2.2",
+          confounds="chunk size, of which the pool is a multiple"),
+    _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
+           minimum=100, maximum=2**32 - 1),
+    # Reads go past the page cache, or memory would serve the misses.
+    _choice("flush_method", ("O_DIRECT", "O_DIRECT_NO_FSYNC", "O_DSYNC", "fsync"),
+            "how data files are opened and flushed; O_DIRECT goes past the page cache", auto=None, default="O_DIRECT",
+            confounds="flush method"),
+    # As in tpcc-mysql's guides: a read-side sweep should not wait for the log's fsync at every commit.
+    _choice("flush_log_at_trx_commit", ("0", "1", "2"),
+            "0: the log is written and flushed once a second, a crash may lose that second; 1: at every commit; "
+            "2: written at commit, flushed once a second", auto=None, default="0"),
+    _choice("flush_neighbors", ("0", "1", "2"),
+            "what is written with a dirty page: nothing (0), the dirty run around it (1), its extent (2)"),
+    _count("io_capacity", "pages a second the server thinks the device can write in the background",
+           minimum=100, maximum=2**32 - 1),
+    _count("io_capacity_max", "pages a second it may write when it must hurry", minimum=100, maximum=2**32 - 1),
+    _count("max_dirty_pages_pct", "per cent of dirty pages above which it flushes as fast as it may", maximum=99),
+    _count("max_dirty_pages_pct_lwm", "per cent of dirty pages at which it begins to flush early; 0: never",
+           maximum=99),
+    _choice("doublewrite", _ON_OFF, "every page is written twice, so that a torn write can be repaired",
+            confounds="doublewrite buffer"),
+    _size("log_file_size", "bytes of one redo log file; two of them before MariaDB 10.5", minimum=4 * MIB,
+          maximum=512 * GIB, versions="mysql < 8.0.30; mariadb"),
+    _size("redo_log_capacity", "bytes of all redo log files together", minimum=8 * MIB, maximum=128 * GIB,
+          versions="mysql >= 8.0.30"),
+    # When on, accesses per transaction depend on the size of the pool: a hit in it asks for one page instead of a path.
+    _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
+            auto=None, default="off",
+            confounds="adaptive hash index, which changes page gets"),
+    # As in MySQL 8.4 and newer MariaDB. A change that waits for its page delays the read, which is then counted later
+    # or not at all. The smaller the pool, the more changes wait.
+    _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
+            "changes of secondary index pages that are kept aside until the page is read", auto="none",
+            versions="mysql; mariadb < 11.0"),
+    # Off, as in every other version, so that the work is the same. When on, transactions that change the same row fail
+    # and are tried again (error 1020, "Record has changed since last read"). 11.6.2 turned it on (MariaDB's manual,
+    # InnoDB variables).
+    _choice("snapshot_isolation", _ON_OFF, "a transaction fails that locks a row changed since its snapshot",
+            auto="off", versions="mariadb >= 11.6.2"),
+    _count("old_blocks_pct", "per cent of the LRU list that is its old part, where pages enter", minimum=5,
+           maximum=95),
+    _count("old_blocks_time", "milliseconds after its first access before another one makes a page young",
+           maximum=2**32 - 1),
+    _count("read_ahead_threshold", "pages of an extent read in order before the next extent is read ahead",
+           maximum=64),
+    _choice("random_read_ahead", _ON_OFF, "the rest of an extent is read when many of its pages are in the pool"),
+    _count("page_cleaners", "threads that flush and evict in the background", minimum=1, maximum=64,
+           versions="mysql >= 5.7.4; mariadb >= 10.2.2, < 10.5",
+           confounds="page cleaner threads"),
+    READ_AHEAD,
+    Knob.choice("statements", ("spec", "batched"),
+                "spec: each statement of TPC-C on its own; batched: the same work in the fewest round trips",
+                default="spec", spelling=""),
+)  # fmt: skip
+
+
+def knobs_of(flavour: str) -> tuple[Knob, ...]:
+    """Return the knobs that some version of this server has."""
+    return (server_knob(flavour), *(knob for knob in INNODB_KNOBS if not knob.versions or flavour in knob.versions))
+
 
 _DEPTH = 1536
 """MariaDB's own LRU scan depth from 10.11 on, where none was asked for. The value that a server reports replaces it."""
@@ -36,7 +150,8 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         connections_reason=f"{title} keeps a thread for each connection; more than a thousand measure the scheduler",
         results=RESULTS,
         chapters="bufferlab.engines.innodb.chapters",
-        # Of pages of 64 KiB the servers ask for 24 MiB; of small pages the minimum of pool_size is more than this.
+        # With pages of 64 KiB the servers need a pool of 24 MiB. With small pages the minimum of pool_size is larger
+        # than this.
         min_frames=384,
         # A record takes 18 bytes more than in SQLite, and a load by district leaves pages of order_line half empty.
         size_factor=1.35,

@@ -38,7 +38,7 @@ _SET = re.compile(
     rb"SET\s++(?:NAMES\s++\w++(?:\s++COLLATE\s++\w++)?|" + _ASSIGNED + rb"(?:,\s*+" + _ASSIGNED + rb")*+)",
     re.IGNORECASE,
 )
-"""Nothing in it is tried twice: a list of thousands of settings takes time in proportion."""
+"""The pattern does not backtrack: a list of thousands of settings takes time in proportion."""
 _MISLEADING = re.compile(
     rb"NO_BACKSLASH_ESCAPES|\bANSI|\b(?:ORACLE|MSSQL|DB2|POSTGRESQL|MAXDB)\b|\b(?:gbk|gb18030|gb2312|big5|sjis|cp932|"
     rb"euckr|ujis|eucjpms|ucs2|utf16|utf16le|utf32)",
@@ -52,7 +52,7 @@ _LEFT_OUT = re.compile(
     rb"CREATE\s+(?:DEFINER\s*=\s*\S+\s+)?EVENT\b|DROP\s+EVENT\b",
     re.IGNORECASE,
 )
-"""What belongs to locks, to replication, to logs or to the clock: a restored copy needs none of it."""
+"""Statements on locks, replication, logs or the clock, none of which a restored copy needs."""
 _SENT = re.compile(
     rb"DROP\s+(?:TABLE|VIEW|TRIGGER|PROCEDURE|FUNCTION|SEQUENCE)\s+IF\s+EXISTS\s+``\s*\Z|"
     rb"CREATE\s+TABLE\s|CREATE\s+SEQUENCE\s+``|(?:DO|SELECT)\s+SETVAL\s*\(\s*``\s*,[\s\d,-]*\)\s*\Z|"
@@ -143,10 +143,10 @@ def _emptied(found: re.Match[bytes]) -> bytes:
 
 
 def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
-    """Raise DumpTextError if the settings name one under which quotes end elsewhere.
+    """Raise DumpTextError if a setting changes where a quoted text ends.
 
-    They are the statement's text, and after it those that the server shows: a statement may also give a number, a
-    word with a backslash in it, or a variable that a trigger of the dump has set.
+    `settings` is the statement's text, and after the statement the settings that the server shows. Both are needed: a
+    statement may also give a number, a word with a backslash in it, or a variable that a trigger of the dump has set.
     """
     if found := _MISLEADING.search(settings):
         raise _refused(

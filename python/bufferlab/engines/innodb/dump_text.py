@@ -103,7 +103,7 @@ class Splitter:
                 return DumpStatement(line, text)
 
     def _read_more(self) -> None:
-        """Read as much again as is waiting, so that a statement is looked at twice at most, in sum."""
+        """Read as many bytes again as are waiting, so that each byte of a statement is looked at about twice."""
         if self._place:
             self._buffer, self._place = self._buffer[self._place :], 0
         if len(self._buffer) > MOST_STATEMENT_BYTES:
@@ -157,7 +157,8 @@ class Splitter:
         if sign == b"#" or _is_line_comment(buffer, place):
             return b" ", self._end_of_line(place), 0
         if sign == b"-":
-            # One of two signs, which a comment left out behind them must not make a comment.
+            # One of two characters that together begin a comment. If a comment between them is left out, they must not
+            # join.
             return b"- ", place + 1, 0
         if sign == b";":
             return b";", place + 1, 0

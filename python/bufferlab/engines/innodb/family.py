@@ -47,7 +47,7 @@ class InnodbFamily(Family):
     failure = staticmethod(failure)
     form = FORM
     stop_after_load_seconds = 1800.0
-    """The seconds for the purge and merge that a load leaves to be done: some gigabytes on a slow disk."""
+    """The seconds for the purge and merge after a load: enough for some gigabytes on a slow disk."""
     page_trace_counters: ClassVar = {("get", "get_if_in_pool"): ("page_gets",), ("read",): ("pages_read",)}
     program = staticmethod(accounts.expand)
     connect = staticmethod(connect)

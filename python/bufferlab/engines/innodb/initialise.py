@@ -1,9 +1,9 @@
-"""Makes a new data directory for a page size, and explains why a process of a server failed.
+"""Makes a new data directory for a page size, and explains why a server's process failed.
 
-It is made by the server's initialisation, by its bootstrap, or from a copy. MySQL 5.7 and later have
---initialize-insecure. MariaDB gets the SQL of its system tables, as its mariadb-install-db gives it (without the help
-texts). MySQL 5.6 gets the system tables of its package, which are MyISAM. accounts.py makes the accounts. The cause of
-a failure is read from the process's exit and the end of its log.
+The way depends on the server. MySQL from 5.7.6 on makes the directory itself (--initialize-insecure). MariaDB runs the
+SQL of its system tables (--bootstrap), as mariadb-install-db does, without the help texts. For older MySQL, the system
+tables are copied from its package; they are MyISAM. accounts.py makes the accounts. The cause of a failure is read from
+the process's exit code and the end of its log.
 """
 
 from __future__ import annotations

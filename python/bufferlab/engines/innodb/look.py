@@ -189,7 +189,8 @@ class InnodbLook(Look):
         ours = _sequential(query, "SESSION")
         shown = int(_pairs(query("SHOW SESSION STATUS LIKE 'Com_show_status'")).get("com_show_status", 0))
         read = _sequential(query, "GLOBAL") - ours - shown * int(facts.settings[_OWN_ROWS])
-        # Whoever reads a page of a table reads a row of it at least; which table rows were of is not told.
+        # The server does not report to which table the rows belong. A session that reads a page reads at least one of
+        # its rows.
         return DataSize(size_of[None], {
             name: LargeObject(read, max(pool_pages, rows_of.get(name, 0) * facts.pool_size_bytes / size), remedy)
             for name, size in larger.items()

@@ -9,8 +9,8 @@ Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and
 adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that finds it empty adds one to
 L = get_free_loops. It then either frees a frame by scanning the LRU tail and starts over, or tries a single-page flush,
 adds one to W = Innodb_buffer_pool_wait_free and starts over. F = single_flush_failure_count of these flushes freed
-nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list, without either, S - L + F. The
-three add up to S by construction; `checks` looks for errors elsewhere.
+nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list alone S - L + F. The three add up
+to S by construction; `checks` looks for errors elsewhere.
 
 MySQL 5.6 does not count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the
 values are null with that reason.
@@ -194,7 +194,7 @@ class InnodbPerWork(MetricTable):
 
 
 class Inside(MetricTable):
-    """What the pool holds, and who writes."""
+    """Metrics of the pool's contents, and of its writes by their cause."""
 
     free_list_share = derived("1", "share", "higher", "Free-list share", "share of free-frame searches that the free list served: (S - L + F) / S", FREE_LIST / FRAME_REQUESTS)
     lru_scan_share = derived("1", "share", "lower", "LRU-scan share", "share served by scanning the LRU tail: (L - W) / S", LRU_SCAN / FRAME_REQUESTS, scale="log")
@@ -231,7 +231,7 @@ class Inside(MetricTable):
 
 
 RAW = (*Status.rows, *Metrics.rows)
-#: One unit of work after the other.
+#: The metrics of one unit of work stand together.
 DERIVED = (*sorted((*VictimPath.rows, *InnodbPerWork.rows), key=lambda metric: metric.work or ""), *Inside.rows)
 OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in InnodbPerWork.rows))
 # fmt: on
@@ -265,4 +265,4 @@ LOOK_LEVELS = {
     "innodb_history_list_length": "history_list_length",
     "threads_connected": "connections",
 }
-"""Status variables that are levels -> the same."""
+"""Status variables that are levels -> the names by which a look reads them."""

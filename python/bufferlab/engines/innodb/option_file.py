@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import control
-from bufferlab.engines.innodb.knobs import INNODB_KNOBS
+from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.family import ReadBack
@@ -79,9 +79,10 @@ def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]
 def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the same settings, with a chunk for each instance of the pool where no other chunk was asked for.
 
-    A chunk larger than an instance becomes as large as that (ha_innodb.cc, innodb_init_params), so nothing is rounded.
-    The server's own chunk of 128 MiB makes 256 MiB of 210. In chunks of 1 MiB, each chunk whose memory does not begin
-    at a whole page has one page of 16 KiB in 64 less (buf0buf.cc, buf_chunk_init): all of them or none, by chance.
+    The server reduces a chunk larger than an instance to the instance's size (ha_innodb.cc, innodb_init_params), so
+    nothing is rounded. With the server's own chunk of 128 MiB, 210 MiB become 256 MiB. With chunks of 1 MiB, a chunk
+    whose memory does not begin at a whole page lacks one of its 64 pages of 16 KiB (buf0buf.cc, buf_chunk_init). By
+    chance that holds for all chunks or for none.
     """
     pool = int(settings.get(_POOL.spelling, 0))
     if not pool or not has(_CHUNK.versions, flavour, version):
@@ -152,7 +153,7 @@ def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
 
 
 def _standing(told: Mapping[str, str]) -> dict[str, str]:
-    """Return the confounds that stand for any settings, by the setting's name."""
+    """Return the confounds that hold for any request, by the setting's name."""
     said = {}
     if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
         said["adaptive_hash_index"] = (

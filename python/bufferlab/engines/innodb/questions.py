@@ -13,8 +13,8 @@ word EXECUTE before their text.
 
 What else a server does needs PROCESS. Texts of other sessions' statements stay in the server: it returns the first two
 words of the few kinds that matter. mysqldump and its kin begin each table's statement with /*!40001 SQL_NO_CACHE */.
-xtrabackup and mariabackup copy files while their session sleeps; a lock of theirs is seen where performance_schema
-instruments metadata locks.
+xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if performance_schema instruments
+metadata locks.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ POOL_LOAD = Question(
     "whether the pool is being loaded from its dump",
 )
 LOADING = ("Loaded ", "Loading buffer pool")
-"""How the status begins while the pool is loaded (buf0dump.cc, buf_load)."""
+"""The first words of the status while the pool is loaded (buf0dump.cc, buf_load)."""
 
 # MySQL: LOCK INSTANCE FOR BACKUP. MariaDB from 10.5: BACKUP STAGE, and FLUSH TABLES WITH READ LOCK. Other sessions
 # hold locks of this object for their changes, of other types.

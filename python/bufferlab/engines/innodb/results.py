@@ -92,7 +92,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
     """Check that every frame searched for holds a page read or created, went to other uses, or was given back.
 
     The server does not count frames that are given back: they are taken before it looks whether the page is in the
-    pool. They are taken for the siblings of a leaf that a change does not fit into (btr0cur.cc:
+    pool. They are taken for the siblings of a leaf that is too full for a change (btr0cur.cc:
     btr_cur_prefetch_siblings, twice for each such change). They are also taken for undo pages used again
     (buf_page_create), and to put a page in order (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C
     on 5.7.22 a debugger saw 365 for siblings, 23 for order, 5 in buf_page_create and 8 for reads.
@@ -219,7 +219,7 @@ def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
     if hits is None or listed is None or any(count is None for count in counts):
         return None
     scans, batches, waits, failures = (count or 0.0 for count in counts)
-    # Threads that are already scanning when the flag falls fail as well: at most one for each connection.
+    # Threads that are already scanning when the flag is cleared fail as well: at most one for each connection.
     return scans - hits, batches + listed + waits + failures + run.connections, scans
 
 

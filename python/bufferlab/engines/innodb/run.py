@@ -38,7 +38,7 @@ _NO_TABLE = ("1146", "1347", "1049", "1031", "1142")
 OURS = "bufferlab"
 """The comment of our tables: the list of their names may be anybody's, but who may write this may drop the table."""
 _SMALL = frozenset({"USAGE", "PROCESS", "REPLICATION CLIENT", "SHOW DATABASES", "BINLOG MONITOR"})
-"""The rights on the whole server that code of others can do nothing with."""
+"""The rights on the whole server with which other accounts' code can do no harm."""
 _MAKES = ("Create", "Create_view", "Create_routine", "Alter_routine", "Trigger", "Event")
 """The rights with which an account makes tables, or code that runs when they are used."""
 _LOCK_NAME_LENGTH = 64

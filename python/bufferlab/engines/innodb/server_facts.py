@@ -1,4 +1,4 @@
-"""Looks at a MySQL or MariaDB server that runs already: rights, role, what stands before it. Changes nothing."""
+"""Looks at a MySQL or MariaDB server that runs already: rights, role, proxies before it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -163,7 +163,10 @@ def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, version: str) -> str:
-    """Return what answers in the server's place, by its comment or by another number than the greeting gave."""
+    """Return the proxy that answers in the server's place.
+
+    Its version comment, or another connection number, shows it.
+    """
     if "proxysql" in version.lower():
         return "ProxySQL"
     ((here,),) = connection.rows("SELECT CONNECTION_ID() AS of_the_server")

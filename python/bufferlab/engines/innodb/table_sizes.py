@@ -155,14 +155,14 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
     A page is its tablespace times 2^32 plus its number. A table has the name of its clustered index's pages.
     """
-    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+    import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
 
     sizes = data_folder.read_sizes(database)
     names = {
         one["index_id"]: one["table"] if one["clustered"] else f"{one['table']}.{one['name']}"
         for one in sizes["indexes"]
     }
-    # Of a user's tables whose files could not be counted the shape is missing.
+    # If the files of a user's tables could not be counted, the shape is missing.
     page_bytes = (sizes["shape"] or sizes).get("page_size_bytes", _DEFAULT_PAGE_BYTES)
     found: dict[str, list[NDArray[np.uint64]]] = {}
     interior = [touched[:0]]
@@ -203,7 +203,7 @@ def _tablespaces(data: Path) -> Iterator[tuple[int, Path, int | None]]:
 def _headers(
     file: Path, numbers: NDArray[np.uint64], page_bytes: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.uint64]]:
-    """Return type, level and index of these pages; of those that the file does not have, zeroes."""
+    """Return type, level and index of these pages; zeroes for pages that the file does not have."""
     import numpy as np
 
     whole = file.stat().st_size // page_bytes

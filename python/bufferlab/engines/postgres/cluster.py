@@ -103,7 +103,7 @@ _KILLED_SECONDS = 30.0
 
 
 def end_processes(data: Path, build: Build) -> None:
-    """Kill all processes of the server at once."""
+    """Kill all processes of the server immediately."""
     _end(_processes(data, build.binary))
 
 
@@ -147,7 +147,10 @@ def _processes(data: Path, binary: Path) -> list[int]:
 
 
 def _program(entry: Path) -> str | None:
-    """Return the program of a process; None if it is ending: the kernel takes its memory before its folder."""
+    """Return the program of a process;
+
+    None if it is ending: the kernel removes its memory before its folder in /proc.
+    """
     try:
         return os.readlink(entry / "exe")
     except FileNotFoundError:

@@ -99,7 +99,7 @@ _WRONG_PASSWORD = "28P01"
 _PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
 """The codes of refusals that pass by themselves: too many connections, a server that starts or ends, a pooler's."""
 _MARK = "bufferlab.session"
-"""A setting of no server: a session has it if the server took the settings of our login."""
+"""A setting that no server has by itself: a session has it if the server took the settings of our login."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _WRONG = "is the password from {source} right, and is the role's time not over (VALID UNTIL in pg_roles)?"
 _NOT_A_POOLER = "name the server itself, by its own port"
@@ -119,7 +119,7 @@ _SAID_HINTS = {
     "unsupported startup parameter": _HINTS["08P01"],
     "asked for TLS": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
-"""Hints by the error's text: ours, or that of the one pooler without error codes."""
+"""Hints by the error's text: our own errors, and those of the one pooler without error codes."""
 
 
 FORM = Form(
@@ -280,7 +280,7 @@ def socket_file(address: Address) -> str | None:
 
 
 def greet(address: Address, seconds: float) -> None:
-    """Ask the server for its first word, without logging in. Raises OSError when it says none within `seconds`.
+    """Ask the server for a first answer, without logging in. Raises OSError when none comes within `seconds`.
 
     On SSLRequest a postmaster starts a process, which answers with one letter (protocol.h, postmaster.c).
     """

@@ -21,8 +21,7 @@ from bufferlab.engines.postgres import (
 )
 from bufferlab.engines.postgres.cluster import failure
 from bufferlab.engines.postgres.connection import FORM, connect, greet, socket_file
-from bufferlab.engines.postgres.declaration import DECLARATION
-from bufferlab.engines.postgres.knobs import OFF
+from bufferlab.engines.postgres.declaration import DECLARATION, OFF
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.postgres.postgresql_conf import server_settings
 from bufferlab.engines.postgres.run import PostgresRun
@@ -53,7 +52,7 @@ _LOADING = {
     "wal_level": "minimal",
     "max_wal_size": "4GB",
     "checkpoint_timeout": "1h",
-    # The server removes log files that it no longer needs: every run would copy those kept to be used again.
+    # The server removes log files that it no longer needs. If it kept them for reuse, every run would copy them.
     "wal_recycle": "off",
     "wal_init_zero": "off",
     "min_wal_size": "32MB",

@@ -123,7 +123,7 @@ class PostgresLook(Look):
         counters = {name: int(value) for name, value in row.items() if value is not None and name in _COUNTED}
         if facts.no_time:
             counters.pop("read_us"), counters.pop("active_us")
-        # What this statement itself did is published after it.
+        # The statement's own work is published only after it.
         before = own() - 1
         mine = {"transactions": before, "page_gets": before * int(facts.settings["own_gets"])}
         levels = {
@@ -169,7 +169,7 @@ class PostgresLook(Look):
         larger = {
             str(text(row["name"])): LargeObject(integer(row["rows_read"]), seconds(row["pool_rows"])) for row in indexes
         }
-        # Of another database the indexes are not told: whoever reads a page of it reads a row of it at least.
+        # The indexes of other databases are unknown. A session that reads a page reads at least one of its rows.
         larger |= {
             f"the database {text(row['name'])}": LargeObject(integer(row["rows_read"]), pool_pages)
             for row in databases
@@ -245,7 +245,7 @@ def _io_sums(major: int) -> str:
 
 
 def _own_gets(query: Query, major: int) -> int:
-    """Return how many page gets a sample makes, as the server counts them of the second of two."""
+    """Return how many page gets a sample makes: those that the server counts for the second of two samples."""
     explained = f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {_sample_sql(major)}"
     try:
         for _ in range(2):

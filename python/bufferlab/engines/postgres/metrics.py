@@ -105,7 +105,7 @@ NO_SPLIT = (
     "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
     "what the page cache served cannot be told"
 )
-#: The surplus that makes the split be given up: pages more than the server asked for, and their share of its reads.
+#: With more pages than this beyond what the server asked for, and a larger share of its reads, the split is given up.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
 _BACKEND_WRITES_UNTIL_16 = Views.postgres_bgwriter_buffers_backend.name
 _BACKEND_WRITES_SINCE_17 = tuple(f"postgres_io_{context}_writes" for context in IO_CONTEXTS)

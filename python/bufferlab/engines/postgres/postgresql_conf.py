@@ -13,7 +13,7 @@ from pathlib import Path
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import control
 from bufferlab.engines.postgres.control import PORT
-from bufferlab.engines.postgres.knobs import FLAVOUR, KNOBS, OFF, PAGE_BYTES
+from bufferlab.engines.postgres.declaration import FLAVOUR, KNOBS, OFF, PAGE_BYTES
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.family import ReadBack

@@ -148,8 +148,8 @@ _RESTORE_VERSION = re.compile(r"pg_restore \(PostgreSQL\) (\d+)")
 def pg_restore(build: Build, head: DumpHead) -> Build:
     """Return the oldest pg_restore that reads the files of this version of pg_dump, as a build of that program.
 
-    A newer one than the server says settings that the server does not know (restore.py). Raises EnvironmentLackingError
-    when there is none.
+    A pg_restore newer than the server sends settings that the server does not know (restore.py). Raises
+    EnvironmentLackingError when there is none.
     """
     least = int(head.made_by.split(".")[0])
     found = [one for path in _candidates(build) if (one := _asked(path, build)) is not None]

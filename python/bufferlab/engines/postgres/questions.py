@@ -1,16 +1,16 @@
-"""The questions who fills PostgreSQL's shared buffers, and the names of those relations.
+"""The questions for the relations that fill PostgreSQL's shared buffers, and for their names.
 
 The view pg_buffercache has a row for each buffer (contrib/pg_buffercache/pg_buffercache_pages.c). It takes each
 buffer's header lock for a moment, and no other. A relation's file is named by pg_filenode_relation, which looks into
 the catalogue of the session's database only.
 
-The questions what statements did, to the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18).
+The questions for the work of statements, to the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18).
 
 The columns follow the extension's version, which an upgraded cluster may have kept, not the server's. Counts are read
 without texts (`showtext` false), for which the server would read its whole file of texts. Entries are evicted when
 the table is full (entry_dealloc), and come back with new counts.
 
-The questions what else PostgreSQL (15 to 18) does. They need pg_monitor; without it they see little.
+The questions for other work of PostgreSQL (15 to 18). They need pg_monitor; without it they see little.
 
 Texts of other sessions' statements stay in the server: it returns the first words of the few kinds that matter.
 """
@@ -148,7 +148,7 @@ def unavailable(where: list[dict[str, object]]) -> NotTold | None:
 
 
 def counts(where: Row) -> Question:
-    """Return the question for the counts of each statement of a client; what functions run is in their caller's."""
+    """Return the question for the counts of each client statement; the work of functions counts for their caller."""
     new = numbers(str(where["version"])) >= _WITH_SINCE
     read_time = "shared_blk_read_time" if new else "blk_read_time"
     since = "stats_since" if new else "NULL"
@@ -164,7 +164,7 @@ def counts(where: Row) -> Question:
 
 
 def table(where: Row) -> Question:
-    """Return the question how often the table evicted entries, and when it was last reset."""
+    """Return the question for the number of evicted entries of the table, and the time of its last reset."""
     return Question(
         f"SELECT dealloc AS evictions, stats_reset AS reset FROM {where['place']}.pg_stat_statements_info",
         _SUBJECT,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.engines.behaviour import OwnedPages
-from bufferlab.engines.postgres.knobs import PAGE_BYTES
+from bufferlab.engines.postgres.declaration import PAGE_BYTES
 from bufferlab.engines.servers import data_folder
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
@@ -168,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 
 _FORKS = ("", " (fsm)", " (vm)", " (init)")
-"""Of common/relpath.c: the main fork, the free space map, the visibility map, the initial fork."""
+"""The forks of common/relpath.c: the main fork, the free space map, the visibility map, the initial fork."""
 _FIRST_OF_USERS = 16384
 """FirstNormalObjectId of access/transam.h: the system's own relations have smaller numbers."""
 
@@ -178,7 +178,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
     A page is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32 plus its number.
     """
-    import numpy as np  # Of a worker's start it would be a third, and few workers need it.
+    import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
 
     stored = data_folder.read_sizes(database)["relations"]
     names, trees = _names(stored), {_number(one): one for one in stored if one.get("method") == "btree"}

@@ -33,7 +33,8 @@ _LEFT_OUT = (
     "--no-owner", "--no-privileges", "--no-comments", "--no-tablespaces", "--no-publications", "--no-subscriptions",
     "--no-security-labels",
 )  # fmt: skip
-"""What names roles, places and other servers that are not here; and comments, which only a superuser may set."""
+"""Entries that name roles, tablespaces and other servers, which do not exist here; and comments, which only a superuser
+may set."""
 _GRANTED = ("pg_monitor", "pg_checkpoint")
 """The roles that the counters of a run need."""
 _LIMITS = {
@@ -45,7 +46,7 @@ _LIMITS = {
 _POLL_SECONDS = 0.1
 _ERROR = re.compile(r"^pg_restore: error: (.*)$", re.MULTILINE)
 _TOLERATED = re.compile(r'unrecognized configuration parameter "(?:transaction_timeout|idle_session_timeout)"')
-"""What a pg_restore newer than the server sets, and the server does not have (_doSetFixedOutputState)."""
+"""Errors about settings that a pg_restore newer than the server sets (_doSetFixedOutputState)."""
 _VALUE = re.compile(
     r"(?P<known>\b(?:relation|schema|type|role|extension|function|language|column|constraint|database|index|table|"
     r'collation|operator|parameter|view|sequence|trigger|method|class|aggregate|server|library)(?: name)?:? "[^"]*")'
@@ -108,7 +109,7 @@ def _run(
     program: Build, connection: str, dump: Dump, home: Path, owner: tuple[int, int] | None, wait: OnWait
 ) -> None:  # fmt: skip
     log = home / "restore.log"
-    log.unlink(missing_ok=True)  # It is read for errors: those of before are none of this one's.
+    log.unlink(missing_ok=True)  # The log is read for errors, so those of an earlier restore must not be in it.
     with open_log(log, owner) as output, dump.path.open("rb") as archive:
         running = child_process.start(
             [str(program.binary), "--dbname", connection, *_LEFT_OUT],
@@ -128,7 +129,7 @@ def _run(
     if errors := _errors(log):
         what = f"pg_restore cannot restore the dump: {_VALUE.sub(_hidden, errors[0])}"
         raise EngineFailure("usage", what, str(dump.path), _hint(errors[0]))
-    # An error that is tolerated makes it end with 1, like any other.
+    # pg_restore also ends with 1 after an error that we tolerate.
     if code != 0 and not _ERROR.search(_text(log)):
         what = f"pg_restore ended without a word ({ended_by(code)})"
         raise EngineFailure("usage", what, str(dump.path), "is the dump damaged? try: pg_restore -l")

@@ -25,12 +25,12 @@ from bufferlab.results.check import (
 )
 from bufferlab.results.drift import DEVICE_PAGE_BYTES
 
-#: The first update of a loaded row leaves its full page and enters every index; later ones stay in theirs (HOT). So the
-#: same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for longer. It was 373 a
-#: New-Order after 30 s against 385 after 3 s (PostgreSQL 15.18).
+#: The first update of a loaded row moves it out of its full page and adds it to every index. Later updates stay in
+#: their page (HOT). So the same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for
+#: longer. It was 373 a New-Order after 30 s against 385 after 3 s (PostgreSQL 15.18).
 PAGE_GETS_LIMIT = 0.05
 COMMITS_LIMIT = 0.0
-#: The queries a second of the connection that watches, each a separate transaction; far more than it makes.
+#: An upper bound on the queries per second of the watching connection, each a separate transaction.
 WATCHING_PER_S = 40.0
 IO_LIMIT = 0.02
 #: From 17 on a session that finds, before it reads, that another has read the page meanwhile, has counted it in

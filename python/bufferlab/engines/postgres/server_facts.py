@@ -1,4 +1,4 @@
-"""Looks at a PostgreSQL server that runs already: rights, role, what stands before it. Changes nothing."""
+"""Looks at a PostgreSQL server that runs already: rights, role, poolers before it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def managed(settings: Collection[str], *, is_aurora: bool = False) -> str:
 def _missing(
     address: Address, database: list[tuple[object, ...]], *, is_super: bool, may_create: bool
 ) -> dict[str, str]:
-    """Return what keeps the account from owning the database, with the statement that mends it."""
+    """Return the rights that the account lacks to own the database, each with the statement that grants it."""
     if is_super:
         return {}
     name, user = quoted(address.schema), quoted(address.user)

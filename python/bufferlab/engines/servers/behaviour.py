@@ -97,7 +97,7 @@ class ServerBehaviour(Host, Behaviour):
         build, owner = self._build(knobs), user.server_user()
         dump = Dump.of(job)
         if dump:
-            dump.head(build)  # Refused before minutes of work.
+            dump.head(build)  # Checked first, so that a refusal does not come after minutes of work.
         settings = {**family.settings(build, knobs, "load"), **(family.quiet if dump else {})}
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
@@ -235,7 +235,7 @@ class ServerBehaviour(Host, Behaviour):
         return PrivateServer(self.family, build, database / "data", database.parent / "server", **whole)
 
     def _quiet(self, settings: Mapping[str, str], identity: Identity) -> dict[str, str]:
-        """Return the settings, on a user's own data with those that keep its values out of the log."""
+        """Return the settings; on a user's own data also those that keep the data's values out of the log."""
         return {**settings, **(self.family.quiet if identity.restored else {})}
 
     def _same_build(self, identity: Identity) -> Build:
@@ -285,7 +285,7 @@ class ServerBehaviour(Host, Behaviour):
         }
 
     def _dump_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any], dump: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the same of restored data: they depend on the dump's bytes, and not on the script."""
+        """Return the recipe of restored data: they depend on the dump's bytes, and not on the script."""
         return {
             "engine": self.family.flavour,
             "engine_version": self.server_version(knobs),

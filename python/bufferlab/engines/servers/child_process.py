@@ -58,7 +58,7 @@ _RENAMED = {"libaio1": "libaio1t64", "libssl3": "libssl3t64"}
 
 @dataclass(frozen=True)
 class Preload:
-    """What makes a program load a library of ours before it begins."""
+    """The environment and descriptor that make a program load a library of ours before it begins."""
 
     environment: Mapping[str, str]
     """Variables besides those of `environment`."""
@@ -82,9 +82,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in one without
-    a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the
-    new process's id before the program's first instruction; when it raises, that does not run.
+    `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in one without a
+    network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the new
+    process's id before the program's first instruction; when it raises, the program does not run.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
@@ -122,7 +122,7 @@ def can_own_ipc(user: tuple[int, int] | None) -> bool:
 
 @cache
 def require_own_net(user: tuple[int, int] | None) -> None:
-    """Raise EnvironmentLackingError where a child cannot be cut off from the network; it is tried once."""
+    """Raise EnvironmentLackingError if this host cannot cut a child off from the network; the result is kept."""
     if (said := _refusal(_launch(user, False, None, own_net=True))) is not None:
         raise EnvironmentLackingError(
             "a server that restores a dump runs without a network, and this host gives it no network namespace",
@@ -133,7 +133,7 @@ def require_own_net(user: tuple[int, int] | None) -> None:
 
 
 def _refusal(launch: Sequence[str]) -> str | None:
-    """Launch a program that does nothing; return None when that can be, else the error's text."""
+    """Launch a program that does nothing; return None if that works, else the error's text."""
     tried = subprocess.run(
         [*launch, "/bin/true"],
         stdin=subprocess.DEVNULL,
@@ -173,7 +173,7 @@ def environment(libraries: Path | None) -> Mapping[str, str]:
 
 
 def _later(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that are the program's alone: launch.py, which may be root, must load no library of theirs."""
+    """Return variables that only the program gets: launch.py, which may be root, must load no library named by them."""
     return {f"BUFFERLAB_LATER_{name}": value for name, value in variables.items()}
 
 

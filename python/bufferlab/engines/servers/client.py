@@ -17,11 +17,11 @@ from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, CHANGE_SE
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 
 MOST_ANSWER_BYTES = 8 << 20
-"""The most bytes of one statement's answer as it is held: far beyond any that we ask for, but for a pool's pages."""
+"""The most bytes that one statement's answer may take in memory: far more than we need, except for a pool's pages."""
 MOST_OF_OUR_OWN_BYTES = 512 << 20
-"""The same of a private server, which may hold any number of tables of a restored dump."""
+"""The limit of an answer's bytes for a private server, which may hold any number of tables of a restored dump."""
 LATE_SECONDS = 5.0
-"""How much longer a server is waited for that itself ends a statement in time (statement_timeout)."""
+"""How many seconds longer we wait for a server that ends statements itself (statement_timeout)."""
 T = TypeVar("T")
 
 
@@ -125,7 +125,7 @@ class Client:
 
 
 FAILURES = (ServerError, LostError)
-"""What a statement raises."""
+"""The errors that a statement raises."""
 
 
 class Cursor:

@@ -117,7 +117,7 @@ class Sizes:
         """Count the trees in the closed files and write sizes.json. Before: the server has stopped cleanly."""
         shape = self.count and self.count(database / "data")
         head = {"format": _SIZES_FORMAT, "format_version": 1, "allocated_bytes": self.allocated_bytes, "shape": shape}
-        # The folder is the server's user's, who may have put a link there.
+        # The folder belongs to the server's user, who may have put a link there.
         write_for(database / _SIZES, json.dumps({**head, **self.asked}, indent=1) + "\n", None)
 
 
@@ -166,7 +166,7 @@ class StoredTree:
 
 
 def read_sizes(database: Path) -> dict[str, Any]:
-    """Return the content of sizes.json; raise DataFileError if it is missing."""
+    """Return the content of sizes.json; raise DataFileError if it is missing, damaged or of another program."""
     path = database / _SIZES
     try:
         document: dict[str, Any] = json.loads(path.read_text())

@@ -50,12 +50,12 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Check-Valid-Until": "false",
-        # Also where this machine's apt allows them.
+        # Refused even if this machine's apt allows them.
         "Acquire::AllowInsecureRepositories": "false",
         "APT::Get::AllowUnauthenticated": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     }
-    # What this machine's apt runs after an update, as to empty its cache, is for its own lists.
+    # Commands that this machine's apt runs after an update, such as emptying its cache, are for its own lists.
     cleared = folder / "cleared.conf"
     cleared.write_text("".join(f"#clear {hook};\n" for hook in _HOOKS))
     return ["-c", str(cleared), *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]

@@ -138,7 +138,7 @@ _BARE = re.compile(
     rb"/\*!(?:40101|50503) SET (?:@saved_cs_client +=|character_set_client = )|INSERT INTO `|CREATE TABLE `)",
     re.MULTILINE,
 )
-"""What mysqldump writes besides its comments."""
+"""The lines that mysqldump writes besides its comments."""
 _COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
 _USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"
 _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
@@ -153,7 +153,7 @@ class DumpHead:
     version: str
     """The server's version."""
     made_by: str
-    """pg_dump's version; of mysqldump the server's, which decides alone."""
+    """pg_dump's version; for mysqldump the server's version, which alone decides."""
 
     @property
     def release(self) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ class ReadBack:
     notes: dict[str, str] = field(default_factory=dict)
     """By the setting's name, the reason why the server runs with another value than was asked for."""
     standing: dict[str, str] = field(default_factory=dict)
-    """By the setting's name, those `confounds` that stand whether the setting was asked for or not."""
+    """By the setting's name, those `confounds` that hold whether the setting was asked for or not."""
 
 
 Work = Literal["run", "load", "check"]
@@ -77,9 +77,9 @@ class Family(ABC):
     """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
 
     run: FamilyRun | None = None
-    """How runs go to servers that run already; None: they cannot."""
+    """The part that runs on servers that run already; None if the family has no such runs."""
     look: Look | None = None
-    """How such servers are looked at; None: they cannot be."""
+    """The part that observes such servers; None if the family has none."""
     deciding: ClassVar[Mapping[str, str]] = {"page_size_bytes": "page_size"}
     """The knobs that decide the bytes of loaded data, by the names that recipes have for them.
 
@@ -150,14 +150,15 @@ class Family(ABC):
 
     @property
     def unanswered(self) -> tuple[type[Exception], ...]:
-        """What `connect` and `greet` raise when no answer came."""
+        """The errors that `connect` and `greet` raise when no answer came."""
         return (*FAILURES, OSError, AccessDenied, EnvironmentLackingError)
 
     @abstractmethod
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
         """Return the variables, by the server's names, that a server of this build is started with for this work.
 
-        A load's decide the data as in a run, and suit speed otherwise; a check's knobs hold the page size alone.
+        A load's settings that decide the data are those of a run; its others are chosen for speed. A check's knobs hold
+        only the page size.
         """
 
     @abstractmethod
@@ -271,7 +272,10 @@ class Family(ABC):
     # All families share these.
 
     def target(self, address: Address) -> dict[str, Any]:
-        """Return the address, account and schema for the core's connections; its job has them as `target`."""
+        """Return the connection settings that the core needs: address, account, password and schema.
+
+        A job has them as `target`.
+        """
         return address.target(passwords.find(address, self.form).text, self.socket_of(address))
 
     def socket_of(self, address: Address) -> str | None:

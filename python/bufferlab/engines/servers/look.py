@@ -43,11 +43,11 @@ class Facts:
     numbers: tuple[int, ...]
     """The version's first numbers."""
     identity: str
-    """What stays the same over a restart, and differs on another server."""
+    """A text that stays the same over a restart, and differs on another server."""
     page_size_bytes: int
     pool_size_bytes: int
     transactions: str
-    """Of what `transactions` is the number: "transaction", or "explicit commit"."""
+    """The unit that the count `transactions` counts: "transaction", or "explicit commit"."""
     no_time: str
     """Why the time of reads is not known, with the line that would change that; empty where it is."""
     uptime_s: float
@@ -73,13 +73,13 @@ class Sample:
     """Counters that only grow between resets."""
     levels: Mapping[str, float]
     own: Mapping[str, int]
-    """How many of the counters' units are our own session's, since the observation began."""
+    """The part of each counter that our own session added since the observation began."""
     started_s: float
     """When the server started: a slow answer may make it earlier, and a restart alone makes it later."""
     reset_s: float | None = None
     """The last reset of the counters, on a clock of the server; None without one, or if it is not known."""
     read_s: Mapping[str, float] = field(default_factory=dict)
-    """When counts were read that were read after `t_s`, by their names: a busy host may be seconds late with them."""
+    """The times of counts that were read after `t_s`, by their names: a busy host may read them seconds later."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Unpublished:
     sessions: int = 0
     """Sessions that worked in a transaction older than the look."""
     hidden: int = 0
-    """Sessions of which the account may not see whether they did."""
+    """Sessions of which the account may not see whether they worked so."""
     readers: tuple[int, ...] = ()
-    """The processes that read for the former, as the server numbers them; empty where these are not all known."""
+    """The processes that read for `sessions`, as the server numbers them; empty where not all are known."""
     read_bytes: int | None = None
     """Bytes that read calls of these processes returned in the look; None where they cannot be read from here."""
 
@@ -111,7 +111,8 @@ class LargeObject:
     rows_read: int
     """Rows that were read of it one after another since the server's start, or more."""
     pool_rows: float
-    """Its rows in as many pages as the pool has, or fewer: who reads fewer rows has not scanned more pages."""
+    """The rows on as many pages as the pool has, or fewer. If fewer rows were read, no scan has read more pages than
+    that."""
     remedy: str | None = None
     """The line by which these rows would be known; None where they are, or none exists."""
 
@@ -122,7 +123,7 @@ class DataSize:
 
     size_bytes: int
     larger: Mapping[str, LargeObject]
-    """Those larger than the pool, by name."""
+    """The objects larger than the pool, by name."""
 
 
 class Look(ABC):

@@ -237,7 +237,7 @@ def _remove(group: Path) -> None:
     while group.exists() and time.monotonic() < deadline:
         pids = [int(pid) for pid in _words(group / "cgroup.procs")]
         if 0 in pids:
-            return  # Of another PID namespace (cgroups(7)), and so not ours.
+            return  # A process of another PID namespace (cgroups(7)), and so not ours.
         for pid in pids:
             # Another user's process may stand where /proc hides whose it is (hidepid).
             with suppress(ProcessLookupError, PermissionError):

@@ -34,10 +34,10 @@ T = TypeVar("T")
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
-"""Entries of a site that the core does not take."""
+"""Entries of a site that are not passed to the core."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
-"""What all known builds are made for, as the system names it."""
+"""The processor that all known builds are made for, as the system names it."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def require(table: Path, build: Build) -> PageSites:
 def require_processor() -> None:
     """Raise EnvironmentLackingError on a processor for which no build is known."""
     if (processor := platform.machine()) != _PROCESSOR:
-        # Each build there is an unknown one, and no other build would help.
+        # On another processor every build is unknown, and no other build would help.
         what = "page accesses of servers cannot be recorded on this processor: only builds for x86-64 are known"
         hint = "leave the trace out, or use a machine with an x86-64 processor"
         raise EnvironmentLackingError(what, processor, hint)
@@ -253,7 +253,7 @@ class MappedCode(NamedTuple):
 
     inode: int
     path: str
-    """As the process sees it."""
+    """The path of the file as the process sees it."""
 
 
 def mapped_code(process: Path) -> list[MappedCode]:

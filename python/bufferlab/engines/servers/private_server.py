@@ -61,7 +61,7 @@ class PrivateServer:
     """The user that it runs as, who will own `home`."""
     login: tuple[str, str]
     settings: Mapping[str, str]
-    """Its variables, by the server's names."""
+    """The variables that the server starts with, by the server's names."""
     connections: int = 1
     on_wait: OnWait = lambda what: None
     ready_seconds: float = READY_SECONDS
@@ -155,7 +155,8 @@ class PrivateServer:
     def listen(self) -> None:
         """Greet the server, and kill it when it does not answer, so that everything that waits for it ends.
 
-        Called from a second thread during one long statement, whose own connection cannot separate slow from stopped.
+        Called from a second thread during one long statement: its own connection does not show whether the server is
+        slow or has stopped.
         """
         if self._silence is not None or self._ended() is not None:
             return
@@ -163,7 +164,8 @@ class PrivateServer:
         try:
             self.family.greet(self.address, self.answer_seconds)
         except self.family.unanswered:
-            # A server that ends, or that refuses one more connection, says so at once; its user finds out.
+            # A server that ends, or refuses one more connection, answers at once; the caller of the long statement gets
+            # the error.
             if time.monotonic() - asked < self.answer_seconds:
                 return
             self._silence = f"the server has not answered for {self.answer_seconds:g} s, and was killed"

@@ -1,7 +1,8 @@
 """Questions to a server that we only look at, and its refusals as reasons. This file knows no SQL and no connection.
 
 A question may fail because the account lacks a right, because the server lacks a table, or because it took too long.
-All three are answers: they become a reason, with the line that would let it. Every other error passes through.
+All three are answers: they become a reason, with the line that would make the question possible. Every other error
+passes through.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ Query = Callable[[str], list[dict[str, object]]]
 """Sends one statement without parameters, in autocommit, and returns its rows by column name."""
 
 MISFITS = (LookupError, TypeError, ValueError, ArithmeticError)
-"""What reading an answer raises that does not fit its question: rows or columns are missing, numbers are none."""
+"""The errors of reading an answer that does not fit its question: a row or column is missing, or a number is not
+one."""
 NOT_UNDERSTOOD = "the server's answer does not fit the question"
 NOT_A_SERVER = "is this a database server, or a program that stands before one? Name the server itself"
 
@@ -70,7 +72,7 @@ def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
     """
     try:
         return query(question.sql)
-    except Exception as error:  # What a look makes of the server's error has it as its cause.
+    except Exception as error:  # A look's own error has the server's error as its cause.
         refusal = refusal_of(error)
         if refusal is None:
             raise

@@ -20,7 +20,7 @@ from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
 
 LOADER_VERSION = 1
-"""Raise it when a dump is restored otherwise: data restored before are then not used again."""
+"""Raise it when dumps are restored in another way: data restored before are then not used again."""
 USER = "bufferlab_dump"
 """The account that restores, and that owns the code of the dump."""
 _LEAST_FREE_BYTES = 256 * MIB
@@ -87,10 +87,10 @@ class RoomWatch:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.is_full = False
-        """Whether too little was left when it last looked."""
+        """Whether `look` has found too little free space."""
 
     def look(self) -> bool:
-        """Return whether too little is left."""
+        """Return whether too little disk space is free, now or at an earlier call."""
         self.is_full = self.is_full or shutil.disk_usage(self._folder).free < _LEAST_FREE_BYTES
         return self.is_full
 

@@ -1,4 +1,4 @@
-"""The part of a family by which runs go to a server that bufferlab did not start: one schema of it, owned and marked.
+"""The part of a family for runs on a server that bufferlab did not start, in one schema that it owns and marks.
 
 It holds no connection and no state. hosts/running.py does the runs, hosts/preflight.py looks beforehand.
 """
@@ -24,7 +24,7 @@ class Difference(NamedTuple):
     """The server's word for the setting."""
     asked: str
     has: str | None
-    """The server's value, as it can be asked for; None: it has no such variable."""
+    """The server's value, in the form in which it can be asked for; None: it has no such variable."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Survey:
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""
-    """Why no account, or not this one, may write."""
+    """The reason why no account, or not this one, may write."""
     unguarded: str = ""
     """Why every client of the server may do everything; "": it asks for a password and for rights."""
     roles: tuple[str, ...] = ()
     """Sentences on the server's place among others: replica, primary, cluster."""
     proxy: str = ""
-    """What stands between us and the server."""
+    """The proxy or pooler between us and the server."""
     managed: str = ""
     """The service that runs the server for its owner."""
     nulls: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Survey:
     data_folder: str | None = None
     """The server's data directory, as its host names it; None: the account may not know."""
     is_here: bool | None = None
-    """Whether the server is on this host; None: its address is, and it may lead to a tunnel or a container."""
+    """Whether the server is on this host; None: its address is this host's, but may lead to a tunnel or a container."""
 
 
 class FamilyRun(ABC):

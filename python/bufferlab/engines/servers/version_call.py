@@ -27,7 +27,7 @@ _NAP_SECONDS = 0.02
 _MOST_BYTES = 64 << 10
 _ELF = b"\x7fELF"
 _BLOCKED = "pipe_write"
-"""Where the kernel says that a process waits which writes to a full pipe (/proc/PID/wchan; later anon_pipe_write)."""
+"""The kernel's function in which a writer to a full pipe waits (/proc/PID/wchan; anon_pipe_write in later kernels)."""
 
 
 def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
@@ -136,7 +136,7 @@ def _running(
 
 
 def _fill(pipe: int) -> None:
-    """Fill a pipe, and leave it one whose writers wait."""
+    """Fill a pipe, and let its writers wait."""
     os.set_blocking(pipe, False)
     size_bytes = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     with suppress(BlockingIOError):

@@ -26,7 +26,7 @@ MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
 #: A page trace lies in the worker's memory until the run ends, at 5 to 7 of the 24 bytes of an access in its file.
 TRACE_IN_MEMORY = 6 / 24
 
-#: Settings that leave it to the transactions which pages are asked for.
+#: Settings that do not change which pages are asked for: the transactions alone decide that.
 SAME_WORK = frozenset({"pcache"})
 
 

@@ -160,13 +160,13 @@ class Datasets:
                         marked.remove_leftovers(self._root, self._restored_name(key))
 
     def _folder(self, key: str) -> Path:
-        """Return the database's folder: the one that stays, or the one that goes with the sweeps that use it."""
+        """Return the database's folder: a permanent one, or a temporary one that the last sweep to use it removes."""
         kept = self._root / key
         return self._root / self._restored_name(key) if self._is_temporary and not kept.exists() else kept
 
     @staticmethod
     def _restored_name(key: str) -> str:
-        """Return a name by which `doctor` and `cache prune` know leftovers of a killed process that are not in use."""
+        """Return the temporary folder's name. By it `doctor` and `cache prune` recognise what a killed process left."""
         return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:

@@ -1,7 +1,7 @@
 """Makes a run's copy of a loaded database: byte-identical, on the device, and out of the page cache.
 
-It is a reflink where the file system can make one (ioctl_ficlone(2)), else a copy. A sweep probes once which of them,
-so that it never mixes them. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
+It is a reflink where the file system can make one (ioctl_ficlone(2)), else a copy. Each sweep tries once whether
+reflinks work, so that it never mixes the two. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def probe_method(source: Path, target: Path) -> Method:
 
 @contextmanager
 def _unnamed(folder: Path) -> Iterator[int]:
-    """Context manager for a file that is gone when we are (O_TMPFILE of open(2))."""
+    """Context manager for a file without a name, which the kernel removes when it is closed (O_TMPFILE of open(2))."""
     descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         yield descriptor
@@ -108,7 +108,7 @@ def _stretches(source: int, size: int) -> Iterator[tuple[int, int]]:
             start = os.lseek(source, end, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:
-                return  # Nothing but a hole is left.
+                return  # The rest of the file is a hole.
             raise
         end = os.lseek(source, start, os.SEEK_HOLE)
         yield start, end

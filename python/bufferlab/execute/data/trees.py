@@ -69,7 +69,7 @@ def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
 
 
 def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]) -> str:
-    """Return, in words, the first part that has changed; for a database of one file, that its contents have."""
+    """Return a phrase that names the first changed part; of a database of one file, that its contents changed."""
     for name in sorted({*stored, *found}):
         if name not in found:
             return f"{name} is missing"
@@ -83,8 +83,8 @@ def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]
 def protect(database: Path) -> None:
     """Make the database readable for this user only, and its files read-only: runs work on copies.
 
-    Its directories stay writable for this user, so that they can be removed. Each is taken before its contents, so that
-    the server's user cannot put anything else there meanwhile. Raises OSError for a link.
+    Its directories stay writable for this user, so that they can be removed. Each directory is taken before its
+    contents, so that the server's user cannot put anything else there meanwhile. Raises OSError for a link.
     """
     if not stat.S_ISDIR(database.lstat().st_mode):
         _take(os.open(database, _OPENED), 0o400)

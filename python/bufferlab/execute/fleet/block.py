@@ -16,11 +16,11 @@ from typing import Any
 
 from bufferlab.errors import Problem
 from bufferlab.execute.progress import SweepStatus
-from bufferlab.execute.run.child import Tell, leave, serve
+from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.block"
 BEAT_S = 5.0
-"""How often a process that lives says so."""
+"""Seconds between two signs of life of the process."""
 _SHOWN_S = 1.0
 
 Send = Callable[[Mapping[str, Any]], None]

@@ -13,7 +13,7 @@ from bufferlab.execute.fleet.rounds import Node
 
 @dataclass(frozen=True)
 class Over:
-    """The end of a task: without a problem it said all that it had to say."""
+    """The end of a task. A task that ends without a problem has sent everything."""
 
     problem: Problem | None = None
 
@@ -29,7 +29,7 @@ class Cluster(Protocol):
         """Return the nodes that live and have a CPU; their hosts are not known yet."""
 
     def facts(self, nodes: Sequence[Node], order: Mapping[str, Any]) -> list[dict[str, Any] | Problem]:
-        """Return of each node what `node.facts` returns there, or the problem it had."""
+        """Return for each node the result of `node.facts` there, or the problem that it had."""
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
         """Have a node do a block, on all its CPUs."""

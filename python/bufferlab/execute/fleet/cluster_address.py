@@ -1,7 +1,8 @@
 """Refuses an unusable cluster before it gets a task: no Ray or another version, no token, nothing listening.
 
-Ray runs what anybody sends who reaches its ports, unless it was started with a token; bufferlab may run as root. Ray is
-not imported here, and its own waits are not bounded, so that each question is a process that is killed in time.
+Ray runs any code that reaches its ports, unless it was started with a token; bufferlab may run as root. Ray's waits
+have no time limit. So Ray is not imported here: each question to a cluster is a separate process that is killed in
+time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RAY = "2.60"
 INSTALL = "pip install 'bufferlab[fleet]'; in a clone: .venv/bin/pip install -r requirements-fleet.lock"
 _CONNECT_S = 5.0
 _ANSWER_S = 120.0
-"""Python needs seconds of CPU to import Ray."""
+"""The longest wait for an answer: importing Ray alone takes seconds of CPU."""
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
 _MAKE = "ray get-auth-token --generate makes one; copy it to the same place of every node"
 _MOST_TOKEN_BYTES = 1 << 16
@@ -67,7 +68,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def require_ray() -> None:
-    """Refuse a host without Ray, or with another one. Raises EnvironmentLackingError. Imports nothing of it."""
+    """Refuse a host without Ray, or with another version of it. Raises EnvironmentLackingError. Does not import Ray."""
     try:
         version = metadata.version("ray")
     except metadata.PackageNotFoundError:
@@ -129,9 +130,9 @@ def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
 
 
 def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
-    """Refuse a cluster that does not know our token, and one that works without any, or may do so.
+    """Refuse a cluster that rejects our token, and one that works without a token, or may do so.
 
-    Raises EnvironmentLackingError. Both questions are asked at once, and answered or given up within `seconds`.
+    Raises EnvironmentLackingError. It asks with and without the token at once, and waits at most `seconds` for answers.
     """
     without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     deadline = time.monotonic() + seconds

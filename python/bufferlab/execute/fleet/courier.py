@@ -1,7 +1,7 @@
 """The process that speaks with Ray: it does the blocks of a gathering and reports to its parent, as a worker does.
 
-It is a separate process because Ray's waits have no bound, and because Ray ends the process of a driver whose head is
-gone: the command survives both. Its end disconnects it from the cluster, which then ends every task of it.
+It is a separate process because Ray's waits have no time limit, and because Ray ends the process of a driver whose head
+is gone. The command survives both. When the courier ends, the cluster ends all its tasks.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bufferlab.execute.run.child import Tell, leave, serve
+from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
-"""The longest time in which it says nothing: two rounds of small tasks, each bounded by Ray's part."""
+"""The longest time, in seconds, in which it reports nothing: two rounds of small tasks, each with Ray's time limit."""
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
 def _leave_folder() -> None:
     """Go to the root folder: on every node Ray searches the driver's current folder for modules, before all others.
 
-    There a module of another user could take the place of one of Python's.
+    In the current folder another user's module could take the place of one of Python's.
     """
     for name in _FILES:
         if found := os.environ.get(name):

@@ -137,7 +137,7 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
     result = outcome.result
     if stop.requested or (result is not None and result["status"] == "interrupted"):
         number = stop.signal_number or 15
-        # The sentence has the command: of an interrupt nothing else is shown.
+        # An interrupt shows this sentence alone, so the sentence contains the command.
         raise Interrupted(number, f"interrupted; {_home(gathering)}. To do the rest: {hint}")
     if result is None:
         raise _not_connected(gathering, outcome, hint)
@@ -150,9 +150,12 @@ def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: Stop
 
 
 def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> BufferlabError:
-    """Return what ended the courier. A folder in which nothing has arrived is removed: there is nothing to continue."""
+    """Return the error that ended the courier.
+
+    A folder in which nothing has arrived is removed: no run can be continued.
+    """
     failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
-    said_how = gathering.resume_command in (failure.hint or "")  # Our disk did not take the data sent.
+    said_how = gathering.resume_command in (failure.hint or "")  # The data sent could not be written to our disk.
     # A block that another host began anew has its first host's runs in superseded/.
     places = [*(gathering.part(block) for block in gathering.blocks), gathering.path / SUPERSEDED]
     is_begun = said_how or any(place.exists() for place in places)

@@ -42,7 +42,7 @@ class Bounds:
     stop: float = 25.0
     """Seconds that tasks get to end."""
     look: float = 2.0
-    """Between two looks at the list of nodes."""
+    """Seconds between two looks at the list of nodes."""
 
 
 @dataclass
@@ -55,11 +55,11 @@ class _Running:
     receiver: Receiver
     started_s: float
     silent_s: float = 0.0
-    """How long home has listened since it said something."""
+    """Seconds that home has listened since the task's last report."""
     begun: bool = False
     problem: Problem | None = None
     refused: bool = False
-    """Whether it sent data that no genuine node would send."""
+    """Whether the node sent data that no genuine node would send."""
     done: float = 0.0
     seconds_left: float = 0.0
 
@@ -112,7 +112,7 @@ class Gather:
         """Do the blocks. Return how it ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
 
         Raises EnvironmentLackingError when a node differs from another or cannot do the experiment, when the head is
-        gone, and when our disk does not take the data sent. The tasks are asked to end before.
+        gone, and when our disk does not take the data sent. Before it raises, it asks the tasks to end.
         """
         rounds = Rounds(self._to_do())
         if rounds.missing:
@@ -185,7 +185,7 @@ class Gather:
             self._warn(replace(problem, what=f"a node that came is left out: {problem.what}"))
 
     def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
-        """Take in the nodes that are like this host and like each other; return a problem for each of the others."""
+        """Admit the nodes that are like this host and like each other; return a problem for every other node."""
         order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.told_options}
         problems = []
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):
@@ -345,7 +345,7 @@ class Gather:
     # --- Words ---------------------------------------------------------------------------------------
 
     def _show(self, rounds: Rounds, started_s: float) -> None:
-        """Send the state of the whole, twice a second: blocks count by their number, those that run by their share."""
+        """Send the state of the sweep, twice a second: finished blocks, and the done share of each running block."""
         if self.clock() - self._shown_s < _SHOWN_S:
             return
         self._shown_s = self.clock()

@@ -1,7 +1,8 @@
 """The folder in which the runs of a cluster's sweep gather: a sweep folder for each block, until they can be merged.
 
-receiver.py puts there what nodes send. A block is checked as a stranger's folder is: when it is over, and when all are
-merged. A block that another host begins anew is set aside in superseded/, so that nothing is counted twice.
+receiver.py puts there what nodes send. Each block is checked as a stranger's folder is: when its task is over, and
+again when all blocks are merged. A block that another host begins anew is set aside in superseded/, so that nothing is
+counted twice.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class PartState:
     """The names of all runs."""
     missing: int = 0
     lasting: bool = False
-    """Whether all that is missing failed in a way that another try does not mend."""
+    """Whether every missing run failed for a reason that another try does not change."""
 
     @property
     def is_whole(self) -> bool:
@@ -105,7 +106,7 @@ class Gathering:
 
     @classmethod
     def open(cls, path: Path) -> Gathering:
-        """Open such a folder. Raises DataFileError for one that is damaged, SpecError for another kind of folder."""
+        """Open a gathering's folder. Raises DataFileError for a damaged one, SpecError for another kind of folder."""
         if not (path / FILE).is_file():
             hint = "for the folder of one host, leave --ray out; of a cluster's sweep it ends in .fleet"
             raise SpecError("no sweep of a cluster is in this folder", f"--resume {path}", hint)
@@ -135,7 +136,7 @@ class Gathering:
 
     @property
     def resume_command(self) -> str:
-        """Return the command that does the rest."""
+        """Return the command that does the missing runs."""
         return f"bufferlab run --resume {self.path} --ray HOST:PORT"
 
     def writing(self, what: str) -> AbstractContextManager[None]:
@@ -238,7 +239,10 @@ class Gathering:
                     run.rename(merged / resume.SUPERSEDED / run.name)
 
     def remove(self) -> None:
-        """Remove this folder. After a kill nothing of it is resumed: the next sweep removes the rest."""
+        """Remove this folder.
+
+        If this process is killed meanwhile, no command resumes the folder: the next sweep removes it.
+        """
         descriptor = marked.use(self.path)
         if descriptor is not None:
             os.close(descriptor)
@@ -248,7 +252,7 @@ class Gathering:
 
 
 def host_of(host: Mapping[str, Any]) -> Host:
-    """Return which booted system a host.json is of."""
+    """Return the booted system that a host.json describes."""
     return str(host.get("host_id", "")), str(host.get("boot_key", ""))
 
 
@@ -258,10 +262,13 @@ def _lacking(parts: Sequence[Path]) -> list[Problem]:
 
 
 def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder | None:
-    """Return which of the `taken` folders holds exactly the runs of the parts: a command was killed after it merged."""
+    """Return the `taken` folder that has exactly the runs of the parts; None without one.
+
+    A killed command had merged them into it.
+    """
     runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
     for path in taken if runs else ():
-        with suppress(BufferlabError):  # A damaged folder is not the one looked for.
+        with suppress(BufferlabError):  # A damaged folder cannot be the merged one.
             folder = open_sweep(path)
             if {record.run_id for record in folder.runs()} == runs:
                 return folder

@@ -29,7 +29,7 @@ from bufferlab.results.files import read_json
 
 _SILENT_S = 120.0
 _HELD_S = 60.0
-"""How long what another node of this host left may take to end."""
+"""The longest wait, in seconds, for a process that another node of this host left: it must end first."""
 _MOST_TEXT = 2000
 
 Order = Mapping[str, Any]
@@ -144,8 +144,9 @@ class _BlockDone:
     def _continued(self) -> Path | None:
         """Return the sweep folder that is continued, and remove any other.
 
-        This booted system made it, and it has all runs that home has of this system. A folder from before a reboot, or
-        of another host that shares the cache, is of another system: a block is one system's work.
+        The folder must have been made by this booted system, and must have all runs that home has of this system. A
+        folder from before a reboot, or of another host that shares the cache, is of another system: a block is one
+        system's work.
         """
         folder = self._folder()
         if (
@@ -159,7 +160,7 @@ class _BlockDone:
         return None
 
     def _is_at_home(self, folder: Path) -> bool:
-        """Return whether what home has was done by this host."""
+        """Return whether this host did the runs that home has."""
         host = read_json(folder / "host.json")
         return bool(self.order["host"] == [host.get("host_id"), host.get("boot_key")])
 
@@ -171,7 +172,7 @@ class _BlockDone:
         return next((path for path in named if (path / "plan.json").is_file()), None)
 
     def _next(self) -> Event:
-        """Return the next thing that the process says, with a bound on its texts; a beat when it says nothing."""
+        """Return the process's next event, with its texts cut to a bound; a beat when no event comes."""
         try:
             event = self._told.get(timeout=block.BEAT_S)
         except queue.Empty:
@@ -189,7 +190,7 @@ class _BlockDone:
                     self._told.get_nowait()
 
     def _work(self, before: Path | None) -> None:
-        """Have a process do the block; the last event is how it ended."""
+        """Have a process do the block; its last event says how it ended."""
         experiment = self.order["experiment"]
         job = {
             "experiment": experiment,
@@ -230,7 +231,7 @@ def _failure(outcome: Outcome) -> dict[str, str | None] | None:
 
 
 def _files(run: Path) -> list[str]:
-    """Return the files of a run. Its mark goes a moment after it has got its name."""
+    """Return the files of a run without its mark, which is removed a moment after the run has its name."""
     return sorted(file.name for file in run.iterdir() if file.name != marked.MARK)
 
 

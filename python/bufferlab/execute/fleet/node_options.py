@@ -25,7 +25,10 @@ class NodeOptions:
 
     @classmethod
     def of(cls, options: SweepOptions) -> NodeOptions:
-        """Return the options of a command, which may not allow changes of servers: `--ray` refuses such servers."""
+        """Return the options of a command.
+
+        It must not allow changes of a server: `--ray` refuses servers that run already.
+        """
         return cls(
             data_dir=str(options.data_dir) if options.data_dir else None,
             share_device=options.share_device,
@@ -36,7 +39,7 @@ class NodeOptions:
 
     def for_block(self, block: int, device_wait_s: float) -> SweepOptions:
         """Return the options of the sweep that does one block, which is counted from 0."""
-        from bufferlab.execute.sweep import SweepOptions  # Not at the top: it loads the models too.
+        from bufferlab.execute.sweep import SweepOptions  # Late, because it loads the models too.
 
         return SweepOptions(
             data_dir=Path(self.data_dir) if self.data_dir else None,

@@ -1,7 +1,7 @@
 """The cluster by Ray: the only file that imports Ray, in the courier's process, which may be killed at any time.
 
-Ray only places tasks: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each
-call has a bound. Private names of Ray are not used.
+Ray only places tasks: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each call
+has a time limit. Private names of Ray are not used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CALL_S = 120.0
 _ITEM_S = 30.0
 """Seconds until an item that a node has sent arrives."""
 _AHEAD = 8
-"""How many items a node may have sent that home has not taken yet."""
+"""The most items that a node may have sent and that home has not taken yet."""
 _MOST_TEXT = 300
 
 _KNOWN: dict[str, tuple[str, str | None]] = {
@@ -98,7 +98,7 @@ class RayCluster:
         return sorted(told_apart, key=lambda node: node.name)
 
     def facts(self, nodes: Sequence[Node], order: Mapping[str, Any]) -> list[dict[str, Any] | Problem]:
-        """Return of each node what `node.facts` returns there, or the problem it had."""
+        """Return for each node the result of `node.facts` there, or the problem that it had."""
         return self._on_each(nodes, _facts(), order)
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
@@ -113,7 +113,7 @@ class RayCluster:
         return begun
 
     def poll(self, tasks: Sequence[Task], seconds: float) -> list[tuple[Task, Item | Over]]:
-        """Return the next item of each task that has one; wait for the first one, so long at most."""
+        """Return the next item of each task that has one; wait for the first item, at most `seconds`."""
         generators: list[Any] = list(tasks)
         if not generators:
             time.sleep(seconds)
@@ -178,7 +178,7 @@ class RayCluster:
         return item if isinstance(item, dict) else {"event": "beat"}
 
     def _problem(self, error: Exception) -> Problem:
-        """Return an error of Ray in a sentence: its own are pages long."""
+        """Return an error of Ray in one sentence: Ray's own messages are pages long."""
         for kind, (what, hint) in self._known.items():
             if isinstance(error, kind):
                 return Problem(what, None, hint)

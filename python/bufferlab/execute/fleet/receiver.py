@@ -1,7 +1,8 @@
 """Takes the items that a node sends of one block and puts it into the block's folder once it is whole and checked.
 
-A node may be another program, or damaged: its items come in the order of ours, its files are bounded, and they are
-opened as those of a stranger's folder. A holder of the cluster's token could do worse: Ray runs any code that he sends.
+A node may be another program, or damaged. So its items must come in the order in which our nodes send them, its files
+have a limit of size, and they are opened as those of a stranger's folder. A holder of the cluster's token could do
+worse: Ray runs any code that he sends.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ SCRATCH = ".bufferlab-work"
 ROOM = "fleet"
 """The folder of the cache in which a node of a cluster does its blocks."""
 LOCK_SECONDS = 60.0
-"""Longer than anybody of ours holds a directory: the longest time goes to copies of a killed sweep that are removed."""
+"""Longer than any bufferlab process holds a directory. Removing the copies of a killed sweep takes longest."""
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 
@@ -141,7 +141,7 @@ def remove_if_empty(root: Path) -> None:
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Context manager that holds a sweep folder while runs are added to it: two resumes would do them twice.
+    """Context manager that holds a sweep folder while runs are added to it: a second resume would do each run again.
 
     Raises EnvironmentLackingError when another process holds it.
     """

@@ -39,7 +39,7 @@ class BlockTraceAsked:
     name: ClassVar[str] = "block_trace"
 
     def job(self, home: Path) -> dict[str, Any]:
-        """Return the probe's part of a run's job: a place for its pages, and its buffer."""
+        """Return the probe's part of a run's job: the file for the trace, and the size of the kernel's buffer."""
         kib = max(1, self.buffer_bytes // 1024)
         return {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": kib, "every_step": self.every_step}
 

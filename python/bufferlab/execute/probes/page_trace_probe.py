@@ -111,7 +111,7 @@ class PageTraceAsked:
     def _kept(
         self, run: EndedRun, told: Mapping[str, Any], spool: Path, stored: dict[str, Any]
     ) -> tuple[PageTrace, Path | None]:
-        """Compare a whole spool with the engine's counts; make the table where this run's is kept."""
+        """Compare a complete spool with the engine's counts; make the table if this run's trace is kept."""
         records: _Records = np.memmap(spool, _record(), "r")
         stored["start_ns"] = int(records["t_ns"][0])
         stored["counts"] = _counts(records, told, run)
@@ -163,7 +163,7 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
         what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
         return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")
-    # An edge needs its counters.
+    # Without the counters of its edges, a window cannot be compared.
     if told["window_end_ns"] is None or told.get("counters_end_ns", 0) is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())
@@ -222,7 +222,7 @@ def _counters_ns(told: Mapping[str, Any]) -> tuple[int, int]:
 def _late(records: _Records, told: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many gets before the window, and in it, the server may have counted later than they were made.
 
-    Those of the moments in which the counters were read are `at_edges` already.
+    Gets from the moments in which the counters were read are left out: `at_edges` has them.
     """
     sites = told.get("late_sites", ())
     before = inside = 0
@@ -247,8 +247,8 @@ def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tu
 def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure | None:
     """Return the first count that is too far from the engine's own, as a reason; None if none is.
 
-    Of the gets that a server counts later, those before the window may be in its count, and those in the window not.
-    Those that it made while its counters were read may be in it.
+    A server may count a get later than it makes it. So its count may hold gets from before the window, and may lack
+    gets of the window. It may also hold gets that were made while its counters were read.
     """
     for one in counts:
         recorded, counted = one["recorded"], one["counted"]
@@ -262,7 +262,7 @@ def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The new number of each page, for pages by object and number in it."""
+    """The table from a page's object, and its number in that object, to its number in the trace."""
 
     keys: NDArray[np.uint64]
     numbers: NDArray[np.uint32]
@@ -277,9 +277,9 @@ def _keys(records: _Records) -> NDArray[np.uint64]:
 
 
 def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[_Numbers, list[dict[str, Any]]]:
-    """Number the pages that were touched: by object, in each those above the leaves first, then by their numbers.
+    """Number the touched pages, object by object; in each object the pages above the leaves come first.
 
-    Return the objects too.
+    The order is otherwise that of the pages' own numbers. Return the objects too.
     """
     owner = np.full(len(keys), len(objects), np.uint32)
     is_leaf = np.ones(len(keys), np.bool_)

@@ -1,7 +1,7 @@
 """Decides which page trace the runs of a sweep carry: one asked for by name, the one of the plan, or the default.
 
-By default a run carries a trace where the engine can record one. It says in a sentence why not elsewhere, and where an
-experiment asks for times on a server whose trace has no cost shown.
+By default a run carries a trace where the engine can record one. Elsewhere the sweep says in a sentence why its runs
+carry none. Nor do they where an experiment asks for times, and a trace's cost on that server was never measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Defines a backend, which fills a run, and does one run with it. An engine measures, a model predicts.
 
-All around a run is the same. Each run is published, one that failed with its failure.
+The steps around a run are the same for both. Each run is published; a failed run with its failure.
 """
 
 from __future__ import annotations

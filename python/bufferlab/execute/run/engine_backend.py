@@ -72,7 +72,10 @@ class SweepContext:
 
 @dataclass(frozen=True)
 class EngineBackend:
-    """The backend that measures: a worker runs the experiment's engine on a copy of the point's database."""
+    """The backend that measures.
+
+    A worker runs the experiment's engine on a copy of the database that the point needs.
+    """
 
     context: SweepContext
     dataset: Callable[[GridPoint], Dataset]

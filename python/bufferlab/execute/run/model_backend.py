@@ -1,7 +1,7 @@
 """Predicts one run by a model of the engine's buffer manager, from page accesses of another origin. Starts nothing.
 
-They are those of a traced run, or they are generated. The run's clock stands still: a model of a buffer manager knows
-no time, so it predicts no rate.
+The accesses are those of a traced run, or they are generated. The run's clock stands still: a model of a buffer manager
+knows no time, so it predicts no rate.
 """
 
 from __future__ import annotations

@@ -1,22 +1,33 @@
-"""The worker process: has its engine do one job, and stops it when asked. `serve` takes the job and sends its events.
+"""The worker process of a run, and the common part of all processes that work for their parent.
 
-It publishes nothing and decides nothing; `supervise` reads its events.
+Such a process takes a job, sends events, and ends with a result or an error. It never outlives its parent: it ends when
+standard input does, and the kernel kills it at its parent's death. The worker has its engine do the job, and stops it
+when asked. It publishes nothing and decides nothing. The parent's side is supervise.py.
+
+Imports are few: a process whose parent has died must not stay for seconds of them.
 """
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
+import json
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from bufferlab.execute.run.child import Tell, leave, serve
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from bufferlab.engines.behaviour import Behaviour
 
+_PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+
+Tell = Callable[[str], None]
+"""Sends one event, a line of JSON, to the parent. Any thread may call it."""
 
 
 def main() -> int:
@@ -27,7 +38,7 @@ def main() -> int:
 
 
 def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Do the job and return its result. `tell` gets each event as a line of JSON. Raises the engine's errors."""
+    """Do the job and return its result. Events are sent as lines of JSON. Raises the engine's errors."""
     engine = engine_of(envelope)
     threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
     kind, job = envelope["kind"], envelope["job"]
@@ -55,6 +66,77 @@ def engine_of(job: Mapping[str, Any]) -> Behaviour:
     from bufferlab.engines import registry
 
     return registry.behaviour(job["engine"])
+
+
+def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
+    """Take the job on standard input, have `do` do it, and send the result that it returns, or the error it raises.
+
+    `do` gets the envelope that `supervise` sends: kind, engine and job. Return 0 after a result, 1 after an error, and
+    1 without output when the parent has died. Everything that is printed goes to the log.
+    """
+    faulthandler.enable()
+    out = _take_stdout()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    line = sys.stdin.readline()
+    if not line:
+        return 1  # The parent died before it had sent a job.
+    envelope: dict[str, Any] = json.loads(line)
+    if os.getppid() != envelope["parent_pid"]:
+        return 1  # The parent died before this process had asked for a signal at its death.
+    threading.Thread(target=_watch_lifeline, daemon=True).start()
+    lock = threading.Lock()
+
+    def tell(event: str) -> None:
+        with lock:
+            out.write(event + "\n")
+            out.flush()
+
+    try:
+        result = do(envelope, tell)
+    except Exception as error:  # Every error must be reported to the parent.
+        tell(json.dumps({"event": "error", **described(error), "more": _more(error)}))
+        return 1
+    tell(json.dumps({"event": "result", "result": result}))
+    return 0
+
+
+def leave(code: int) -> NoReturn:
+    """End this process at once: threads that are blocked in system calls are not waited for."""
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def described(error: Exception) -> dict[str, str | None]:
+    """Return the error in its event's form: kind, what, where, hint, and the traceback of its causes."""
+    from bufferlab.engines.behaviour import failure_of
+    from bufferlab.errors import causes
+
+    failure, chain = failure_of(error), causes(error)
+    if failure.kind == "internal":
+        sys.stderr.write(chain + "\n")
+    told = {"kind": failure.kind, "what": failure.what, "where": failure.where, "hint": failure.hint}
+    return {**told, "causes": chain}
+
+
+def _more(error: Exception) -> list[dict[str, str | None]]:
+    """Return the further problems that were found with the error."""
+    from bufferlab.errors import BufferlabError
+
+    return [problem.as_dict() for problem in error.problems[1:]] if isinstance(error, BufferlabError) else []
+
+
+def _take_stdout() -> Any:
+    """Return standard output for the events alone, and send everything else that is printed to the log."""
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return stream
+
+
+def _watch_lifeline() -> None:
+    """Wait for the end of standard input, which comes when the parent ends, however it ends; then end this process."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class BufferManager:
 
     name: str
     version: int
-    """Grows whenever a prediction of the model may change."""
+    """The model's version. Raise it whenever one of its predictions may change."""
     meaning: str
     servers: str
     """The engines and versions that the model is for, as versions.py reads them."""

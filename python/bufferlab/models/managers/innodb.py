@@ -1,6 +1,6 @@
 """The two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and where neither must be believed.
 
-That is where speed decides, where purge is behind, and where a long free list misleads.
+A model must not be believed where speed decides, where purge is behind, or where a long free list misleads.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
 _FILLED = 1.5
-"""Accesses order the list only once the pool has evicted a page (buf0buf.ic, buf_page_peek_if_too_old)."""
+"""The pool must have been filled this often: accesses order the list only after an eviction (buf0buf.ic,
+buf_page_peek_if_too_old)."""
 _WAKES_CLEANER = "mysql >= 5.7; mariadb"
 """The servers of before MariaDB 10.5 in which a thread that finds no free frame wakes the page cleaner."""
 _OLD_MIN_LEN = 512
 """Shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
 _HISTORY = "innodb_metric_trx_rseg_history_len"
 MOST_HISTORY = 1000
-"""Transactions that purge has not reached yet: with more it reads pages that the transactions have long left."""
+"""Transactions that purge has not processed yet: with more of them, purge reads pages that the transactions left long
+ago."""
 MOST_HISTORY_GROWTH = 0.05
 """Share of the window's transactions: where the history grows by more, purge does not keep up."""
 REVISITS = "mysql >= 8.0; mariadb >= 10.3"
@@ -29,14 +31,14 @@ SMALLER_POOL = 2 / 3
 """Share of the pool: with less, purge that goes back to each changed row may fall behind."""
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
-"""Changed rows a transaction: a workload that only reads has fewer, which are the server's own."""
+"""Changed rows per transaction. A workload that only reads has fewer, which the server itself changes."""
 _DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
 """Share of the frames: a longer free list is filled and emptied in waves, whose height depends on time."""
 
 
 def _by_speed(pool: Pool) -> str | None:
-    """Return `old_blocks_time` where there is one: a page becomes young by the clock (buf0buf.ic)."""
+    """Return the text of an `old_blocks_time` above 0: a page then becomes young by the clock (buf0buf.ic)."""
     time_ms = pool.values["old_blocks_time"]
     return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
 
@@ -44,7 +46,7 @@ def _by_speed(pool: Pool) -> str | None:
 def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
     """Yield why a prediction must not be believed: purge, and the depth of the LRU scans."""
     behind = _behind(traced.edges, traced.transactions)
-    # At the traced run's own point the trace has what purge wanted there.
+    # At the traced run's own point the trace contains the pages that purge got, so only other pools are in doubt.
     if behind and pool != traced.pool:
         yield _purge_behind(
             f"purge was behind in the traced run: {behind}. In another pool it is behind by more or less"

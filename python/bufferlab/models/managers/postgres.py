@@ -24,7 +24,7 @@ The 20 further connections of a private server (postgresql_conf.py), autovacuum_
 default, then the special and auxiliary processes of proc.h and its IO workers.
 """
 _MOST_TABLES = 255
-"""The core's most."""
+"""The most tables that the core takes."""
 _FORKS = (" (fsm)", " (vm)", " (init)")
 _NO_TABLE = ("(catalog)", "(free)")
 

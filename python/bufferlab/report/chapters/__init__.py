@@ -26,7 +26,7 @@ from bufferlab.report.predicted import predicted, predictions
 def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
     """Return every chapter, in the order in which a report shows them, with those of the engine that ran.
 
-    A predicted sweep has its own alone: the others speak of time, of writes, and of differences between runs.
+    A predicted sweep has only its own chapter: the others are about time, writes, and differences between runs.
     """
     if predictions(analysis):
         return (predicted,)

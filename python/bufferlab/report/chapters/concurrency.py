@@ -35,9 +35,9 @@ class Concurrency:
     place: int
     group: Group
     points: tuple[PointRuns, ...]
-    """Those that have a throughput."""
+    """The points that have a throughput."""
     best: BestSet | None
-    """By numbers of connections."""
+    """The numbers of connections that may be the best."""
     refused: str
     """Why no number is claimed as the best; "" where some are."""
     highest: PointRuns
@@ -94,7 +94,7 @@ def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointR
 
 
 def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
-    """Return why the curve is not the server's alone; "" where it is."""
+    """Return why the curve also shows limits of our client; "" where it shows the server alone."""
     client = _client(analysis, points)
     if client is None or client.share <= MOST_CLIENT_SHARE:
         return ""

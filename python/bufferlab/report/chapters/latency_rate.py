@@ -55,7 +55,7 @@ def latency_rate(analysis: Analysis) -> Section | None:
 
 @dataclass(frozen=True)
 class Saturation:
-    """One group's offered rates: the highest that was served before the first that was not, and that one."""
+    """The two offered rates of a group next to saturation: the highest that was served, and the first that was not."""
 
     group: Group
     served_per_s: float | None

@@ -22,7 +22,7 @@ REPETITIONS = (3, 5, 10)
 OLD_DAYS = 30
 _ARM = "arm"
 _IDENTICAL = "identical"
-#: The ratio of the noise within a block to that across blocks from which the host decides it.
+#: If the noise within a block is at least this share of the noise across blocks, the host has a part in it.
 _HOST_PART = 0.25
 
 

@@ -1,6 +1,6 @@
 """The chapter on the reads of other pools: the model's line through the pools, with the measured points.
 
-The end of the sweep replayed the traces (other-pools.json); nothing is replayed here.
+`run` replays the traces when a sweep ends, and stores the counts in other-pools.json. This module only draws them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Group:
 def other_pools(analysis: Analysis) -> Section | None:
     """Return the chapter; None for a sweep without a page trace that could be replayed."""
     found = analysis.sweep.other_pools()
-    # Runs were traced in the order of their block, which is drawn.
+    # Runs were traced in the order of their block, which is random.
     groups = sorted(_groups(analysis, found.of), key=lambda group: group.points[0].index) if found else []
     if not groups:
         return None

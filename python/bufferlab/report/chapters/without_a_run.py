@@ -1,6 +1,6 @@
-"""The chapter on predictions without any run: the model's reads at the measured points, with those measured.
+"""The chapter on predictions without any run: at each measured point, the model's reads and the measured reads.
 
-The end of the sweep generated the page accesses (other-pools.json); nothing is generated here.
+`run` makes the predictions when a sweep ends, and stores their counts in other-pools.json. This module only draws them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class WithoutRun:
     of: GeneratedPoints
     unit: Work
     means: Mapping[int, Estimate]
-    """By the point's index, without the points whose reads depend on the speed of the run."""
+    """The mean reads by the point's index, without points whose reads depend on the speed of the run."""
     verdicts: Mapping[int, Sequence[Verdict]]
-    """By the point's index: all that were predicted."""
+    """The verdicts by the point's index, for every predicted point."""
 
     @property
     def metric(self) -> str:
@@ -98,7 +98,7 @@ def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
 def with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
     """Return the plots without the series that have no dot in any of them: a series has one colour in all panels.
 
-    Those of lines stay.
+    The series of lines stay.
     """
     lines = {0, *(curve.series for plot in plots for curve in plot.curves)}
     shown = [

@@ -24,9 +24,9 @@ from bufferlab.results.store import PREDICTED_FROM, SweepFolder
 from bufferlab.stats.estimate import Estimate
 
 _LONGER = 1.25
-"""Times as many transactions: warm-ups and windows of more are not alike."""
+"""Warm-ups, and windows, are not alike if one has more than this many times the transactions of the other."""
 _USUAL = {"lru_scan_depth": ["100"], "old_blocks_time": ["0"]}
-"""The settings of a cell of development_cells.toml that does not name them."""
+"""The settings that a cell of development_cells.toml has if it does not name them."""
 _DECIDED_ELSEWHERE = {"server", "warehouses"}
 
 
@@ -55,7 +55,7 @@ class PointAccuracy:
 
     @property
     def lru_error(self) -> float | None:
-        """Return the same of LRU at the nominal size."""
+        """Return the error of LRU with a pool of the nominal size; 0.01 is 1 %."""
         return _error(self.lru, self.measured.value)
 
     @property
@@ -76,7 +76,7 @@ class ErrorSummary:
     name: Literal["all", "held out", "development"]
     n: int
     mean: float
-    """Of |error|."""
+    """The mean of |error|."""
     largest: float
     """The error that is farthest from zero, with its sign."""
     lru_mean: float
@@ -107,16 +107,17 @@ class StepAccuracy:
 
 @dataclass(frozen=True)
 class Stretches:
-    """Transactions of a warm-up, or of a window: of the predicted runs and of the measured ones, from least to most.
+    """The lengths of warm-ups, or of windows, in transactions: the least and the most, of both kinds of runs.
 
-    A run that was predicted from a trace has those of the traced run.
+    The kinds are predicted and measured runs. A run that was predicted from a trace has the lengths of the traced run.
     """
 
     name: Literal["warm-up", "window"]
     predicted: tuple[int, int]
     measured: tuple[int, int]
     differ: bool
-    """Whether the sides of a point differ enough that one read pages for the first time that the other had."""
+    """Whether the sides of a point differ enough for one to read pages for the first time that the other had read
+    before."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:
 
 
 def _with_all_verdicts(told: Sequence[Prediction]) -> Prediction:
-    """Return the first of a point's predictions, with the verdicts of all, each name once."""
+    """Return a point's first prediction, with the verdicts of all its predictions, each name once."""
     verdicts = {verdict.name: verdict for one in reversed(told) for verdict in one.verdicts}
     return told[0].model_copy(update={"verdicts": list(verdicts.values())})
 
@@ -292,7 +293,7 @@ def _error(value: float, reference: float) -> float | None:
 
 @cache
 def _cells() -> list[dict[str, Any]]:
-    """Return the entries of development_cells.toml: each product of the lists of one was looked at."""
+    """Return the entries of development_cells.toml: every combination of an entry's lists was looked at."""
     text = resources.files("bufferlab.models").joinpath("development_cells.toml").read_text(encoding="utf-8")
     cells: list[dict[str, Any]] = tomllib.loads(text)["cell"]
     return cells

@@ -177,7 +177,7 @@ def _figure(accuracy: Accuracy) -> Figure | None:
             dot(analysis, accuracy.metric, point.match.a, x, tick)
             for point, x, tick in zip(told, places, ticks, strict=True)
         )
-        # As the sweep's own figure has it.
+        # The scale is chosen as in the sweep's own figure.
         y_is_log = reads_better_on_a_log_axis([height for one in measured for height in (one.mean, *one.runs)])
         found = [point.predicted for point in told]
         lines: list[tuple[str, list[float | None], Look]] = [
@@ -229,7 +229,7 @@ def _between(low: int, high: int) -> str:
 
 
 def _at_most(error: float) -> str:
-    """Return the size of the largest error; a bound goes outward."""
+    """Return the size of the largest error, rounded up, because it is a bound."""
     return f"{math.ceil(1000 * abs(error) - 1e-9) / 10:.1f} %"
 
 

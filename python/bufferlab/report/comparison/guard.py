@@ -22,7 +22,8 @@ from bufferlab.workloads import registry as workloads
 
 _SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
-#: Keys of host.json that do not describe the host, or that repeat other fields. What a data directory lies on is there.
+#: Keys of host.json that do not describe the host, or that repeat other fields. Other keys describe the disk of the
+#: data directory.
 _NOT_THE_HOST = ("format", "format_version", "host_id", "boot_key", "noise", "data_directory")
 #: Windows whose lengths in transactions differ by more than this grow the database unequally.
 _WINDOW_LIMIT = 0.01
@@ -102,7 +103,7 @@ def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
 
 
 def workload_text(workload: Mapping[str, Any]) -> str:
-    """Return a text that identifies a workload: by its version, a user's script by its text."""
+    """Return a text that identifies a workload: by its version, or by the text of a user's script."""
     said = f"{workload.get('name')} version {workload.get('version')}"
     sha256 = workload.get("script_sha256")
     return f"{said}, {workload.get('script')} ({str(sha256)[:12]})" if sha256 else said
@@ -149,7 +150,7 @@ def _other_data(sides: Sides) -> Problem | None:
 
 
 def _deciding(match: MatchedPoint) -> dict[str, str]:
-    """Return the settings that decide which data are loaded: name -> whose they are."""
+    """Return the settings that decide which data are loaded: name -> "engine" or "workload"."""
     run = match.a.ok[0].run
     found: dict[str, str] = {}
     with suppress(KeyError):  # An engine or workload of a newer bufferlab decides nothing that is known here.
@@ -219,7 +220,7 @@ def _other_windows(sides: Sides) -> list[str]:
 
 
 def _other_recorders(sides: Sides) -> list[str]:
-    """Return the warning of a side whose page accesses were recorded otherwise: that may take its time."""
+    """Return a warning if the sides recorded page accesses in different ways: recording may slow a side."""
     a, b = (words.listing(sorted(found)) for found in _each(sides, lambda run: _RECORDERS[_recorder(run)]))
     if a == b:
         return []
@@ -261,7 +262,7 @@ def _other_host(sides: Sides) -> list[str]:
 
 
 def _other_versions(sides: Sides) -> list[str]:
-    """Return the warning of versions that differ. One that a side does not record does not count."""
+    """Return a warning if versions differ. A version that a side does not record is ignored."""
     a, b = versions_of(sides.a.runs), versions_of(sides.b.runs)
     both = [name for name in a if a[name] != "?" and b.get(name, "?") != "?"]
     a, b = ({name: side[name] for name in both} for side in (a, b))

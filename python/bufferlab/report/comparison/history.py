@@ -53,7 +53,7 @@ class HistorySeries(FigureAt):
     scatter: float | None
     """The standard deviation of a sweep about its level: a share on the log scale. None for fewer than two values."""
     detectable: float | None
-    """The step in the middle of the history that four of five would find, on the same scale; None for none."""
+    """The step in the middle that would be found in four of five histories, on the same scale; None without one."""
     unclaimed: str | None
     """Why nothing is claimed of this figure."""
     steps: tuple[Step, ...] = ()
@@ -74,7 +74,7 @@ class HistoryEvent:
     """Changes of several figures that one sweep can have brought."""
 
     place: int
-    """The first sweep that shows it, by the figure that shows it most clearly."""
+    """The first sweep with the change, by the figure that shows the change most clearly."""
     earliest: int
     latest: int
     figures: tuple[Step, ...]
@@ -162,7 +162,7 @@ def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
         told = [why for sweep, why in zip(kept, whys, strict=True) if metric in sweep.metrics]
         blocked = told[-1] if told and all(told) else None
         for place, key in enumerate(keys):
-            # A sweep that may claim nothing of a figure gives none, unless no sweep does.
+            # A sweep that may claim nothing of a figure gives no value, unless all sweeps are like that.
             runs = [
                 of[key].values.get(metric, ()) if key in of and (blocked or not why) else ()
                 for of, why in zip(points, whys, strict=True)
@@ -245,7 +245,7 @@ def _may_be_one(change: Change, sure: Change) -> bool:
 
 
 def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
-    """Judge a rule at every setting: at each change since `since`, or by the change that would have been found."""
+    """Judge a rule at every setting: by each change from `since` on, or by the change that would have been found."""
     series = told.of(rule.metric)
     if not series:
         raise refuse(rule, "no sweep has such a figure", "see `bufferlab history --json` for the figures there are")

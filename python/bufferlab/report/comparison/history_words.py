@@ -136,7 +136,7 @@ def changes_table(history: History) -> Table:
 
 
 def beside_table(history: History) -> Table | None:
-    """Return what else is other in the first sweep of a change than in the one before; None where nothing is."""
+    """Return what else differs between the first sweep of a change and the sweep before; None if nothing does."""
     rows = [
         (place(history, event), name, before, since)
         for event in history.events

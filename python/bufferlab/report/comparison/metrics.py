@@ -1,8 +1,8 @@
 """Compares two sides metric by metric: which are the same, which differ and by how much, which are undecided.
 
-The headline metric is one family of claims, CPU and latencies that the workload does not name another, all other
-metrics the third: the intervals of a family hold together at 95 %. This file makes data, words.py sentences of it,
-and page.py the answer that every format draws.
+Claims form three families: the headline metric; CPU and latencies that the workload does not name; all other metrics.
+The intervals of one family hold together at 95 %. This file makes data, words.py sentences of it, and page.py the
+answer that every format draws.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MetricCompared(FigureAt):
     PRINTED: ClassVar = ("settings", "metric", "unit", "outcome", "reason", "found", "level")
 
     found: Compared | None
-    """None when a side has no such value."""
+    """The comparison; None when a side has no such value."""
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
@@ -78,7 +78,7 @@ class SidesCompared:
     forced: tuple[Problem, ...]
     """Objections that --force overruled."""
     rules: tuple[RuleJudged, ...] = ()
-    """What --fail-if asked, judged."""
+    """The judged rules of --fail-if."""
 
     def of(self, metric: str) -> list[MetricCompared]:
         """Return one figure at every matched point."""
@@ -198,7 +198,7 @@ def _seeds(match: MatchedPoint) -> Match:
 
 
 def _context(sides: Sides, metric: str) -> list[Cell]:
-    """Return the other points of the one sweep: they show its noise."""
+    """Return the other points of a sweep that is compared with itself: they show its noise."""
     if not sides.one_sweep:
         return []
     taken = {point.index for match in sides.matched for point in match.both}
@@ -211,6 +211,6 @@ def _context(sides: Sides, metric: str) -> list[Cell]:
 
 
 def _blocked(sides: Sides, metric: str) -> str | None:
-    """Return why nothing may be claimed: the rule of a sweep's own report, first for the shorter of the two windows."""
+    """Return why nothing may be claimed, by the rule of a sweep's own report; the shorter window is judged first."""
     analyses: list[Analysis] = sorted([sides.a, sides.b], key=lambda analysis: analysis.shortest_window_s or 0.0)
     return next(filter(None, (analysis.claim_blocked(metric) for analysis in analyses)), None)

@@ -45,7 +45,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class RuleAtPoint:
-    """A rule at one setting: the interval of the change towards bad, and what follows."""
+    """A rule at one setting: the interval of the change in the bad direction, and the outcome."""
 
     PRINTED: ClassVar = ("settings", "outcome", "low", "high", "reason")
 
@@ -163,7 +163,7 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
 
 
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
-    """Return the interval of the change towards bad: "+5.1 to +6.3 % higher"; or why it is missing."""
+    """Return the interval of the change in the bad direction: "+5.1 to +6.3 % higher"; or why it is missing."""
     if point.low is None or point.high is None:
         return str(point.reason)
     unit = "percentage points" if declared(judged.rule.metric).is_share else "%"

@@ -26,7 +26,7 @@ _NOT_SETTINGS = ("name", "version")
 
 @dataclass(frozen=True)
 class MatchedSetting:
-    """A point that the sides of a comparison have, by the swept settings that separate it from others."""
+    """A point that both sides of a comparison have, named by the swept settings that distinguish it."""
 
     place: int
     settings: dict[str, str]

@@ -25,7 +25,7 @@ from bufferlab.report.comparison.metrics import told_metrics
 from bufferlab.report.comparison.sides import asked_of
 from bufferlab.units import format_bytes, readable
 
-#: What is measured along a history may differ from sweep to sweep.
+#: The setting that names the measured build: along a history it may differ from sweep to sweep.
 SERVER = "server"
 #: Facts of a host that change with updates or from boot to boot: they are named, and set nothing apart.
 _SOFT = ("kernel", "os", "device name", "device major minor", "filesystem source", "filesystem mount point")
@@ -69,7 +69,7 @@ class SweepTold:
     beside: Mapping[str, str]
     """Properties that may differ from sweep to sweep and are named with a change: versions, kernel, server."""
     line: str = ""
-    """What the file of --order says after its name."""
+    """The text after the sweep's name in the file of --order."""
 
     @property
     def runs(self) -> int:
@@ -316,13 +316,13 @@ def _require_other_runs(sweeps: Iterable[SweepTold]) -> None:
 
 
 def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tuple[Apart, ...]]:
-    """Return the sweeps that match the one with most matches, the newest of such, and the others."""
+    """Return the sweeps that match one of them, and the others. It is the newest of those that match most sweeps."""
     ran = [sweep for sweep in sweeps if sweep.runs]
     if not ran:
         hint = "look at their reports for the reasons"
         raise SpecError("no run of these sweeps ended well", f"{sweeps[0].path} and others", hint)
     apart_of = _differences(ran)
-    # Few kinds of sweeps are in a history: one of each kind is enough to ask.
+    # A history has few kinds of sweeps, so one sweep of each kind is compared with all.
     kinds = {tuple(sorted(sweep.like.items())) + tuple(sweep.points[0].asked.items()): sweep for sweep in ran}
     counted = [(sum(not apart_of(sweep, other) for other in ran), ran.index(sweep), sweep) for sweep in kinds.values()]
     like = max(counted, key=lambda one: one[:2])[2]
@@ -332,18 +332,21 @@ def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tup
 
 
 def _differences(sweeps: Sequence[SweepTold]) -> Callable[[SweepTold, SweepTold], dict[str, tuple[str, str]]]:
-    """Return a function that finds the settings that differ between two sweeps, except those that any of them swept."""
+    """Return a function that finds the settings in which two sweeps differ.
+
+    It ignores those settings that any of `sweeps` swept.
+    """
     free = {SERVER, *swept_names(sweeps)}
 
     def differences(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
         a, b = own.like, other.like
-        # Of two experiments all else differs too: the name says it.
+        # If the experiments differ, everything else does too: their names say enough.
         if a["experiment"] != b["experiment"] or a["engine"] != b["engine"]:
             names = [name for name in ("experiment", "engine") if a[name] != b[name]]
             return {name: (a[name], b[name]) for name in names}
         found = {name: (a[name], b[name]) for name in a if name in b and a[name] != b[name]}
         asked = own.points[0].asked, other.points[0].asked
-        # A setting that one does not record is one that an earlier bufferlab did not have.
+        # A setting that only one sweep records did not exist in an earlier bufferlab.
         for name in asked[0].keys() & asked[1].keys() - free:
             if asked[0][name] != asked[1][name]:
                 found[name.replace("_", " ")] = (readable(asked[0][name]), readable(asked[1][name]))

@@ -56,7 +56,7 @@ class TouchedObject(TouchedPages):
 
     name: str
     interior: TouchedPages | None = None
-    """Those of the pages above the leaves of a B-tree; None where a side does not record levels."""
+    """Touches of the pages above the leaves of a B-tree; None where a side does not record levels."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import Verdict
 
 _HOW = {"paired": "paired by block", "welch": "Welch's test"}
-#: What stands for the smallest change that would have been found where that is beyond all use.
+#: Shown in place of the smallest change that would have been found, where that change is too large to be useful.
 _TOO_MUCH = "more than 100 times"
 _JUDGED = ("different", "not_distinguishable")
 _FOUND = {"rises": "higher", "falls": "lower"}

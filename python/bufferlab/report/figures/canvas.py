@@ -1,4 +1,4 @@
-"""The ground of all figures: the sheet, the colours of series, the legend, the numbers at an axis."""
+"""The common base of all figures: the sheet, the colours of series, the legend, the numbers at an axis."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def canvas(height_in: float) -> Canvas:
 
 
 def series_id(axes: Axes, place: int) -> str:
-    """Return the name of a series in the picture: that of its panel and its own place."""
+    """Return the id of a series in the picture, made of its panel and its place there."""
     figure = axes.get_figure()
     assert figure is not None
     return f"panel-{figure.axes.index(axes)}-series-{place}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MARKERS = ("o", "s", "^", "D")
 #: The share of a row of panels that the words of a tick need.
 _TICK_SHARE = 0.16
-#: Places at the axis, from close to far between; the first of these whose words do not meet is taken.
+#: Sets of ticks, from dense to sparse: the first set whose labels do not touch is used.
 _TICKS = (
     (0.8, 0.9, 1.0, 1.1, 1.2),
     (0.6, 0.8, 1.0, 1.25, 1.6),
@@ -77,7 +77,7 @@ def _draw_interval(axes: Axes, low: float, high: float, y: float, colour: str) -
 
 
 def _ticks(low: float, high: float, apart: float) -> list[float]:
-    """Return the places at an axis: as many as are `apart` by that share of its length."""
+    """Return the ticks of an axis: the densest set whose neighbours are `apart` by that share of its length."""
     found: list[float] = [1.0]
     for places in _TICKS:
         found = [place for place in places if low <= place <= high]

@@ -43,7 +43,8 @@ _SPREAD = 0.72
 _CLOSE = 0.22
 #: The least share of a step about a mean in which its runs stand.
 _RUNS_ROOM = 0.1
-#: The most that a run stands off its mean, as a share of the way to the next place: so it is not taken for that one's.
+#: The most that a run stands off its mean, as a share of the way to the next point, so that it is not taken for that
+#: point's run.
 _RUNS_REACH = 0.15
 #: How lines that were not measured are drawn. What stands for another line where both coincide is wider and below.
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -132,7 +133,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
     if any(curve.series == place and curve.look in WHOLE_SERIES for curve in plot.curves):
         return  # Its curve is all there is to see.
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
-    # Dots of a curve stand where the curve has them.
+    # Dots with a curve are not moved to the side: each stands on its curve.
     is_alone = len(plot.series) == 1 or bool(plot.curves and not plot.x_is_words)
     room = width * (_SPREAD if is_alone else (_SPREAD if plot.x_is_words else _CLOSE) / len(plot.series))
     shift = 0.0 if is_alone else room * (place - (len(plot.series) - 1) / 2)
@@ -229,7 +230,7 @@ def _label_mean(axes: Axes, dot: Dot, x: float, *, falling: bool) -> None:
     """Write the value on the side of its point where the line does not go."""
     reach = max(dot.mean, *dot.runs)
     end = dot.ci_high or dot.mean
-    # Above an interval that leaves the picture it would be invisible.
+    # If the interval ends outside of the picture, a label above its end would be invisible.
     top = max(reach, end if end < INTERVAL_REACH * reach else reach)
     place: Any = {"xytext": (4, 7), "ha": "left"} if falling else {"xytext": (-4, 7), "ha": "right"}
     axes.annotate(words.number(dot.mean), (x, top), textcoords="offset points", fontweight="bold", **place)
@@ -253,7 +254,7 @@ def _step_width(plot: PointsPlot) -> float:
 def _beside(x: float, count: int, room: float, nearest: float, *, is_log: bool) -> list[float]:
     """Return places on both sides of a mean for its runs, so that they do not hide its interval.
 
-    `nearest` is the way to the next place, of which they stay far.
+    `nearest` is the distance to the next place; the runs stay far from it.
     """
     shares = [0.16 + 0.07 * (place // 2) for place in range(count)]
     room = min(room, _RUNS_REACH * nearest / max(shares, default=1.0))

@@ -20,7 +20,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences. The `lead` is the answer; a paragraph that `goes_on` stands on one page with the next block."""
+    """Sentences. A `lead` is the answer; a paragraph that `goes_on` stands on one page with the next block."""
 
     text: str
     look: Literal["plain", "lead", "note"] = "plain"

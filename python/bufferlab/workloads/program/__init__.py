@@ -1,1 +1,1 @@
-"""Any program that drives a server by itself, started against the run's server."""
+"""The workload that is an external program: it drives the run's server by itself."""

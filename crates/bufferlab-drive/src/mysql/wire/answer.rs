@@ -431,7 +431,7 @@ mod tests {
         assert!(matches!(&asked, MysqlError::Refused(why) if why.what.contains("LOCAL INFILE")), "{asked}");
     }
 
-    /// The same bytes again and again.
+    /// A stream that repeats the same bytes without end.
     struct Endless(Vec<u8>);
 
     impl Read for Endless {

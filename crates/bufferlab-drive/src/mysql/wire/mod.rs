@@ -34,7 +34,7 @@ const FILE_PIECE_BYTES: usize = 1 << 20;
 
 /// A prepared statement, with its columns as the server described them.
 pub struct Statement {
-    /// Its number at the server.
+    /// The number by which the server knows the statement.
     pub id: u32,
     /// The number of its parameters.
     pub parameters: usize,
@@ -147,7 +147,7 @@ impl Wire {
     /// Waits for the end of an answer, and discards its rows.
     ///
     /// # Errors
-    /// As [`Wire::command`].
+    /// The errors of [`Wire::command`].
     pub fn skip(&mut self) -> Result<End, MysqlError> {
         answer::skip(&mut self.packets, &mut self.stream)
     }
@@ -155,7 +155,7 @@ impl Wire {
     /// Sends a statement as text, and calls `row` for each of its rows.
     ///
     /// # Errors
-    /// As [`Wire::command`].
+    /// The errors of [`Wire::command`].
     pub fn command_each(&mut self, sql: &str, row: &mut dyn FnMut()) -> Result<End, MysqlError> {
         self.ask(COM_QUERY, sql.as_bytes())?;
         answer::each(&mut self.packets, &mut self.stream, &mut |_| {
@@ -167,7 +167,7 @@ impl Wire {
     /// Sends a statement as text and returns its rows, of which there must be few.
     ///
     /// # Errors
-    /// As [`Wire::command`].
+    /// The errors of [`Wire::command`].
     pub fn rows(&mut self, sql: &str) -> Result<TextRows, MysqlError> {
         self.ask(COM_QUERY, sql.as_bytes())?;
         answer::text(&mut self.packets, &mut self.stream)
@@ -185,7 +185,7 @@ impl Wire {
     /// Sends a LOAD DATA LOCAL, and as its file what `next` gives until it gives nothing.
     ///
     /// # Errors
-    /// As [`Wire::command`].
+    /// The errors of [`Wire::command`].
     pub fn load_local<T: AsRef<[u8]>>(
         &mut self,
         sql: &str,
@@ -212,7 +212,7 @@ impl Wire {
     /// Prepares a statement.
     ///
     /// # Errors
-    /// As [`Wire::command`].
+    /// The errors of [`Wire::command`].
     pub fn prepare(&mut self, sql: &str) -> Result<Statement, MysqlError> {
         self.ask(COM_STMT_PREPARE, sql.as_bytes())?;
         let packet = self.packets.next(&mut self.stream)?;

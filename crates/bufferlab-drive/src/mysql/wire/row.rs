@@ -115,7 +115,7 @@ impl<'a> Row<'a> {
     /// Refuses a row of another number of columns: the server describes them again at each execution.
     ///
     /// # Errors
-    /// As it says.
+    /// When the row has another number of columns.
     pub fn of_width(self, columns: usize) -> Result<Self, Unreadable> {
         if self.columns.len() == columns {
             return Ok(self);

@@ -4,7 +4,6 @@
 //! the server (crate `bufferlab-inside`), which carries the plan out before `main`. A thread of the worker moves the
 //! records into a spool. When this process is killed, the server goes on: its rings go round.
 
-mod clock;
 pub mod plan;
 mod reader;
 mod shared;

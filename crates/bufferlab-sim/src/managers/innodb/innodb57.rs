@@ -2,17 +2,17 @@
 //!
 //! A user thread that finds no free frame looks for a clean page near the tail. If there is none it writes one page,
 //! and wakes the page cleaner, which also works once a second. So between two batches of the cleaner threads take as
-//! many clean pages as lie among 100 dirty ones. Without this rule reads are 4 and 8 % higher at scan depths of 400 and
-//! 1,024.
+//! many clean pages as lie among 100 dirty ones. Without this rule the model's reads are 4 and 8 % higher at scan
+//! depths of 400 and 1,024.
 //!
-//! Approximated: the cleaner does its whole work between two events. On a server threads go on taking frames: from
-//! MySQL 5.7.22 some 250 while a batch freed 1,024, in 0.1 s, so that its free list was often 850 long and not 1,024.
-//! The model takes pages of one index with numbers in a row as neighbours in the file: the trace shows neither where an
-//! extent begins nor untouched pages between them. Threads always search from the tail; in a list of less than 512
-//! pages a server goes on where the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a batch
+//! Approximated: the cleaner does its whole work between two events. On a server threads go on taking frames. On MySQL
+//! 5.7.22 they took some 250 while a batch freed 1,024 in 0.1 s, so that the free list often had 850 frames and not
+//! 1,024. The model takes pages of one index with numbers in a row as neighbours in the file: the trace shows neither
+//! where an extent begins nor untouched pages between them. Threads always search from the tail; in a list of less than
+//! 512 pages a server goes on where the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a batch
 //! writes until the next one, and frees no neighbours.
 //!
-//! docs/prediction.md has its errors.
+//! docs/prediction.md has the model's errors.
 
 use std::num::NonZeroU32;
 
@@ -80,7 +80,7 @@ pub struct Cleaner57 {
     flush_neighbors: u32,
     /// Pages from the tail among which a thread looks for a clean one.
     searched: u32,
-    /// See the constants of these names.
+    /// These fields have the values of the constants of the same names.
     lru_min_len: u32,
     doublewrite: u32,
     neighbors_min_len: u32,
@@ -134,7 +134,7 @@ impl Model for Innodb57 {
     }
 }
 
-/// Returns a count's share of a sample; none stays none.
+/// Returns a sample's share of a count: at least one, or zero for a count of zero.
 fn at_least_one(count: u32, one_in: OneIn) -> u32 {
     one_in.of(count).max(count.min(1))
 }
@@ -188,7 +188,7 @@ impl Cleaner57 {
             low = (first..page).rev().take_while(|&page| joins(page)).last().unwrap_or(page);
             high = (high..end).take_while(|&page| joins(page)).last().map_or(high, |last| last + 1);
         }
-        // They keep their places in the list until all are written.
+        // The pages keep their places in the list until all are written.
         let (mut chosen, mut flushed) = ([0; EXTENT as usize], 0);
         for other in low..high {
             if other == page || flushed < most && pool.lru.is_old_and_dirty(other) {

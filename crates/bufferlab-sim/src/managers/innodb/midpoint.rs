@@ -23,7 +23,7 @@ pub struct MidpointSettings {
     pub old_blocks_pct: u32,
     /// Milliseconds from a page's first access until an access makes it young.
     pub old_blocks_time_ms: u32,
-    /// The share of the pages that the list is of. Each constant that counts pages is divided by it.
+    /// The list has one page in this many of the database. Each constant that counts pages is divided by it.
     pub sampled_one_in: OneIn,
 }
 
@@ -53,7 +53,7 @@ pub struct Midpoint {
     old_blocks_time_ms: u32,
     /// Evictions after which an access moves a young page to the head again (buf0buf.ic, `buf_page_peek_if_young`).
     young_for: u32,
-    /// See the constants of these names. Always are there one young page and one old one.
+    /// These fields have the values of the constants of the same names. There is always one young page and one old one.
     old_min_len: u32,
     old_tolerance: u32,
     non_old_min_len: u32,
@@ -145,7 +145,7 @@ impl Midpoint {
             state.first_access_ms = milliseconds(now_us);
         }
         if self.freed_page_clock == 0 {
-            // The pool has evicted nothing yet.
+            // The pool has not evicted any page yet, so no page moves.
             return;
         }
         debug_assert!(milliseconds(now_us) >= state.first_access_ms, "page {page} is accessed before its first access");
@@ -172,7 +172,7 @@ impl Midpoint {
         let old = old && self.list.len() >= self.old_min_len;
         debug_assert!(!old || self.old_len > 0, "a list of {} pages has an old sublist", self.list.len());
         if old {
-            // Behind the first old page, not before it.
+            // The page goes behind the first old page, not before it.
             self.list.insert_behind(self.first_old, page);
             self.old_len += 1;
         } else {

@@ -4,8 +4,8 @@
 //! `midpoint.rs` have everything else. The rules are those of storage/innobase; each names its file and function.
 //!
 //! A page is dirty from the first time that a thread takes its exclusive latch, or makes the page. On MySQL 5.7.22
-//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) this finds 98 to 100 % of the pages dirty
-//! that its I/O threads freed after a write, and 98 to 99 % of those clean that its cleaner freed.
+//! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) the server's I/O threads freed pages after a
+//! write: by this rule 98 to 100 % of them are dirty. Of the pages that its cleaner freed, 98 to 99 % are clean.
 //!
 //! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
 //! buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
@@ -31,7 +31,7 @@ const EXCLUSIVE: [u8; 2] = [2, 4];
 
 /// The page cleaner: it frees frames, by the rules of one generation.
 ///
-/// It takes pages out of the list by the pool's own means alone, so that each frame stays free or in the list. The pool
+/// It takes pages out of the list only by the pool's functions, so that each frame stays free or in the list. The pool
 /// calls `work` before each event, at times that never go back.
 pub trait Cleaner {
     /// Does the work that is due before an event at `now_us`.

@@ -17,7 +17,7 @@ from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point
 from bufferlab.chapter.points_figure import Axis
 from bufferlab.chapter.time_series import course_figures
 from bufferlab.engines.innodb.chapters.scan_depth import answer, scan_depth
-from bufferlab.engines.innodb.knobs import INNODB_KNOBS
+from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
 from bufferlab.results.check import MeasuredRun
 from bufferlab.units import readable
@@ -139,7 +139,7 @@ def victim_path(analysis: Analysis) -> Section:
 def _figure(analysis: Analysis, told: list[PointRuns]) -> Figure:
     # The means are plain: means of logarithms would not add to one.
     shares = tuple(tuple(_plain_mean(point, name) for name in _SHARES) for point in told)
-    # The axis says the size behind a share.
+    # The axis shows the size that a share stands for.
     named = ((analysis.tick(point), analysis.rest_label(point)) for point in told)
     bars = tuple("\n".join(filter(None, names)).replace(", ", "\n") for names in named)
     axis = Axis.of(analysis, told).label

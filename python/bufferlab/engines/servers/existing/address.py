@@ -64,7 +64,7 @@ def security_of(options: Mapping[str, str]) -> Security:
         raise ValueError(f"sslmode={mode} is none of {', '.join(MODES)}")
     files: dict[str, Any] = {name: options[word] for word, name in _FILES.items() if word in options}
     for word, name in _FILES.items():
-        # Workers run in other folders.
+        # Workers run in other folders, so a relative path would not be found.
         if name in files and not files[name].startswith("/"):
             raise ValueError(f"{word}={files[name]} is not an absolute path")
     if mode.startswith("verify") and "root_cert" not in files:
@@ -199,7 +199,7 @@ class Form:
 
 def url_pattern(*schemes: str) -> str:
     """Return the regular expression of a URL, for a knob. It allows no password, because results keep the URL."""
-    # `parse` names an unknown word; here it must be none of a password.
+    # `parse` reports an unknown word. Here a word only must not look like that of a password.
     word = rf"(?:{'|'.join((*_WORDS, *LOGIN_WORDS))}|(?!\w*(?:pass|pw))\w{{1,40}})"
     label, option = "[A-Za-z0-9_-]{1,63}", rf"{word}=[^\s&=\x00-\x1f\x7f-\x9f]+"
     host = rf"(?:(?:{label}(?:\.{label}){{0,7}}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::[0-9]{{1,5}})?)?"

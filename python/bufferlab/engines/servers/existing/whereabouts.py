@@ -1,4 +1,4 @@
-"""What answers at an address, and whether that is on this host: then its memory, disk and process are this host's too.
+"""Finds which server answers at an address, and whether it is on this host, with its memory, disk and process.
 
 The family of a server is known by the first bytes that it says, without a login.
 """
@@ -17,7 +17,7 @@ _SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 
 def of_another_family(address: Address, form: Form) -> EnvironmentLackingError | None:
-    """Return the error that a server of another family answers at the address; None where none does."""
+    """Return an error if a server of another family answers at the address, else None."""
     found = scheme(address)
     if not found or found in form.schemes:
         return None

@@ -34,7 +34,7 @@ class Others:
     before: int
     after: int
     busy: int | None
-    """How many of those after asked for something meanwhile; None: the account may not see that."""
+    """How many of the later connections asked for something meanwhile; None: the account may not see that."""
 
     @property
     def confounds(self) -> list[str]:
@@ -250,7 +250,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
     with closing(family.connect(address, family.system_database)) as connection:
         for asked in each:
             for name, difference in family.running.differing(connection, found, asked).items():
-                if name not in family.running.made_with:  # They have their own sentences.
+                if name not in family.running.made_with:  # These settings have their own sentences.
                     differing.setdefault(name, {})[difference] = None
     if differing:
         error = other_settings(family, differing, address)
@@ -259,7 +259,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
 
 
 def _tried(name: str, require: Callable[[], str | None]) -> ServerCheck:
-    """Call and return the answer as a check; of a failure one that refuses."""
+    """Call the function and return its answer as a check; after a failure, return a check that refuses."""
     try:
         return ServerCheck(name, True, require() or "")
     except EngineFailure as error:

@@ -140,7 +140,7 @@ class RunningHost(Host):
         return replace(self.parse(url), most_seconds=LOOK_SECONDS, until_s=time.monotonic() + LOOK_LASTS_SECONDS)
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return that nothing is asked of the directory."""
+        """Return no checks: such a run needs nothing of the directory."""
         return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
 
     def parse(self, url: str) -> Address:
@@ -271,7 +271,7 @@ class RunningHost(Host):
     def _prepare_data(
         self, address: Address, note: Mapping[str, Any], job: Mapping[str, Any], on_event: OnEvent
     ) -> str:
-        """Load the rows again unless they are as loaded; return the report's sentence on what the run began with."""
+        """Load the rows again unless they are as loaded; return the report's sentence on the data before the run."""
         mark = self._marked(address)
         whole = require_as_loaded(self._objects(address), mark, address, self.family.form)
         if mark is None or not whole or (mark.data_id, mark.state) != (note["data_id"], CLEAN):
@@ -301,7 +301,7 @@ class RunningHost(Host):
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
         """Return the settings that a connection opened now has: older ones may keep values from before a change."""
         with closing(self.family.connect(address)) as fresh:
-            # A setting that differs from a default, unasked, is not a confound; `_as_found` names it.
+            # A setting that was not asked for and differs from its default is not a confound; `_as_found` names it.
             of_asked = self.family.read_back(fresh, found, asked_of(self.family, knobs))
             actual = self.family.read_back(fresh, found, knobs).actual
             return replace(of_asked, actual=actual)
@@ -345,14 +345,14 @@ class RunningHost(Host):
             hint = WRITABLE if read_only else self.family.running.needs.format(schema=address.schema)
             raise EngineFailure("environment", what, address.place, hint) from error
         except EngineFailure as failure:
-            # The family's words explain what the account lacks; here no account has it.
+            # The family's hint names a right that the account lacks. On a read-only server no account can write.
             if (cause := failure.__cause__) and self.family.running.is_read_only(cause):
                 raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
             raise
 
     @contextmanager
     def _explained_here(self, address: Address) -> Iterator[None]:
-        """Turn the client's errors, and answers that fit no question, into an EnvironmentLackingError.
+        """Turn the client's errors, and answers that do not fit their question, into an EnvironmentLackingError.
 
         For questions alone, outside of a worker.
         """
