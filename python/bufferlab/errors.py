@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import signal
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -85,6 +84,8 @@ def is_full(error: OSError) -> bool:
 
 def causes(error: BaseException) -> str:
     """Return the traceback of an error and of the errors that caused it, safe to show, without passwords."""
+    import traceback  # Late: only a bug and --debug need it.
+
     return printable(without_password("".join(traceback.format_exception(error)))).rstrip()
 
 

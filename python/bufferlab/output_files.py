@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 Fill = Callable[[BinaryIO], object]
 """A function that writes the contents."""
@@ -47,8 +45,7 @@ def try_place(path: Path) -> None:
         _replace(place, None, synced=False)
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     path: str
     """The path behind the links that are followed."""
     found: os.stat_result | None = None
@@ -130,7 +127,7 @@ def _replace(place: _Place, fill: Fill | None, synced: bool) -> bool:
 @contextmanager
 def _new_file(above: int, old: os.stat_result | None) -> Iterator[tuple[str, BinaryIO]]:
     """Context manager for the temporary file with the old one's owner and mode; an unrenamed file is removed."""
-    name = f".bufferlab-{secrets.token_hex(8)}.new"
+    name = f".bufferlab-{os.urandom(8).hex()}.new"
     with open(os.open(name, _OPEN | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=above), "wb") as file:
         try:
             if old is not None:

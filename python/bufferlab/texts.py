@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -57,6 +56,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
     Raises ValueError when it is nested too deep, and tomllib.TOMLDecodeError, with the place, when it is not TOML.
     """
+    import tomllib  # Late: most commands read no TOML.
+
     if _LONG_KEY.search(text):
         raise ValueError(_TOO_DEEP)
     try:

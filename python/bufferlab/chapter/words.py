@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from bufferlab.results.metrics import WORK, Metric
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.verdict import Verdict
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
     from bufferlab.results.schema import StoredSetting
+    from bufferlab.stats.verdict import Verdict
 
 #: The unit of a difference between two shares.
 POINTS = "percentage points"

@@ -3,11 +3,14 @@
 
 def main() -> None:
     """Run `bufferlab` with the process's arguments and end with its exit code."""
+    import gc
     import io
     import os
     import signal
     import sys
 
+    # Modules make many objects, which all stay: to look for garbage among them so often is in vain.
+    gc.set_threshold(50_000)
     try:
         # A caller may have closed them, and a locale may lack a letter.
         sys.stdout, sys.stderr = (
@@ -23,6 +26,7 @@ def main() -> None:
         _decided()
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
+    gc.freeze()  # The system takes all memory back; Python need not search it for garbage once more.
     sys.exit(code)
 
 

@@ -95,7 +95,6 @@ def command(
     from bufferlab.execute.stop import StopRequest
     from bufferlab.live import advise, live_trace
     from bufferlab.live import advise_page as reports
-    from bufferlab.live.answer import answer
     from bufferlab.live.session import Session, address_of, family_of
 
     refuse_password(url, "URL")
@@ -108,6 +107,9 @@ def command(
         with beginning("looking, with nothing attached"):
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
+        # Late, because it loads the models: after the question, before anything is attached.
+        from bufferlab.live.answer import answer
+
         # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
             advice = advise.advise(ready, live_trace, answer, stop, shown)

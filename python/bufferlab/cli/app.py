@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import errno
 import importlib
-import logging
 import os
 import signal
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
@@ -141,6 +138,8 @@ def run(arguments: Sequence[str]) -> int:
     forget_answer()
     debug, as_json = "--debug" in arguments, "--json" in arguments
     if debug:
+        import logging
+
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
     # Outside a sweep, which has its own way to stop, SIGTERM ends a command as Ctrl-C does.
     signal.signal(signal.SIGTERM, _raise_interrupted)
@@ -193,6 +192,9 @@ def _refused_by_core(error: Exception) -> BufferlabError | None:
 
 
 def _bug(error: Exception) -> InternalError:
+    import tempfile  # Late: a bug is rare.
+    import traceback
+
     hint = "please report it; there is no room for its log"
     with (
         suppress(OSError),

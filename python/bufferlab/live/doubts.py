@@ -12,8 +12,7 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live.confounds import Confound
 from bufferlab.live.seen import Seen
 from bufferlab.live.window import SampledRow
-from bufferlab.models.managers.innodb import MOST_HISTORY, MOST_HISTORY_GROWTH
-from bufferlab.models.predict import READ_AHEAD_LIMIT
+from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH, READ_AHEAD_LIMIT
 from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0

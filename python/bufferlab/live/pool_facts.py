@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,15 +21,18 @@ from bufferlab.live.estimate import PoolFacts
 from bufferlab.live.live_trace import Recorded
 from bufferlab.live.pool_contents import AskingCost, foretell
 from bufferlab.live.window import SampledRow
-from bufferlab.models.managers.declaration import BufferManager, Server
-from bufferlab.models.managers.registry import of_server
-from bufferlab.models.predict import presumed_otherwise
+
+if TYPE_CHECKING:
+    from bufferlab.models.managers.declaration import BufferManager
 
 _PREFIX = "innodb_"
 
 
 def model_of(facts: Facts) -> BufferManager | None:
     """Return the model of a server; None without one."""
+    from bufferlab.models.managers.declaration import Server  # Late: the models load much that `observe` never needs.
+    from bufferlab.models.managers.registry import of_server
+
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
 
 
@@ -61,6 +65,8 @@ def pool_facts(
 
 def presumed(manager: BufferManager, settings: Mapping[str, int | str]) -> NotTold | None:
     """Return why the model must not be believed with a server's settings; None where it may."""
+    from bufferlab.models.predict import presumed_otherwise  # Late: only a look that replays needs it.
+
     for one in presumed_otherwise(manager.presumes, settings.get):
         return NotTold(
             one.sentence.replace("the run had", "the server has"), "larger sizes need no model: --tier misses"

@@ -17,6 +17,7 @@ from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.knob import Value
 from bufferlab.models.ahead import Watch, replay_bytes
+from bufferlab.models.limits import FEW_READS, OWN_LIMIT, READ_AHEAD_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers import registry
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.source import RECORD_AGAIN, Source
@@ -35,15 +36,7 @@ FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
 """Share of the window's pages that may be missing before it: with fewer, predictions were within 3.5 %
 (docs/prediction.md)."""
-READ_AHEAD_LIMIT = 0.05
-"""Share of the reads: if more of them are read ahead, another pool may read ahead more or less."""
 _HIDDEN_LIMIT = 0.001
-OWN_LIMIT = 0.05
-"""The model's error at the traced run's own point from which on no point is believed."""
-SPEED_LIMIT = 0.03
-"""Replays at several speeds that differ by less agree."""
-FEW_READS = 30
-"""Differences of up to this many reads are taken for single events, even if they are a large share."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.fit import Fit
+
+if TYPE_CHECKING:
+    from bufferlab.stats.fit import Fit
 
 Direction = Literal["falls", "rises", "not_resolved", "identical", "no_interval"]
 Shape = Literal[

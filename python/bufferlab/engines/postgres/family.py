@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs
 from bufferlab.engines.postgres import (
     cluster,
-    consistency_by_psycopg,
     control,
     postgresql_conf,
     programs,
@@ -87,7 +86,6 @@ class PostgresFamily(Family):
     restore = staticmethod(restore.restore)
     pages_of_objects = staticmethod(relation_sizes.owners)
     uncounted_objects = staticmethod(relation_sizes.elsewhere)
-    conditions = staticmethod(consistency_by_psycopg.check)
     configuration = staticmethod(postgresql_conf.configuration_file)
     read_back = staticmethod(postgresql_conf.read_back)
     make_data = staticmethod(cluster.make)
@@ -129,6 +127,12 @@ class PostgresFamily(Family):
             connection.rows(f"CREATE DATABASE {DATABASE}")
         with closing(self.connect(address)) as connection:
             control.make_extensions(connection)
+
+    def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
+        # Late: the other client is large, and few jobs check.
+        from bufferlab.engines.postgres import consistency_by_psycopg
+
+        return consistency_by_psycopg.check(address, job, database)
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Check that direct I/O is honoured and memory limited, if they are asked for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
@@ -20,11 +21,6 @@ _WAKES_CLEANER = "mysql >= 5.7; mariadb"
 _OLD_MIN_LEN = 512
 """Shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
 _HISTORY = "innodb_metric_trx_rseg_history_len"
-MOST_HISTORY = 1000
-"""Transactions that purge has not processed yet: with more of them, purge reads pages that the transactions left long
-ago."""
-MOST_HISTORY_GROWTH = 0.05
-"""Share of the window's transactions: where the history grows by more, purge does not keep up."""
 REVISITS = "mysql >= 8.0; mariadb >= 10.3"
 """The servers whose purge goes back to each changed row (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
 SMALLER_POOL = 2 / 3
