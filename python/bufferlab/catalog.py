@@ -7,7 +7,6 @@ checkout runs its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from bufferlab.errors import SpecError
@@ -63,6 +62,8 @@ def find_experiment(path_or_name: str) -> Path:
     what = f'no file "{path_or_name}"' if looks_like_path else f'no experiment "{path_or_name}"'
     if path.is_dir():
         what = f'the folder "{path_or_name}" holds no {FILE_NAME}'
+    from difflib import get_close_matches
+
     close = get_close_matches(path_or_name, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     hint += f"built in: {', '.join(known) or 'none found'}; or give the path of a TOML file"

@@ -26,7 +26,7 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import live_trace
 from bufferlab.live.live_trace import Tier, recorded
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.trace_words import page_trace_words
 from support import innodb, postgres
 from support.core import ROOT
 from support.fake import wait_until

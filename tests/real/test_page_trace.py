@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from bufferlab.registry import open_sweep
-from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
+from bufferlab.results.trace_words import page_trace_words
 from support import core, prepared
 from support.fake import children, wait_until
 

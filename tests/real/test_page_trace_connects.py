@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.trace_words import page_trace_words
 from support import innodb, postgres
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -12,9 +12,9 @@ from bufferlab import plan, spec
 from bufferlab.registry import open_sweep, registry
 from bufferlab.results import store
 from bufferlab.results.files import write_parquet
-from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder
+from bufferlab.results.trace_words import page_trace_words
 from bufferlab.units import KIB
 
 GET, IF_IN_POOL, CREATE, READ, PREFETCH, EVICT, DROP = range(7)

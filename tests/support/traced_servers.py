@@ -14,8 +14,8 @@ import pytest
 from bufferlab.engines import families
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.registry import open_sweep
-from bufferlab.results.page_traces import page_trace_words
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
+from bufferlab.results.trace_words import page_trace_words
 from support import innodb, postgres
 from support.core import ROOT
 

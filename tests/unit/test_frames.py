@@ -18,7 +18,7 @@ from bufferlab.engines.servers.look import Facts
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import frames, live_trace
 from bufferlab.live.frames import MOVED, UNNAMED
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.trace_words import page_trace_words
 
 READ, EVICT = (page_trace_words().kinds.index(name) for name in ("read", "evict"))
 MYSQL = Facts("mysql", "8.0.40", (8, 0, 40), "a", 16384, 256 << 20, "transaction", "", 1.0)

@@ -27,7 +27,7 @@ from bufferlab.engines.servers.look import Facts
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.live import live_trace
 from bufferlab.live.live_trace import LiveTrace, SitePlan, recorded
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.trace_words import page_trace_words
 from support.fake import wait_until
 
 KINDS = page_trace_words().kinds

@@ -29,7 +29,7 @@ from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.builds import ON_PATH, Build, servers_root
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.trace_words import page_trace_words
 
 TABLES = [engines.behaviour(name).family.page_sites_table for name in ("mysql", "postgres")]  # type: ignore[attr-defined]
 ENTRIES = [entry for table in TABLES for entry in tomllib.loads(table.read_text())["build"]]

@@ -15,7 +15,7 @@ from bufferlab.chapter.blocks import Banner, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
 from bufferlab.report.document import Note, Report
-from bufferlab.results.sweep_checks import Check
+from bufferlab.results.check import Check
 
 RULE_NAMES = tuple(rule.name for rule in RULES)
 #: The most files that a page names above its answer; its last line names all.

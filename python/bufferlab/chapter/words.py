@@ -9,11 +9,11 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from bufferlab.results.metrics import WORK, Metric
 from bufferlab.stats.estimate import Estimate
 from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
+    from bufferlab.results.metrics import Metric
     from bufferlab.results.schema import StoredSetting
     from bufferlab.stats.verdict import Verdict
 
@@ -312,6 +312,8 @@ def heading(metric: Metric) -> str:
     >>> heading(PerWork.reads["new_order"]), heading(Rates.transactions_per_s)
     ('Reads', 'Transactions per second')
     """
+    from bufferlab.results.metrics import WORK  # Late: words of other things need no metric.
+
     if metric.top_unit in (*WORK.values(), "rows"):
         return metric.label
     return metric.label.removesuffix(f" per {'second' if metric.per == 's' else metric.per}")
@@ -348,6 +350,8 @@ def axis_title(metric: Metric) -> str:
     """Return a metric's title with the unit of the numbers at an axis; shares stand there in per cent."""
     if metric.is_share:
         return f"{metric.label} (%)"
+    from bufferlab.results.metrics import WORK
+
     unit = metric.top_unit.replace("us", "µs")
     return metric.label if unit in (*WORK.values(), "1", "rows", "arrivals", "bytes") else f"{metric.label} ({unit})"
 

@@ -14,7 +14,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
-from bufferlab.engines.behaviour import Behaviour
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.file.declaration import DECLARATION as FILE
 from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
@@ -23,6 +22,7 @@ from bufferlab.engines.sqlite.declaration import DECLARATION as SQLITE
 
 if TYPE_CHECKING:
     from bufferlab.chapter.engine_chapters import EngineChapters
+    from bufferlab.engines.behaviour import Behaviour
     from bufferlab.engines.servers.family import Family
 
 _LIST = (SQLITE, MYSQL, MARIADB, FILE, POSTGRES)
@@ -46,7 +46,7 @@ def family(name: str) -> Family:
 
 def _behaviour(name: str) -> Behaviour:
     if name not in servers():
-        return cast(Behaviour, import_module(f"{folder(name)}.behaviour").BEHAVIOUR())
+        return cast("Behaviour", import_module(f"{folder(name)}.behaviour").BEHAVIOUR())
     from bufferlab.engines.servers.behaviour import ServerBehaviour
 
     return ServerBehaviour(family(name))

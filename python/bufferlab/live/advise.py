@@ -33,6 +33,7 @@ from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
+from bufferlab.traces.page_trace import number_of
 
 if TYPE_CHECKING:
     from bufferlab.models.managers.declaration import BufferManager
@@ -349,8 +350,6 @@ def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
     recorded = one.recorded
     if facts.flavour != "postgres" or facts.numbers[0] > _COUNTS_CREATIONS or not recorded.seconds:
         return one.rows
-    from bufferlab.traces.page_trace import number_of  # Late: it loads polars, which nothing needs before a recording.
-
     per_s = np.count_nonzero(recorded.columns["kind"] == number_of("create")) / recorded.seconds
     return [
         replace(row, counts={**row.counts, "pages_read": row.counts.get("pages_read", 0.0) - per_s * row.seconds})

@@ -19,6 +19,7 @@ from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import rules
 from bufferlab.live.live_trace import Recorded, Tier
 from bufferlab.stats.estimate import quantile_of_t
+from bufferlab.traces.page_trace import number_of
 
 ToldBy = Tier | Literal["counted"]
 """The tier by which an estimate was made, or "counted": it is from the server's own counters."""
@@ -149,8 +150,6 @@ class Cut:
 
 def cut(windows: Sequence[Recorded]) -> Cut:
     """Cut windows into about `rules.SLICES` slices, each of which has one at least."""
-    from bufferlab.traces.page_trace import number_of  # Late: it loads polars, which nothing needs before a recording.
-
     whole_s = sum(window.seconds for window in windows)
     ends, seconds, reads = [], [], []
     for window in windows:

@@ -31,6 +31,7 @@ from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import frames
 from bufferlab.live.buffer_list import BufferList
 from bufferlab.proc_stat import stat_fields
+from bufferlab.results.trace_words import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
 Tier = Literal["misses", "full"]
@@ -224,8 +225,6 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
     Where records were lost, accesses are missing; none are recorded after the file's limit. `stopped`: our user ended
     it early. Raise EnvironmentLackingError when the file could not be written.
     """
-    from bufferlab.results.page_traces import hint_for, page_trace_words  # Late: the schema is large.
-
     told = trace.finish()
     if told["problem"]:
         hint = hint_for(told["problem"], "free some space there, or use another disk (TMPDIR)")
@@ -288,8 +287,6 @@ def _belongs(pid: int, server: int, proc: Path) -> bool:
 
 
 def _record() -> np.dtype[np.void]:
-    from bufferlab.results.page_traces import page_trace_words  # Late: the schema is large.
-
     return np.dtype(list(page_trace_words().record))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,12 +21,14 @@ from bufferlab.chapter.blocks import (
     TimePlot,
     Trace,
 )
-from bufferlab.models.foreign_trace import PlayedTrace
 from bufferlab.report.document import Note, Report, stamped
 from bufferlab.traces.curve import CurveStep, MissCurve, working_set
 from bufferlab.traces.page_trace import Accesses, MeasuredPool
 from bufferlab.traces.reading import TraceReading
 from bufferlab.units import MIB, format_bytes, format_percent
+
+if TYPE_CHECKING:
+    from bufferlab.models.foreign_trace import PlayedTrace
 
 _GUIDE = (
     "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "

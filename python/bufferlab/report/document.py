@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
 from bufferlab.report.printed import printed
-from bufferlab.results.sweep_checks import Check
-from bufferlab.stats.estimate import Estimate
-from bufferlab.stats.verdict import Direction
 
 if TYPE_CHECKING:
-    # They load pydantic, which no answer needs.
+    # They load pydantic and every metric, which no answer needs.
     from bufferlab.results.page_traces import Prediction, Verdict
     from bufferlab.results.schema import StoredSetting
+    from bufferlab.results.sweep_checks import Check
+    from bufferlab.stats.estimate import Estimate
+    from bufferlab.stats.verdict import Direction
 
 Status = Literal["ok", "failed", "interrupted", "lost", "cannot_say"]
 """How a command's work ended. A sweep: a run failed; or none did, and points have no runs, or runs that a user

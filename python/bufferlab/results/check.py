@@ -12,11 +12,11 @@ from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Any, Literal
 
 from bufferlab.results.drift import MIN_MISSES, WORK
-from bufferlab.results.metrics import Metric
 from bufferlab.results.window import Value, Window
 from bufferlab.units import format_percent
 
 if TYPE_CHECKING:
+    from bufferlab.results.metrics import Metric
     from bufferlab.results.schema import Run, StoredSetting
 
 #: The drift that is still allowed: 10 % between the first and the last third of a window. With more drift, the window's

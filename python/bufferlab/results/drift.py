@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bufferlab.results.timeline import Instant, measured_instants, part
 from bufferlab.results.window import Window
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from bufferlab.results.timeline import Instant
 
 #: A third with fewer misses than this, or fewer pages from the device, scatters too much to be compared.
 MIN_MISSES = 1000
@@ -44,6 +45,8 @@ def device_drift(samples: pl.DataFrame) -> float | None:
 def _drift(samples: pl.DataFrame, metric: str, unit: int, own_work: Sequence[str]) -> float | None:
     import polars as pl
 
+    from bufferlab.results.timeline import measured_instants, part
+
     points = measured_instants(samples.filter(pl.col("metric").is_in([metric, *own_work, *WORK])))
     if len(points) < 3:
         return None
@@ -56,6 +59,8 @@ def _drift(samples: pl.DataFrame, metric: str, unit: int, own_work: Sequence[str
 def _per_transaction(
     points: Sequence[Instant], start: float, metric: str, unit: int, work: Sequence[str]
 ) -> float | None:
+    from bufferlab.results.timeline import part
+
     window = part(points, start, start + _THIRD)
     count = window.change(metric).value
     done = _total(window, work)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from bufferlab.errors import DataFileError, EnvironmentLackingError, InternalError, SpecError
 from bufferlab.results import decoding
-from bufferlab.results.page_traces import page_trace_words
+from bufferlab.results.trace_words import page_trace_words
 from bufferlab.texts import parse_toml
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 
 #: Two samples further apart than this many sampling intervals are a gap.
 GAP_INTERVALS = 1.5
@@ -34,6 +33,8 @@ class Gaps:
 
 def usual_interval(times_s: Sequence[float]) -> float | None:
     """Return the median distance of samples at these times, in order, without edges; None where they are too few."""
+    from statistics import median  # Late: declarations need none of it.
+
     return median(b - a for a, b in pairwise(times_s)) if len(times_s) > 2 else None
 
 

@@ -1,12 +1,8 @@
-"""Page traces and predictions as run.json stores them, and the words of a trace: part of the schema (schema.py)."""
+"""Page traces and predictions as run.json stores them: part of the schema (schema.py)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -14,9 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from bufferlab.results.keep_traces import KeepTraces
 
 #: A stored table refuses unknown fields: a misspelt field must not be lost silently.
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
-NOT_WRITTEN = "the page trace could not be written"
-"""The beginning of the core's message about a spool that could not be written (recording.rs)."""
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class _Strict(BaseModel):
@@ -398,27 +392,3 @@ class OtherPools(_Strict):
     """From traced runs: one entry for each group of points that differ in their pool alone."""
     generated: GeneratedPoints | None = None
     """From generated page accesses."""
-
-
-@dataclass(frozen=True)
-class PageTraceWords:
-    """The words of a page trace."""
-
-    kinds: tuple[str, ...]
-    """Kinds of accesses, by their numbers."""
-    columns: Mapping[str, str]
-    """The columns of page-trace.parquet: one row per access to a page of the pool, in the order of time."""
-    record: tuple[tuple[str, str], ...]
-    """The fields of an access in a spool, with the types of numpy."""
-
-
-def hint_for(problem: str, if_not_written: str) -> str:
-    """Return what to do about a trace's problem, given the core's message."""
-    return if_not_written if problem.startswith(NOT_WRITTEN) else "please report this with the server's version"
-
-
-@cache
-def page_trace_words() -> PageTraceWords:
-    """Return the words of a page trace, which stand in crates/bufferlab-model/src/trace.rs, from the core."""
-    words = json.loads(import_module("bufferlab._native").page_trace_words())
-    return PageTraceWords(tuple(words["kinds"]), dict(words["columns"]), tuple(map(tuple, words["record"])))

@@ -15,7 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from bufferlab.errors import FailureKind
 from bufferlab.knob import Value
 from bufferlab.results.keys import canonical_json
-from bufferlab.results.page_traces import STRICT, PageTrace, PlannedTraces, Prediction, page_trace_words
+from bufferlab.results.page_traces import STRICT, PageTrace, PlannedTraces, Prediction
+from bufferlab.results.trace_words import page_trace_words
 
 FORMAT_VERSION = 2
 

@@ -50,7 +50,7 @@ from bufferlab.results.files import (
 from bufferlab.results.keys import canonical_json
 from bufferlab.results.latency import of_window, percentiles, total_us
 from bufferlab.results.metrics import values_in
-from bufferlab.results.page_traces import OtherPools, page_trace_words
+from bufferlab.results.page_traces import OtherPools
 from bufferlab.results.schema import (
     BLOCK_TRACE_COLUMNS,
     FORMAT_VERSION,
@@ -62,6 +62,7 @@ from bufferlab.results.schema import (
     StoredHosts,
     StoredPlan,
 )
+from bufferlab.results.trace_words import page_trace_words
 from bufferlab.results.window import MEASURE, Value, Window
 
 if TYPE_CHECKING:

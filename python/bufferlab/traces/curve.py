@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
-from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.traces.page_trace import Accesses, rows_within
+
+if TYPE_CHECKING:
+    from bufferlab.results.page_traces import PagesOfObject
 
 #: Accesses between two reports of progress: a tenth of a second's work.
 _CHUNK = 1 << 21

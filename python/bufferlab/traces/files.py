@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import polars as pl
 
 from bufferlab.errors import DataFileError
-from bufferlab.traces import records, text, unpacked
+from bufferlab.traces import records, unpacked
 from bufferlab.traces.columns import WantedColumns
 from bufferlab.traces.page_trace import Accesses
 
@@ -42,6 +41,8 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
         elif kind in _RECORDS:
             found = records.read_vscsi(path, page_bytes)
         else:
+            from bufferlab.traces import text  # Late: tables are read by polars, records are not.
+
             data = unpacked.all_bytes(path)
             is_list = kind == ".txt" and not columns and not text.is_table(data)
             found = text.read_list(data, path) if is_list else text.read_table(data, path, columns or {}, page_bytes)
@@ -62,6 +63,8 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
 
 def write_oracle_general(accesses: Accesses, file: BinaryIO) -> None:
     """Write the touches as records whose object is the page's number. Raises OSError."""
+    import polars as pl
+
     accesses = accesses.touches
     number = pl.Series("number", np.arange(len(accesses.page), dtype=np.int64))
     follows = pl.DataFrame({"page": accesses.page, "number": number}).select(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _SAMPLED = 100
 
 
 def of_names(names: pl.Series) -> NDArray[np.uint32]:
     """Return the place of each name among all. Names that are numbers need no sort of text, which is slow."""
+    import polars as pl
+
     if names.head(_SAMPLED).cast(pl.UInt64, strict=False).null_count():
         return _ranked(names)
     number = names.cast(pl.UInt64, strict=False)
@@ -27,6 +33,8 @@ def of_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint32]:
         there[numbers] = 1
         places: NDArray[np.uint32] = np.cumsum(there, dtype=np.uint32)[numbers] - np.uint32(1)
         return places
+    import polars as pl
+
     return _ranked(pl.Series(numbers))
 
 

@@ -6,19 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
-from bufferlab.registry import open_sweep
-from bufferlab.results.page_traces import PagesOfObject, PageTrace, page_trace_words
-from bufferlab.results.store import RunRecord
+from bufferlab.results.trace_words import page_trace_words
 from bufferlab.results.window import Value
 from bufferlab.traces.reading import TraceReading
 from bufferlab.units import format_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bufferlab.results.page_traces import PagesOfObject, PageTrace
+    from bufferlab.results.store import RunRecord
 
 TOUCHES = ("get", "get_if_in_pool", "create")
 """The kinds of accesses that touch a page."""
@@ -66,13 +69,12 @@ class Accesses:
     reading: TraceReading | None = None
     """The way in which a file was read; None for the trace of a run."""
 
-    def with_sizes(self, sizes_bytes: pl.Series) -> Accesses:
+    def with_sizes(self, smallest: object, largest: object) -> Accesses:
         """Return these accesses with the bytes of a page, where all objects have one size, or with the range of sizes.
 
-        Nothing follows from sizes of 0 or 1, which stand for no size, nor from cells that are not numbers.
+        Nothing follows from sizes of 0 or 1, which stand for no size, nor from what is not a whole number.
         """
-        smallest, largest = sizes_bytes.min(), sizes_bytes.max()
-        if not isinstance(smallest, int) or not isinstance(largest, int) or sizes_bytes.null_count():
+        if not isinstance(smallest, int) or not isinstance(largest, int):
             return self
         if smallest == largest:
             return replace(self, page_size_bytes=smallest) if smallest > 1 else self
@@ -144,6 +146,8 @@ class RunTrace:
     @property
     def time_s(self) -> pl.Series:
         """Return the time of each row, in seconds since the first access."""
+        import polars as pl
+
         return (self.table["delta_us"].cast(pl.UInt64).cum_sum() / 1e6).alias("t_s")
 
     @cached_property
@@ -163,6 +167,8 @@ class RunTrace:
 
     def _load_began_s(self) -> float:
         """Return the second, since the first access, at which transactions began."""
+        import polars as pl
+
         counted = self.samples.filter(pl.col("metric") == "transactions_committed").sort("t_s")
         told = counted.group_by("t_s", maintain_order=True).agg(pl.col("count").sum(), pl.col("edge").first())
         rows = told.select("t_s", "count", (pl.col("edge") == "start").fill_null(False)).rows()
@@ -200,6 +206,8 @@ class RunTrace:
 
     def named(self) -> pl.DataFrame:
         """Return the accesses with their times, kinds and objects in words; the window's rows are marked."""
+        import polars as pl
+
         time_s = self.time_s
         return self.table.select(
             time_s,
@@ -227,6 +235,8 @@ class RunTrace:
 
     def _measured(self) -> MeasuredPool | None:
         """Return the pool's frames at the end of the window, and the engine's count of misses in it."""
+        import polars as pl
+
         at_end = (pl.col("metric") == "pool_frames") & (pl.col("edge") == "end") & (pl.col("phase") == "measure")
         frames = self.samples.filter(at_end)["value"].to_list()
         misses = [one.counted for one in self.stored.counts if one.kind == "read"]
@@ -235,6 +245,8 @@ class RunTrace:
 
 def read(folder: Path) -> RunTrace:
     """Return the page trace of a run's folder, or of the only traced run of a sweep folder. Raises DataFileError."""
+    from bufferlab.registry import open_sweep  # Late: files of other programs need no sweep, and no polars either.
+
     if (folder / "run.json").exists():
         runs = [run for run in open_sweep(folder.resolve().parent.parent).runs() if run.run_id == folder.name]
     else:
@@ -268,6 +280,8 @@ def of_run(record: RunRecord) -> RunTrace | None:
 
 def accesses_of(rows: pl.DataFrame) -> Accesses:
     """Return the accesses of rows with the columns page, kind and t_s, as stored or as `RunTrace.named` has them."""
+    import polars as pl
+
     kind = pl.col("kind").to_physical()
     is_touch, is_drop = kind.is_in([number_of(name) for name in TOUCHES]), kind == number_of("drop")
     kept = rows.select("page", kind.cast(pl.UInt8), "t_s").filter(is_touch | is_drop & is_touch.any().over("page"))
@@ -281,6 +295,8 @@ def rows_within(times: NDArray[Any], window: tuple[float, float]) -> tuple[int, 
 
 def _object_of(page: pl.Series, found: Sequence[PagesOfObject]) -> pl.Series:
     """Return the name of the object that has each page; null for a page of none."""
+    import polars as pl
+
     objects = sorted(found, key=lambda one: one.first_page)
     names = pl.Enum(list(dict.fromkeys(one.name for one in objects)))
     if not objects:

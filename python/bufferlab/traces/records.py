@@ -15,7 +15,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
@@ -100,7 +99,8 @@ def _objects(records: NDArray[np.void], format_: str) -> Accesses:
     page = numbering.of_numbers(np.ascontiguousarray(records["page"]))
     kind = np.full(len(records), number_of("get"), np.uint8)
     found = Accesses(page, kind, records["time"].astype(np.float64), reading=TraceReading(format_))
-    return found.with_sizes(pl.Series(np.ascontiguousarray(records["bytes"])))
+    sizes = records["bytes"]
+    return found.with_sizes(int(sizes.min()), int(sizes.max())) if len(sizes) else found
 
 
 def _records(path: Path, record: np.dtype[np.void], header_bytes: int = 0) -> NDArray[np.void]:

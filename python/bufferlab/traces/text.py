@@ -414,7 +414,8 @@ def _accesses(
     sizes = table.cells(layout.size.at)
     if sizes.null_count() < len(sizes):
         table.require_none(sizes.is_null(), "no size is named", "is the line cut?")
-    return found.with_sizes(sizes.cast(pl.Int64, strict=False) * factor)
+    size_bytes = sizes.cast(pl.Int64, strict=False) * factor
+    return found if size_bytes.null_count() else found.with_sizes(size_bytes.min(), size_bytes.max())
 
 
 def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceReading) -> Accesses:
