@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,12 @@ from support.core import ROOT
 
 #: Each takes a tenth of a second of a processor or more to import.
 _HEAVY = ("polars", "numpy", "scipy", "pydantic", "matplotlib", "psycopg", "pymysql")
+#: Libraries and modules that some commands do without. The last ones are of bufferlab: each loads many others.
+_COUNTED = (
+    *_HEAVY,
+    *("jinja2", "rich", "ssl", "asyncio", "tomllib", "logging", "tempfile", "statistics"),
+    *("bufferlab.results.metrics", "bufferlab.results.schema", "bufferlab.models.predict"),
+)
 _ASK = """
 import sys
 from bufferlab.cli.app import run
@@ -41,9 +50,9 @@ print(words, end="", file=sys.__stderr__)
 """
 
 
-def _ask(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _ask(program: str, *arguments: str, counted: tuple[str, ...] = _HEAVY) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program, ",".join(_HEAVY), *arguments],
+        [sys.executable, "-c", program, ",".join(counted), *arguments],
         capture_output=True,
         text=True,
         check=True,
@@ -64,6 +73,51 @@ def test_help_and_wrong_usage_load_no_heavy_library(command: str) -> None:
 @pytest.mark.parametrize("kind", [[], ["experiments"], ["engines"], ["workloads"], ["load"], ["metrics"]])
 def test_declarations_are_listed_without_a_heavy_library(kind: list[str]) -> None:
     assert _loaded("list", *kind) == "code 0 loaded"
+
+
+def _work_loads(*arguments: str) -> list[str]:
+    """Return the exit code of a command, and those of the counted modules that it had loaded at its end."""
+    _, code, _, *loaded = _ask(_ASK, *arguments, counted=_COUNTED).stdout.splitlines()[-1].split()
+    return [code, *loaded]
+
+
+def test_help_of_all_loads_none_of_the_counted_modules() -> None:
+    assert _work_loads("--help") == ["0"]
+
+
+def test_a_list_loads_declarations_alone() -> None:
+    assert _work_loads("list") == ["0", "bufferlab.results.metrics", "tomllib"]
+
+
+@pytest.mark.parametrize("file", ["page-size.txt", "clean.txt"])
+def test_an_audit_loads_no_library_of_arrays_and_no_metric(file: str) -> None:
+    assert _work_loads("audit", f"tests/fixtures/audit/{file}") == ["0", "rich", "statistics"]
+
+
+@pytest.mark.parametrize("command", ["observe", "advise"])
+@pytest.mark.parametrize("scheme", ["mysql", "postgres"])
+def test_a_look_that_reaches_no_server_loads_no_table_no_schema_and_no_other_client(command: str, scheme: str) -> None:
+    loaded = _work_loads(command, f"{scheme}://somebody@127.0.0.1:1/lab")
+    assert loaded[0] == "3"
+    assert not {*loaded} & ({*_HEAVY, "ssl", "asyncio", "rich", "jinja2"} - {"numpy"})
+    assert "bufferlab.results.schema" not in loaded
+    assert "bufferlab.models.predict" not in loaded
+
+
+def test_a_curve_of_records_loads_arrays_and_neither_tables_nor_a_schema(tmp_path: Path) -> None:
+    file = tmp_path / "trace.oracleGeneral"
+    file.write_bytes(b"".join(struct.pack("<IQIq", second, second % 3, 4096, -1) for second in range(9)))
+    loaded = _work_loads("curve", str(file))
+    assert loaded[0] == "0"
+    assert {*loaded} & {*_HEAVY} == {"numpy"}
+    assert "bufferlab.results.schema" not in loaded
+
+
+def test_tables_of_a_sweep_load_neither_figures_nor_pages(tmp_path: Path) -> None:
+    sweep = shutil.copytree(ROOT / "tests/fixtures/sweeps/after", tmp_path / "sweep")
+    loaded = _work_loads("report", str(sweep), "--format", "csv")
+    assert loaded[0] == "0"
+    assert not {*loaded} & {"matplotlib", "jinja2", "psycopg", "pymysql"}
 
 
 def test_a_listed_experiment_is_the_one_that_runs() -> None:

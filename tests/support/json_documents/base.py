@@ -20,6 +20,9 @@ from bufferlab.report.document import Report
 from bufferlab.report.printed import FORMAT_VERSION, names_of
 from bufferlab.results.page_traces import Prediction, Verdict
 from bufferlab.results.schema import StoredSetting
+from bufferlab.results.sweep_checks import Check
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.verdict import Direction
 
 Number = float | None
 
@@ -87,8 +90,8 @@ def _evaluated(text: Any, owner: Any) -> Any:
 
 
 #: Names that modules import for their types alone.
-_NAMES: dict[str, Any] = {one.__name__: one for one in (Prediction, Verdict, StoredSetting)}
-_NAMES |= {"Mapping": Mapping, "Sequence": Sequence}
+_NAMES: dict[str, Any] = {one.__name__: one for one in (Prediction, Verdict, StoredSetting, Check, Estimate)}
+_NAMES |= {"Mapping": Mapping, "Sequence": Sequence, "Direction": Direction}
 
 
 def _docs(kind: type) -> dict[str, str]:
