@@ -54,6 +54,8 @@ class Check:
     detail: str
     touches: tuple[Numbers, ...] = ALL
     """The numbers that are in doubt when it fails; all others stand."""
+    caveat: str = ""
+    """What the touched numbers contain besides the database's own work, where that is no fault of the sweep."""
 
 
 @dataclass(frozen=True)
