@@ -90,7 +90,12 @@ class Loop:
 @contextmanager
 def followed(loop: Loop, spool: Path) -> Iterator[None]:
     """Context manager that follows a process, whose buffer is a pool of one page."""
-    pool = {"page_size_bytes": PAGE_BYTES, "regions": [[loop.page, loop.page + PAGE_BYTES]], "ring_reads": 0}
+    pool = {
+        "page_size_bytes": PAGE_BYTES,
+        "regions": [[loop.page, loop.page + PAGE_BYTES]],
+        "ring_reads": 0,
+        "is_shared": False,
+    }
     trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": 1 << 30}}}
     job = {"pid": loop.process.pid, "events_per_s_max": 1e9, "trace": trace}
     core = native().live_trace(json.dumps(job))

@@ -17,8 +17,22 @@ struct inode {
     struct super_block *i_sb;
 } KERNEL;
 
+struct qstr {
+    const unsigned char *name;
+} KERNEL;
+
+struct dentry {
+    struct dentry *d_parent;
+    struct qstr d_name;
+} KERNEL;
+
+struct path {
+    struct dentry *dentry;
+} KERNEL;
+
 struct file {
     struct inode *f_inode;
+    struct path f_path;
 } KERNEL;
 
 struct fdtable {
@@ -81,6 +95,8 @@ struct call {
     __u64 t_ns, address, offset, inode;
     __u32 device, process, bytes;
     __u32 writes;
+    // The beginning of the name of the file's folder: logs are not data.
+    char folder[8];
 };
 
 // The counts of each processor.
@@ -151,6 +167,8 @@ static __always_inline void tell(struct file *file, __u32 process, __u64 address
         .bytes = bytes,
         .writes = writes,
     };
+    const unsigned char *name = BPF_CORE_READ(file, f_path.dentry, d_parent, d_name.name);
+    bpf_probe_read_kernel_str(call->folder, sizeof call->folder, name);
     // The reader looks many times a second: waking it would cost more than the record.
     bpf_ringbuf_submit(call, BPF_RB_NO_WAKEUP);
 }

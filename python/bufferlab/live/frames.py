@@ -51,6 +51,8 @@ class CallPlan:
     ring_reads: int
     """A frame that is filled again after fewer reads is of a scan's ring; 0: the server has no rings."""
     pool_pages: int
+    is_shared: bool
+    """Whether the regions have other pages too: those of PostgreSQL's log, in its shared memory."""
     tier: Literal["misses"] = "misses"
     stop_us: float = CALL_US
 
@@ -67,7 +69,8 @@ class CallPlan:
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
         """Return the core's settings, as JSON."""
-        pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads}
+        pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads,
+                "is_shared": self.is_shared}  # fmt: skip
         trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
 
@@ -102,7 +105,7 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
     server = f"{facts.engine} {'.'.join(map(str, facts.numbers))}"
     pool_pages = facts.pool_size_bytes // facts.page_size_bytes
     rings = rules.ring_reads(facts.flavour, pool_pages)
-    return CallPlan(pid, server, facts.page_size_bytes, regions, rings, pool_pages)
+    return CallPlan(pid, server, facts.page_size_bytes, regions, rings, pool_pages, facts.flavour == "postgres")
 
 
 def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:

@@ -48,8 +48,8 @@ def stop_us(flavour: Flavour, tier: Tier) -> float:
     Of `full` it is a probe's stop. On an AMD EPYC under KVM, kernel 6.18, a loop that does nothing else is stopped for
     1.0 us where a site gives 4 values, as InnoDB's do, and for 1.2 us where it gives 10, as PostgreSQL's do. When the
     loop reads 64 KiB between two stops, a stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers
-    lie between (docs/advice.md). All this was measured with a former recorder; a stop of today's takes about two
-    thirds of it in that loop.
+    lie between (docs/advice.md). All this was measured with a former recorder; a stop of today's takes 0.70 to
+    0.76 of it in such loops.
     """
     return _OFTEN_US[flavour] if tier == "full" else frames.CALL_US
 

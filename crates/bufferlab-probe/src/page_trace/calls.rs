@@ -21,10 +21,10 @@ use crate::tracefs::TraceError;
 
 /// The compiled programs.
 static PROGRAMS: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
-/// The reader looks so often: its buffer of 8 MiB has room for 170,000 calls.
+/// The reader looks so often: its buffer of 8 MiB has room for 130,000 calls.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of a record (struct call).
-const CALL_BYTES: usize = 48;
+const CALL_BYTES: usize = 56;
 
 /// The counts of one processor (struct counts).
 #[repr(C)]
@@ -195,5 +195,6 @@ fn call_of(bytes: &[u8]) -> Option<Call> {
         process: short(36),
         bytes: short(40),
         writes: short(44) != 0,
+        folder: *bytes[48..].first_chunk()?,
     })
 }

@@ -33,6 +33,8 @@ pub struct Pool {
     pub regions: Vec<(u64, u64)>,
     /// A frame that is filled again after fewer reads belongs to the ring of a scan; 0 where no pool has rings.
     pub ring_reads: u64,
+    /// Whether the memory has other pages than the pool's: PostgreSQL's buffers of the log and of transactions' states.
+    pub is_shared: bool,
 }
 
 /// One call that reads or writes.
@@ -54,6 +56,16 @@ pub struct Call {
     pub bytes: u32,
     /// Whether it writes.
     pub writes: bool,
+    /// The first bytes of the name of the file's folder.
+    pub folder: [u8; 8],
+}
+
+impl Call {
+    /// Returns whether the file is of a relation of PostgreSQL: in a database's folder, which is a number, or in `global`
+    /// (relpath.c). Logs and transactions' states are in folders of other names.
+    fn is_of_relation(&self) -> bool {
+        self.folder[0].is_ascii_digit() || self.folder.starts_with(b"global\0")
+    }
 }
 
 /// The counts of pages and calls.
@@ -152,6 +164,9 @@ impl Frames {
         let (first, end) = (call.address, call.address.saturating_add(u64::from(call.bytes)));
         if !self.pool.regions.iter().any(|&(begin, last)| begin <= first && end <= last) {
             self.counts.elsewhere_read_bytes += if call.writes { 0 } else { u64::from(call.bytes) };
+            return;
+        }
+        if self.pool.is_shared && !call.is_of_relation() {
             return;
         }
         let is_whole = call.bytes > 0 && u64::from(call.bytes).is_multiple_of(size) && call.offset.is_multiple_of(size);
@@ -279,12 +294,27 @@ mod tests {
     const BEGIN: u64 = 0x7f00_0000_1000;
 
     fn pool(frames: u64, ring_reads: u64) -> Frames {
-        Frames::new(Pool { page_size_bytes: SIZE, regions: vec![(BEGIN, BEGIN + frames * SIZE)], ring_reads })
+        Frames::new(Pool {
+            page_size_bytes: SIZE,
+            regions: vec![(BEGIN, BEGIN + frames * SIZE)],
+            ring_reads,
+            is_shared: false,
+        })
     }
 
     fn call(frame: u64, page: u64, writes: bool) -> Call {
         let (address, offset) = (BEGIN + frame * SIZE, page * SIZE);
-        Call { t_ns: 1, address, offset, inode: 7, device: 8, process: 9, bytes: SIZE as u32, writes }
+        Call {
+            t_ns: 1,
+            address,
+            offset,
+            inode: 7,
+            device: 8,
+            process: 9,
+            bytes: SIZE as u32,
+            writes,
+            folder: *b"5\0\0\0\0\0\0\0",
+        }
     }
 
     fn told(frames: &mut Frames, calls: impl IntoIterator<Item = Call>) -> Vec<(Kind, u32, u8, u8)> {
@@ -342,6 +372,15 @@ mod tests {
         let askew = Call { address: BEGIN + SIZE + 512, ..call(0, 1, false) };
         assert_eq!(told(&mut frames, [call(0, 1, false), backup, part, askew]).len(), 1);
         assert_eq!((frames.counts.elsewhere_read_bytes, frames.counts.odd_reads), (SIZE, 2));
+    }
+
+    #[test]
+    fn in_shared_memory_pages_of_logs_are_none_of_the_pool() {
+        let mut frames = pool(4, 0);
+        frames.pool.is_shared = true;
+        let folders = [b"16384\0\0\0", b"global\0\0", b"pg_wal\0\0", b"pg_xact\0", b"members\0", b"globals\0"];
+        let calls = folders.map(|folder| Call { folder: *folder, ..call(0, u64::from(folder[0]), true) });
+        assert_eq!((told(&mut frames, calls).len(), frames.counts.written_pages, frames.files().len()), (2, 2, 1));
     }
 
     #[test]

@@ -514,8 +514,12 @@ mod tests {
         let mut pool = vec![0_u8; 9 * PAGE];
         let first = pool.as_ptr().align_offset(PAGE);
         let begin = pool.as_ptr() as u64 + first as u64;
-        let pool_of =
-            Pool { page_size_bytes: PAGE as u64, regions: vec![(begin, begin + 8 * PAGE as u64)], ring_reads: 0 };
+        let pool_of = Pool {
+            page_size_bytes: PAGE as u64,
+            regions: vec![(begin, begin + 8 * PAGE as u64)],
+            ring_reads: 0,
+            is_shared: false,
+        };
         let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };
         let trace = What::Calls(CallSettings { pool: pool_of, spool });
         let mut trace = LiveTrace::attach(LiveSettings {

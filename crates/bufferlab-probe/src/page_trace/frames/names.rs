@@ -90,12 +90,17 @@ mod tests {
     const FILE: (u32, u64) = (8, 7);
 
     fn frames(count: u64) -> Frames {
-        Frames::new(Pool { page_size_bytes: SIZE, regions: vec![(BEGIN, BEGIN + count * SIZE)], ring_reads: 0 })
+        Frames::new(Pool {
+            page_size_bytes: SIZE,
+            regions: vec![(BEGIN, BEGIN + count * SIZE)],
+            ring_reads: 0,
+            is_shared: false,
+        })
     }
 
     fn read(frame: u64, page: u64, t_ns: u64) -> Call {
         let (address, offset, (device, inode)) = (BEGIN + frame * SIZE, page * SIZE, FILE);
-        Call { t_ns, address, offset, inode, device, process: 9, bytes: SIZE as u32, writes: false }
+        Call { t_ns, address, offset, inode, device, process: 9, bytes: SIZE as u32, writes: false, folder: [0; 8] }
     }
 
     fn list(asked_ns: u64, held: impl IntoIterator<Item = (u64, u64)>) -> Buffers {
