@@ -131,6 +131,11 @@ def test_frames_that_are_not_known_well_are_refused_by_name(
     assert found.cannot_say.remedy
 
 
+def test_bytes_that_went_elsewhere_are_a_share_of_all_that_was_read() -> None:
+    assert frames.elsewhere_ratio({"elsewhere_read_bytes": 3 << 20, "read_pages": 128}, 8192) == 0.75
+    assert frames.elsewhere_ratio({"elsewhere_read_bytes": 0, "read_pages": 0}, 8192) == 0
+
+
 @given(st.lists(st.integers(0, 3), max_size=400))
 def test_any_marks_are_judged(sites: list[int]) -> None:
     kinds, marks = rows(sites)

@@ -153,6 +153,12 @@ def judge(
     return JudgedFrames(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), told, pool_pages), moved)
 
 
+def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
+    """Return the share of the bytes read that went into other memory than the pool's: a backup's, sorts'."""
+    elsewhere, pool = int(counts["elsewhere_read_bytes"]), int(counts["read_pages"]) * page_size_bytes
+    return elsewhere / (elsewhere + pool) if elsewhere else 0.0
+
+
 def _doubt(reads: int, left: int, moved: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:
     odd, seen = int(told["frames"]["odd_reads"]), int(told["frames"]["frames"])
     unseen = int(told["left_out_calls"]) + int(told["calls_without_file"])
