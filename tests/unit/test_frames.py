@@ -62,6 +62,7 @@ def test_a_plan_tells_what_is_followed_and_what_it_costs(monkeypatch: pytest.Mon
                     "page_size_bytes": 8192,
                     "regions": [[0x7F0050000000, 0x7F0059000000]],
                     "ring_reads": 288,
+                    "sweep_reads": 4096,
                     "is_shared": True,
                 },
                 "spool": {"path": "/spool", "limit_bytes": 24},

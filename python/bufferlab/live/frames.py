@@ -70,7 +70,7 @@ class CallPlan:
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
         """Return the core's settings, as JSON."""
         pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads,
-                "is_shared": self.is_shared}  # fmt: skip
+                "sweep_reads": int(rules.SWEEP_SHARE * self.pool_pages), "is_shared": self.is_shared}  # fmt: skip
         trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
 
