@@ -55,7 +55,7 @@ class Check:
     touches: tuple[Numbers, ...] = ALL
     """The numbers that are in doubt when it fails; all others stand."""
     caveat: str = ""
-    """What the touched numbers contain besides the database's own work, where that is no fault of the sweep."""
+    """Other programs' work that the touched numbers contain, without a fault of the sweep; "" for none."""
 
 
 @dataclass(frozen=True)

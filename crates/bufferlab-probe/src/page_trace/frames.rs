@@ -31,8 +31,8 @@ pub struct Pool {
     pub page_size_bytes: u64,
     /// Begin and end of the pool's memory in the server's address space.
     pub regions: Vec<(u64, u64)>,
-    /// A frame that a session fills again after fewer reads of its own belongs to the ring of a scan; 0 where no pool has
-    /// rings.
+    /// A frame that a session fills again within as many of the session's reads belongs to the ring of a scan; 0 where no
+    /// pool has rings.
     pub ring_reads: u64,
     /// Reads of all sessions within which the pool's own order of replacement cannot come back to a frame.
     pub sweep_reads: u64,
