@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from bufferlab.models.foreign_trace import PlayedTrace
 from bufferlab.report.document import Report
 from bufferlab.report.printed import FORMAT_VERSION, names_of
 from bufferlab.results.page_traces import Prediction, Verdict
@@ -90,7 +91,9 @@ def _evaluated(text: Any, owner: Any) -> Any:
 
 
 #: Names that modules import for their types alone.
-_NAMES: dict[str, Any] = {one.__name__: one for one in (Prediction, Verdict, StoredSetting, Check, Estimate)}
+_NAMES: dict[str, Any] = {
+    one.__name__: one for one in (Prediction, Verdict, StoredSetting, Check, Estimate, PlayedTrace)
+}
 _NAMES |= {"Mapping": Mapping, "Sequence": Sequence, "Direction": Direction}
 
 
