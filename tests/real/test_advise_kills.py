@@ -32,7 +32,7 @@ __all__ = ["kernel"]
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.alone]
 
-KILLS = 25
+KILLS = 50
 """Of each tier."""
 LANES = 3
 LATEST_S = 4.0
