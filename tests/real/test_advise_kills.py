@@ -1,4 +1,4 @@
-"""`bufferlab advise` is killed 50 times while it is attached: the servers are as before, and as fast.
+"""`bufferlab advise` is killed 50 times in each tier while it is attached: the servers are as before, and as fast.
 
 Several servers at once, each of its own copy of the build: a look lasts ten seconds before it attaches. One more server
 has the same load and is never looked at. Speeds are told as ratios to its own, of selects that take turns, so that a
@@ -32,7 +32,7 @@ __all__ = ["kernel"]
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.alone]
 
-KILLS = 25
+KILLS = 50
 """Of each tier."""
 LANES = 3
 LATEST_S = 4.0

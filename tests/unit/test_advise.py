@@ -132,6 +132,17 @@ def test_above_the_limit_it_detaches_and_does_not_try_that_tier_again(at: Bench)
 
 
 @pytest.mark.parametrize(
+    ("state", "why"),
+    [("limit", "the record was full"), ("rate", "more events than --max-cpu"), ("lost", "lost records")],
+)
+def test_an_attachment_that_ended_within_a_second_is_told_with_its_cause(at: Bench, state: str, why: str) -> None:
+    at.tracing.states = {0.2: state}
+    advice = at.advise(asked())
+    assert all(one.cannot_say and why in one.cannot_say.why for one in advice.others)
+    assert at.answer.asked == []
+
+
+@pytest.mark.parametrize(
     ("left_bytes", "free_bytes", "limit_bytes"),
     [(64 * GIB, 64 * GIB, GIB), (64 * GIB, 400 * MIB, 100 * MIB), (400 * MIB, 64 * GIB, 50 * MIB), (0, 0, 1)],
 )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bufferlab.engines.servers.look import Facts
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import frames, live_trace
+from bufferlab.live import frames, live_trace, rules
 from bufferlab.live.frames import MOVED, UNNAMED
 from bufferlab.results.trace_words import page_trace_words
 
@@ -61,7 +61,7 @@ def test_a_plan_tells_what_is_followed_and_what_it_costs(monkeypatch: pytest.Mon
                 "pool": {
                     "page_size_bytes": 8192,
                     "regions": [[0x7F0050000000, 0x7F0059000000]],
-                    "ring_reads": 288,
+                    "ring_reads": 289,
                     "sweep_reads": 4096,
                     "is_shared": True,
                 },
@@ -144,3 +144,11 @@ def test_any_marks_are_judged(sites: list[int]) -> None:
     assert 0 <= found.first <= len(kinds)
     left = marks[found.first :][kinds[found.first :] == READ]
     assert (left & UNNAMED != 0).sum() <= 0.1 * max(1, len(left))
+
+
+@pytest.mark.parametrize("pool_pages", [256, 1024, 1 << 20])
+def test_the_largest_ring_of_a_pool_is_told_as_one(pool_pages: int) -> None:
+    ring = min(rules.RING_READS, pool_pages // 8)
+    # Each read of a scan fills the frame that was filled a whole ring before.
+    assert ring < rules.ring_reads("postgres", pool_pages) < pool_pages / 3
+    assert rules.ring_reads("mysql", pool_pages) == 0

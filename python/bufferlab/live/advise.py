@@ -27,7 +27,7 @@ from bufferlab.live import buffer_list, doubts, pool_facts, rules, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
 from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
-from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
+from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier
 from bufferlab.live.look import Observation, Stop
 from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session
@@ -49,6 +49,13 @@ _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages by which a relation grows as read (engines/postgres/look.py)."""
 _SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
 """The sizes that a tier judges where none are named, as shares of the present one."""
+
+_ENDED_EARLY: Mapping[Ended, NotTold] = {
+    "lost": NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy"),
+    "limit": NotTold("the record was full within a second", "free some space or memory, or use another disk (TMPDIR)"),
+    "rate": NotTold("within a second it came to more events than --max-cpu allows", "a larger --max-cpu"),
+}
+"""Why an attachment that ended early has no answer, the gravest first."""
 
 Answer = Callable[
     [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]
@@ -360,9 +367,9 @@ def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
 def _unrecorded(attachments: Attachments) -> NotTold:
     if attachments.failed:
         return NotTold(attachments.failed.what, attachments.failed.hint)
-    if any(one.recorded.ended == "lost" for one in attachments.attached):
-        return NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy")
-    return NotTold("nothing was recorded for a whole second", "a longer --within")
+    ended = {one.recorded.ended for one in attachments.attached}
+    told = next((told for how, told in _ENDED_EARLY.items() if how in ended), None)
+    return told or NotTold("nothing was recorded for a whole second", "a longer --within")
 
 
 def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | None:

@@ -136,8 +136,11 @@ def frames_used(engine: str, version: str) -> float:
 
 
 def ring_reads(flavour: str, pool_pages: int) -> int:
-    """Return the reads within which a scan's ring reuses a frame; 0 for servers without rings."""
-    return min(RING_READS, pool_pages // 8) if flavour == "postgres" else 0
+    """Return the reads before which a scan's ring reuses a frame; 0 for servers without rings.
+
+    A ring of 288 frames fills a frame again at the 288th read after the one that filled it.
+    """
+    return min(RING_READS, pool_pages // 8) + 1 if flavour == "postgres" else 0
 
 
 def model_error(own_frames: int, frames: int, own_error: float) -> float:

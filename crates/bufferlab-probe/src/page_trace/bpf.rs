@@ -13,6 +13,14 @@ use crate::tracefs::TraceError;
 /// The inode of the first PID namespace (PROC_PID_INIT_INO of the kernel's proc_ns.h), whose numbers the programs see.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 
+/// The kernel's word on how far it is locked down, the present level in brackets (kernel_lockdown(7)).
+const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
+
+/// Returns true at the level at which the kernel refuses programs as invalid, without this reason.
+fn is_secretive(lockdown: &str) -> bool {
+    lockdown.contains("[confidentiality]")
+}
+
 /// Returns the kernel's description of its structures, on a host where programs can record a server.
 ///
 /// # Errors
@@ -25,6 +33,10 @@ pub(super) fn kernel() -> Result<Btf, TraceError> {
     if !cfg!(target_arch = "x86_64") {
         let what = "servers that run cannot be recorded on this processor";
         return Err(TraceError::new(what, std::env::consts::ARCH, "use a host with an x86-64 processor"));
+    }
+    if is_secretive(&std::fs::read_to_string(LOCKDOWN).unwrap_or_default()) {
+        let what = "this kernel is locked down to confidentiality: programs may not read what it holds";
+        return Err(TraceError::new(what, LOCKDOWN, "start it with lockdown=integrity, or without lockdown"));
     }
     Btf::from_sys_fs().map_err(|error| {
         let what = format!("this kernel does not describe its own structures: {error}");
@@ -51,4 +63,16 @@ pub(super) fn refused(what: &str, since: &str, error: impl fmt::Display) -> Trac
          (/sys/kernel/security/lockdown)"
     );
     TraceError::new(format!("the kernel does not take the programs that {what}: {error}"), "bpf(2)", hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_secretive;
+
+    #[test]
+    fn only_the_level_that_hides_the_kernels_memory_forbids_programs() {
+        let levels = ["", "[none] integrity confidentiality\n", "none [integrity] confidentiality\n"];
+        assert_eq!(levels.map(is_secretive), [false; 3]);
+        assert!(is_secretive("none integrity [confidentiality]\n"));
+    }
 }

@@ -14,15 +14,13 @@ use serde::Deserialize;
 
 use super::bpf::causes;
 use super::frames::{Buffers, Call, Frames, Pool};
-use super::recorder::{Recorder, Seen, Told};
+use super::recorder::{RECORDS_AT_ONCE, Recorder, Seen, Told};
 use super::recording::{Spool, SpoolAsked};
 use crate::process::DriverThread;
 use crate::tracefs::TraceError;
 
 /// The compiled programs.
 static PROGRAMS: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
-/// The reader looks so often: its buffer of 8 MiB has room for 130,000 calls.
-const PAUSE: Duration = Duration::from_millis(20);
 /// Bytes of a record (struct call).
 const CALL_BYTES: usize = 56;
 
@@ -57,9 +55,10 @@ pub(super) struct CallReader {
     frames: Frames,
     /// What the server itself lists of its pool, while the recorder reads.
     lists: Receiver<Buffers>,
+    /// Those that wait until the records before them are read.
+    waiting: Vec<Buffers>,
     spool: Spool,
     calls: u64,
-    lost: u64,
     unread: u64,
 }
 
@@ -78,27 +77,18 @@ impl CallReader {
             Spool::create(&spool).map_err(|error| TraceError::io("the spool cannot be made", &spool.path, &error))?;
         let frames = Frames::new(pool);
         let (sender, lists) = channel();
-        let reader =
-            Self { programs: Some(programs), ring, counts, frames, lists, spool, calls: 0, lost: 0, unread: 0 };
+        let reader = Self {
+            programs: Some(programs),
+            ring,
+            counts,
+            frames,
+            lists,
+            waiting: Vec::new(),
+            spool,
+            calls: 0,
+            unread: 0,
+        };
         Ok((reader, sender))
-    }
-
-    /// Moves all records that there are.
-    fn drain(&mut self) {
-        let Self { ring, frames, lists, spool, calls, unread, .. } = self;
-        // A list comes after what calls showed before it was asked for: those are read first.
-        let listed: Vec<_> = lists.try_iter().collect();
-        while let Some(record) = ring.next() {
-            *calls += 1;
-            match call_of(&record) {
-                Some(call) => frames.call(&call, &mut |access| spool.push(&access)),
-                None => *unread += 1,
-            }
-        }
-        for buffers in listed {
-            frames.listed(&buffers, &mut |access| spool.push(&access));
-        }
-        self.lost = self.total(|counts| counts.lost);
     }
 
     fn total(&self, of: impl Fn(&Counts) -> u64) -> u64 {
@@ -107,20 +97,36 @@ impl CallReader {
 }
 
 impl Recorder for CallReader {
-    fn read_while(&mut self, mut goes_on: impl FnMut(&Self) -> bool) {
-        while goes_on(self) {
-            self.drain();
-            std::thread::sleep(PAUSE);
+    /// Its buffer of 8 MiB has room for 130,000 calls.
+    const PAUSE: Duration = Duration::from_millis(20);
+
+    fn drain(&mut self) -> bool {
+        let Self { ring, frames, lists, waiting, spool, calls, unread, .. } = self;
+        // A list comes after what calls showed before it was asked for: those are read first.
+        waiting.extend(lists.try_iter());
+        for _ in 0..RECORDS_AT_ONCE {
+            let Some(record) = ring.next() else {
+                for buffers in waiting.drain(..) {
+                    frames.listed(&buffers, &mut |access| spool.push(&access));
+                }
+                return true;
+            };
+            *calls += 1;
+            match call_of(&record) {
+                Some(call) => frames.call(&call, &mut |access| spool.push(&access)),
+                None => *unread += 1,
+            }
         }
+        false
     }
 
     fn close(&mut self) {
         self.programs = None;
-        self.drain();
+        while !self.drain() {}
     }
 
     fn seen(&self) -> Seen {
-        Seen { own: self.calls, lost: self.lost, ..Seen::default() }
+        Seen { own: self.calls, lost: self.total(|counts| counts.lost), ..Seen::default() }
     }
 
     fn spool(&self) -> &Spool {
@@ -128,14 +134,15 @@ impl Recorder for CallReader {
     }
 
     fn finish(self) -> Told {
-        let (left_out, no_file) = (self.total(|counts| counts.left_out), self.total(|counts| counts.no_file));
+        let [lost, left_out, no_file] =
+            [|one: &Counts| one.lost, |one: &Counts| one.left_out, |one: &Counts| one.no_file].map(|of| self.total(of));
         let mut spooled = self.spool.finish();
         if self.unread > 0 {
             spooled.problem.get_or_insert(format!("{} records of calls cannot be read", self.unread));
         }
         Told {
             spooled,
-            lost: self.lost,
+            lost,
             reader_cpu_ns: DriverThread::current().cpu_ns().unwrap_or(0),
             files: self.frames.files(),
             frames: Some(self.frames.counts),

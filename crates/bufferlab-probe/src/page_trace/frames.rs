@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_filled_again_soon_is_of_a_ring() {
-        let mut frames = pool(256, 40);
+        let mut frames = pool(256, 33);
         // A scan of 32 frames, and a session that reads other pages.
         let scan = (0..128)
             .flat_map(|page| [call(page % 32, page, false), Call { process: 1, ..call(33, 200 + page, false) }]);

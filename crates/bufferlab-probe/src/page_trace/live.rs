@@ -163,12 +163,13 @@ impl LiveTrace {
             started,
             events_per_s_max,
             counts: vec![(start_ns, 0)],
+            looked_ns: start_ns,
             start_ns,
             stop: Arc::clone(&stop),
             now: Arc::clone(&now),
         };
         let reader = spawned(spool, move || {
-            reader.read_while(|reader| look.goes_on(reader));
+            reader.read_while(|reader, is_all| look.goes_on(reader, is_all));
             let end_ns = monotonic_ns();
             reader.close();
             let detach_ns = monotonic_ns() - end_ns;
@@ -233,27 +234,27 @@ struct Look {
     events_per_s_max: f64,
     /// When it was looked, and how many events there had been, over the last span of a rate.
     counts: Vec<(u64, u64)>,
+    looked_ns: u64,
     start_ns: u64,
     stop: Arc<AtomicBool>,
     now: Arc<Mutex<Now>>,
 }
 
 impl Look {
-    /// Looks, if it is time for it, and returns whether the trace goes on.
-    fn goes_on(&mut self, reader: &impl Recorder) -> bool {
-        let (now_ns, last_ns) = (monotonic_ns(), self.counts.last().map_or(0, |last| last.0));
+    /// Looks, if it is time for it, and returns whether the trace goes on. `is_all`: all events until now are counted.
+    fn goes_on(&mut self, reader: &impl Recorder, is_all: bool) -> bool {
+        let now_ns = monotonic_ns();
         if self.stop.load(Ordering::Acquire) {
             return false;
         }
-        if now_ns < last_ns + LOOK_NS {
+        if now_ns < self.looked_ns + LOOK_NS {
             return true;
         }
+        self.looked_ns = now_ns;
         let seen = reader.seen();
         self.counts.push((now_ns, seen.own + seen.others + seen.lost));
         let stops_per_s = per_s(&self.counts);
-        if self.counts.len() > (RATE_SPAN_NS / LOOK_NS) as usize + 1 {
-            self.counts.remove(0);
-        }
+        keep(&mut self.counts, is_all);
         let state = if stops_per_s > self.events_per_s_max {
             State::Rate
         } else if is_dead(self.pid, self.started) {
@@ -283,6 +284,16 @@ fn per_s(counts: &[(u64, u64)]) -> f64 {
     let in_span = |(at_ns, _): &&(u64, u64)| now_ns - at_ns >= RATE_SPAN_NS;
     let (since_ns, before) = counts.iter().rev().find(in_span).unwrap_or(first);
     (count - before) as f64 * 1e9 / (now_ns - since_ns).max(RATE_SPAN_NS) as f64
+}
+
+/// Keeps the counts that the next rate needs. Where the last one is not of all events until then, the rest would seem to
+/// be of the next moment: if this process was held, that is more than a server does.
+fn keep(counts: &mut Vec<(u64, u64)>, is_all: bool) {
+    if !is_all {
+        counts.pop();
+    } else if counts.len() > (RATE_SPAN_NS / LOOK_NS) as usize + 1 {
+        counts.remove(0);
+    }
 }
 
 fn gone(pid: u32) -> TraceError {
@@ -410,6 +421,24 @@ mod tests {
         assert_eq!(ends_at_ms(10_000.0, &looks, high), Some(1100));
         let burst = |at_ms: u64| 5 * at_ms + if at_ms > 1030 { 900 } else { 0 };
         assert_eq!(ends_at_ms(10_000.0, &looks, burst), None);
+    }
+
+    #[test]
+    fn a_reader_that_was_held_takes_what_gathered_meanwhile_for_no_rate() {
+        // Until 10 s ago there was nothing; since then 20,000 events have come, of which the reader has moved some.
+        let rate_of = |moved: &[(u64, bool)]| {
+            let now_ns = monotonic_ns();
+            let mut counts = vec![(now_ns - 10_000 * MS, 0)];
+            let mut last = 0.0;
+            for (place, (events, is_all)) in moved.iter().enumerate() {
+                counts.push((now_ns + place as u64 * 100 * MS, *events));
+                last = per_s(&counts);
+                keep(&mut counts, *is_all);
+            }
+            last
+        };
+        assert!(rate_of(&[(4_096, false), (12_000, false), (20_000, true), (20_000, true)]) < 2_100.0);
+        assert!(rate_of(&[(4_096, true), (12_000, true), (20_000, true)]) > 50_000.0, "else it would be one");
     }
 
     proptest! {

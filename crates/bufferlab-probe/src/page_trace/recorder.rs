@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bufferlab_model::trace::Kind;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct Settings {
     pub sites: Vec<Site>,
 }
 
+/// Records that are moved before it is asked whether to go on: a busy server may fill the ring as fast as it is emptied.
+pub(super) const RECORDS_AT_ONCE: usize = 4096;
+
 /// How many records and stops there were.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -62,8 +66,23 @@ pub(super) struct Seen {
 
 /// A recorder that is switched on, and the file it fills.
 pub(super) trait Recorder: Send + 'static {
-    /// Moves records until `goes_on` returns false; it is asked many times a second.
-    fn read_while(&mut self, goes_on: impl FnMut(&Self) -> bool);
+    /// The reader sleeps so long when there are no more records.
+    const PAUSE: Duration;
+    /// Moves records, a few thousand at most; returns whether there are no more.
+    fn drain(&mut self) -> bool;
+    /// Moves records until `goes_on` returns false. It is asked many times a second, and told whether all records until
+    /// then are moved.
+    fn read_while(&mut self, mut goes_on: impl FnMut(&Self, bool) -> bool) {
+        loop {
+            let is_all = self.drain();
+            if !goes_on(self, is_all) {
+                return;
+            }
+            if is_all {
+                std::thread::sleep(Self::PAUSE);
+            }
+        }
+    }
     /// Switches the recorder off and moves the rest.
     fn close(&mut self);
     /// Returns the counts so far.

@@ -22,17 +22,13 @@ use perf_event::{Builder, Counter};
 use super::bpf::{causes, kernel, refused};
 use super::decode::Decoder;
 use super::fetch::{self, Fetch, Kept, Part};
-use super::recorder::{Recorder, Seen, Settings, Told};
+use super::recorder::{RECORDS_AT_ONCE, Recorder, Seen, Settings, Told};
 use super::recording::Spool;
 use crate::process::DriverThread;
 use crate::tracefs::{Field, TraceError};
 
 /// The compiled program.
 static PROGRAM: &[u8] = aya::include_bytes_aligned!("../../bpf/sites.bpf.o");
-/// The reader looks so often: its buffer of 32 MiB has room for 700,000 accesses.
-const PAUSE: Duration = Duration::from_millis(10);
-/// Records that are moved before it is asked whether to go on: a busy server may fill the ring as fast as it is emptied.
-const RECORDS_AT_ONCE: usize = 4096;
 /// Bytes of a record (struct record), and of the part of it that the decoder knows.
 const RECORD_BYTES: usize = 40;
 const DECODED_BYTES: usize = SITE_AT + 1;
@@ -341,18 +337,6 @@ impl SiteReader {
         Ok(Self { bound: Some(bound), ring, counts, strangers, decoder, spool, records: 0, unread: 0 })
     }
 
-    /// Moves records, [`RECORDS_AT_ONCE`] at most; returns whether there are no more.
-    fn drain(&mut self) -> bool {
-        let Self { ring, decoder, spool, records, unread, .. } = self;
-        for _ in 0..RECORDS_AT_ONCE {
-            let Some(record) = ring.next() else { return true };
-            *records += 1;
-            let read = accesses(decoder, &record, spool);
-            *unread += u64::from(read.is_none());
-        }
-        false
-    }
-
     fn total(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.counts.get(&0, 0).map_or(0, |counts| counts.iter().map(of).sum())
     }
@@ -368,12 +352,18 @@ fn accesses(decoder: &mut Decoder, record: &[u8], spool: &mut Spool) -> Option<(
 }
 
 impl Recorder for SiteReader {
-    fn read_while(&mut self, mut goes_on: impl FnMut(&Self) -> bool) {
-        while goes_on(self) {
-            if self.drain() {
-                std::thread::sleep(PAUSE);
-            }
+    /// Its buffer of 32 MiB has room for 700,000 accesses.
+    const PAUSE: Duration = Duration::from_millis(10);
+
+    fn drain(&mut self) -> bool {
+        let Self { ring, decoder, spool, records, unread, .. } = self;
+        for _ in 0..RECORDS_AT_ONCE {
+            let Some(record) = ring.next() else { return true };
+            *records += 1;
+            let read = accesses(decoder, &record, spool);
+            *unread += u64::from(read.is_none());
         }
+        false
     }
 
     /// The kernel waits for threads that are within the program, so that their records are there afterwards.

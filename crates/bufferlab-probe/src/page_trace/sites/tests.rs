@@ -62,7 +62,7 @@ fn whether_it_goes_on_is_asked_while_the_buffer_is_full() {
     let calls = 5 * RECORDS_AT_ONCE as u64;
     call(calls);
     let mut seen = Vec::new();
-    reader.read_while(|reader| {
+    reader.read_while(|reader, _| {
         seen.push(reader.records);
         reader.records < calls
     });
