@@ -94,6 +94,7 @@ def followed(loop: Loop, spool: Path) -> Iterator[None]:
         "page_size_bytes": PAGE_BYTES,
         "regions": [[loop.page, loop.page + PAGE_BYTES]],
         "ring_reads": 0,
+        "sweep_reads": 0,
         "is_shared": False,
     }
     trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": 1 << 30}}}

@@ -416,7 +416,7 @@ class Variables:
     """The family's knobs by name."""
 
     def of(self, name: str) -> str:
-        """Return the server's variable behind a setting; "" for one of bufferlab itself."""
+        """Return the server's variable behind a setting; "" for a setting of bufferlab itself."""
         if name.startswith(PREFIX):
             return name.removeprefix(PREFIX)
         return self.knobs[name].spelling if name in self.knobs else ""

@@ -23,8 +23,9 @@ from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import live_trace
+from bufferlab.live import buffer_list, live_trace
 from bufferlab.live.live_trace import Tier, recorded
 from bufferlab.results.page_traces import page_trace_words
 from support import innodb, postgres
@@ -65,7 +66,7 @@ _HOLD = """\
 import sys, time
 from pathlib import Path
 from bufferlab.engines.servers.look import Facts
-from bufferlab.live import live_trace
+from bufferlab.live import buffer_list, live_trace
 facts = Facts(sys.argv[2], "", (), "", 16384, 1 << 20, "", "", 1.0)
 plan = live_trace.plan(int(sys.argv[1]), facts, "full")
 trace = live_trace.attach(plan, Path(sys.argv[3]), events_per_s_max=1e9, limit_bytes=1 << 28)
@@ -301,6 +302,36 @@ def require_counted(server: Served, release: str) -> None:
 
 
 # A site of PostgreSQL 15 has a counter that must be raised before it is passed.
+@pytest.mark.parametrize(
+    "server", [*(pytest.param(name, marks=pytest.mark.servers) for name in ("postgres-15", "postgres-18")),
+               "postgres-17"], indirect=True)  # fmt: skip
+def test_a_list_of_postgresqls_buffers_names_every_frame_and_its_log_is_none_of_the_pool(server: Served) -> None:
+    with closing(server.server.connect("bufferlab")) as connection:
+        connection.ask("CREATE EXTENSION IF NOT EXISTS pg_buffercache")
+
+        def query(sql: str) -> list[dict[str, Any]]:
+            heads, rows = connection.ask(sql)
+            return [dict(zip(heads, row, strict=True)) for row in rows]
+
+        with server.attached("misses") as trace:
+            server.work(300)
+            found = buffer_list.listed(query, server.pid)
+            assert not isinstance(found, NotTold)
+            trace.name_frames(found)
+            server.work(seed=2)
+            outcome = trace.finish()
+            told = recorded(trace)
+    seen, frames = outcome["frames"], server.facts.pool_size_bytes // server.facts.page_size_bytes
+    # Until the list is taken, the work has touched some frames anew: those keep what its calls showed.
+    assert (seen["used_lists"], seen["frames"]) == (1, frames)
+    assert seen["listed_frames"] > 0.2 * frames
+    # Only reads before the list are into frames of unknown pages, but for a few that left unseen.
+    assert seen["unnamed_pages"] < 1.5 * frames
+    assert told.cannot_say is None
+    # Rows are changed in place: the work makes few pages, and the log, whose buffers lie in the same memory, none.
+    assert seen["created_pages"] < 0.1 * seen["written_pages"]
+
+
 @pytest.mark.parametrize("server", [*ALL, pytest.param("postgres-15", marks=pytest.mark.servers)], indirect=True)
 @pytest.mark.parametrize("release", RELEASES)
 def test_full_records_what_the_server_counts_and_leaves_nothing(server: Served, release: str) -> None:

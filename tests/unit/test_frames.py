@@ -62,6 +62,7 @@ def test_a_plan_tells_what_is_followed_and_what_it_costs(monkeypatch: pytest.Mon
                     "page_size_bytes": 8192,
                     "regions": [[0x7F0050000000, 0x7F0059000000]],
                     "ring_reads": 289,
+                    "sweep_reads": 4096,
                     "is_shared": True,
                 },
                 "spool": {"path": "/spool", "limit_bytes": 24},
@@ -129,6 +130,11 @@ def test_frames_that_are_not_known_well_are_refused_by_name(
     assert found.cannot_say is not None
     assert why in found.cannot_say.why
     assert found.cannot_say.remedy
+
+
+def test_bytes_that_went_elsewhere_are_a_share_of_all_that_was_read() -> None:
+    assert frames.elsewhere_ratio({"elsewhere_read_bytes": 3 << 20, "read_pages": 128}, 8192) == 0.75
+    assert frames.elsewhere_ratio({"elsewhere_read_bytes": 0, "read_pages": 0}, 8192) == 0
 
 
 @given(st.lists(st.integers(0, 3), max_size=400))

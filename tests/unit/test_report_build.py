@@ -338,7 +338,7 @@ def test_a_check_that_touches_the_answer_is_named_in_it(tmp_path: Path) -> None:
 
 
 def test_the_failed_checks_are_one_number_above_and_below(tmp_path: Path) -> None:
-    sweep = Sweep(truths=BUFFER_SIZE[:2], condition_fails=4, scale={"device_read_bytes": 3.0})
+    sweep = Sweep(truths=BUFFER_SIZE[:2], condition_fails=4, scale={"device_read_bytes": 0.5})
     found = report(tmp_path, sweep)
     (banner,) = found.banners
     made = sum(check.status != "not_applicable" for check in found.checks)
@@ -374,13 +374,16 @@ def test_the_same_samples_give_the_same_report(tmp_path: Path) -> None:
     assert build_report(sweep) == build_report(sweep)
 
 
-def test_a_busy_device_is_a_warning_that_leaves_the_databases_own_counts_alone(tmp_path: Path) -> None:
+def test_a_device_that_others_read_too_fails_nothing_and_its_figures_say_so(tmp_path: Path) -> None:
     found = report(tmp_path, Sweep(truths=BUFFER_SIZE[:2], scale={"device_read_bytes": 3.0}))
-    assert [banner.kind for banner in found.banners] == ["warning"]
-    assert "In doubt: times and rates and the device's figures; all other numbers stand." in found.banners[0].text
+    assert not found.banners
     (check,) = [check for check in found.checks if check.name == "device_read_bytes"]
-    assert check.status == "failed"
+    assert check.status == "not_applicable"
     assert "other programs read from the device" in check.detail
+    captions = [block.caption for section in found.sections for block in section.blocks if isinstance(block, Table)]
+    said = [caption for caption in captions if "Other programs read from the device meanwhile: " in caption]
+    assert said
+    assert all("Reads per" not in caption.partition("meanwhile: ")[2] for caption in said)
 
 
 def test_the_device_under_a_query_is_busy_and_waited_for_in_per_cent(tmp_path: Path) -> None:

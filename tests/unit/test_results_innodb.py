@@ -191,7 +191,7 @@ def test_what_a_server_read_while_an_edge_was_sampled_may_be_in_either_count(
             "innodb_whole_pages",
         ),
         ({"scale": {"server_read_bytes": 1.006}}, "process_read_bytes"),
-        ({"scale": {"device_read_bytes": 1.03}}, "device_read_bytes"),
+        ({"scale": {"device_read_bytes": 0.97}}, "device_read_bytes"),
         ({"latency_scale": 1.08}, "littles_law"),
         ({"backwards": "innodb_dblwr_writes"}, "counters_rise"),
     ],

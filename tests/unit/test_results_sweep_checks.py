@@ -15,6 +15,7 @@ from bufferlab.engines.sqlite import results as sqlite_checks
 from bufferlab.registry import registry
 from bufferlab.results import sweep_checks
 from bufferlab.results.check import Off, stood_still, worst_of
+from bufferlab.results.metrics import DERIVED
 from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.results.window import Reading, Window
 from support.fake import Bench
@@ -42,7 +43,7 @@ def test_a_healthy_sweep_passes_every_check(tmp_path: Path) -> None:
     [
         ({"scale": {"process_read_bytes": 1.006}}, "process_read_bytes"),
         ({"scale": {"process_read_bytes": 0.994}}, "process_read_bytes"),
-        ({"scale": {"device_read_bytes": 1.03}}, "device_read_bytes"),
+        ({"scale": {"device_read_bytes": 0.97}}, "device_read_bytes"),
         ({"scale": {"pool_fetches": 1.2}}, "pool_fetches"),
         ({"scale": {"resident_bytes": 0.8}}, "memory_growth"),
         ({"gate": "cap"}, "warm_up_gates"),
@@ -93,6 +94,19 @@ def test_few_reads_are_not_held_against_the_device(tmp_path: Path) -> None:
     found = checks(tmp_path, truths=BUFFER_SIZE[4:], scale={"device_read_bytes": 2.0})
     assert found["device_read_bytes"].status == "not_applicable"
     assert "20,000" in found["device_read_bytes"].detail
+
+
+def test_reads_of_other_programs_fail_no_check_and_are_a_caveat_of_the_devices_figures_alone(tmp_path: Path) -> None:
+    found = checks(tmp_path, scale={"device_read_bytes": 1.4})
+    assert not [check for check in found.values() if check.status == "failed"]
+    device = found["device_read_bytes"]
+    assert device.status == "not_applicable"
+    assert " % more " in device.detail
+    assert device.touches == ("device",)
+    metrics = {metric.name: metric for metric in DERIVED}
+    shown = [metrics["device_requests_per_s"], metrics["reads_per_s"]]
+    said = doubts.caption(list(found.values()), shown)
+    assert said == f" Other programs read from the device meanwhile: {shown[0].label}."
 
 
 def test_runs_a_check_does_not_apply_to_are_counted(tmp_path: Path) -> None:
@@ -308,7 +322,7 @@ def test_a_page_trace_in_memory_is_no_memory_of_the_pool(
 @pytest.mark.parametrize(
     ("fault", "touched", "stands"),
     [
-        ({"scale": {"device_read_bytes": 1.03}}, ["device_reads_per_s", "transactions_per_s"], [READS, "hit_ratio"]),
+        ({"scale": {"device_read_bytes": 0.97}}, ["device_reads_per_s"], [READS, "transactions_per_s"]),
         ({"latency_scale": 1.05}, ["transactions_per_s", "reads_per_s"], [READS, "writes_per_new_order"]),
         ({"scale": {"process_read_bytes": 1.006}}, [READS, "read_bytes_per_new_order"], ["page_gets_per_transaction"]),
         ({"gate": "cap"}, [READS, "hit_ratio", "transactions_per_s"], ["page_gets_per_new_order"]),

@@ -111,7 +111,7 @@ pub struct Job {
     /// Whether all tables are read before the first transaction, as in a measured run.
     #[serde(default)]
     pub prefill: bool,
-    /// The pools, all played at once. Without one nothing is played: the answer has the loaded database alone.
+    /// The pools, all simulated at once. Without pools nothing is simulated: the answer has only the loaded database.
     pub pools: Vec<PoolAsked>,
     /// The end of the warm-up.
     pub warm_up: WarmUpAsked,

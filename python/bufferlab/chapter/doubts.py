@@ -40,7 +40,14 @@ def in_words(checks: Iterable[Check]) -> str:
 
 
 def caption(checks: Sequence[Check], metrics: Iterable[Metric]) -> str:
-    """Return the sentence below a table on its metrics in doubt; "" if all or no metrics of the sweep are."""
+    """Return the sentences below a table on its metrics in doubt, and on caveats; "" if all or no metrics are."""
     partly = [check for check in failed(checks) if set(check.touches) != set(ALL)]
-    titles = dict.fromkeys(metric.label for metric in metrics if doubting(partly, metric))
-    return f" In doubt by a check that failed: {', '.join(titles)}." if titles else ""
+    shown = list(metrics)
+    titles = dict.fromkeys(metric.label for metric in shown if doubting(partly, metric))
+    doubted = f" In doubt by a check that failed: {', '.join(titles)}." if titles else ""
+    return doubted + "".join(_caveat(check, shown) for check in checks if check.caveat)
+
+
+def _caveat(check: Check, metrics: Iterable[Metric]) -> str:
+    titles = dict.fromkeys(metric.label for metric in metrics if numbers_of(metric) & set(check.touches))
+    return f" {check.caveat[0].upper()}{check.caveat[1:]}: {', '.join(titles)}." if titles else ""

@@ -77,7 +77,7 @@ def point_rows(
 ) -> tuple[Row, ...]:
     """Return a row for every point; none where no run of any point ended well.
 
-    Its second cell is the runs behind it: "2 of 3" where one failed. The table of failures has the reason.
+    A row's second cell is the number of its runs: "2 of 3" where one failed. The table of failures has the reason.
     """
     if not any(point.ok for point in points):
         return ()

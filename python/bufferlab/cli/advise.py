@@ -186,7 +186,7 @@ class _Display:
 
 @contextmanager
 def _shown() -> Iterator[_Display]:
-    """Context manager for the display."""
+    """Context manager for the display of the command's progress."""
     from bufferlab.cli.progress import progress
 
     with progress() as shown:

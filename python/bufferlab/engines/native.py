@@ -235,7 +235,7 @@ class Native(Protocol):
     def live_trace_check(self, release: str | None = None) -> None:
         """Check that the kernel records servers for this user; raise NativeError with the reason when it does not.
 
-        `release` is that of another kernel, for tests.
+        `release` is the release of another kernel, for tests.
         """
 
     def call_trace_check(self) -> None:

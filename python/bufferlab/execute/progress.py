@@ -68,7 +68,7 @@ class Pace:
     def expected(self, point: int) -> float:
         """Return the seconds that a run of a point should take.
 
-        They are those of the point's last run, else the mean of all runs so far, else the estimate.
+        It is the time of the point's last run, else the mean of all runs so far, else the estimate.
         """
         if point in self.by_point_s:
             return self.by_point_s[point]

@@ -18,6 +18,8 @@ from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 _CANNOT = "cannot say"
+_LITTLE = 0.01
+"""The least share of reads into other memory that is worth a sentence."""
 
 
 def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
@@ -229,6 +231,11 @@ def _limits(advice: Advice) -> list[str]:
         limits.append(f"At 1 ms a read sessions wait {words.number(advice.now.reads_per_s)} ms a second for them now.")
     elif not advice.needs_restart:
         limits.append(f"A read took {words.number(advice.present.read_us)} µs; fewer reads may also be faster ones.")
+    if (elsewhere := max((one.recorded.elsewhere_ratio for one in advice.attached), default=0.0)) >= _LITTLE:
+        share = format_percent(elsewhere)
+        limits.append(
+            f"{share} of the bytes that it read went into other memory than the pool's: a backup's, or sorts'."
+        )
     if longest := max((one.longest_pages or 0 for one in advice.others), default=0):
         reach = format_bytes((longest + advice.present.pool_pages) * advice.present.page_size_bytes)
         beyond = any(_is_bound(one) for one in advice.sizes)

@@ -70,7 +70,7 @@ class CallPlan:
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
         """Return the core's settings, as JSON."""
         pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads,
-                "is_shared": self.is_shared}  # fmt: skip
+                "sweep_reads": int(rules.SWEEP_SHARE * self.pool_pages), "is_shared": self.is_shared}  # fmt: skip
         trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
 
@@ -151,6 +151,12 @@ def judge(
     first = int(rows[place]) if place < len(rows) else len(kinds)
     moved = ((sites[first:] & MOVED) != 0) & (kinds[first:] == read)
     return JudgedFrames(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), told, pool_pages), moved)
+
+
+def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
+    """Return the share of the bytes read that went into other memory than the pool's: a backup's, sorts'."""
+    elsewhere, pool = int(counts["elsewhere_read_bytes"]), int(counts["read_pages"]) * page_size_bytes
+    return elsewhere / (elsewhere + pool) if elsewhere else 0.0
 
 
 def _doubt(reads: int, left: int, moved: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:

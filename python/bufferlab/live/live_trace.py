@@ -217,6 +217,8 @@ class Recorded:
     """Of each row, whether it is a read of a page whose leaving was not seen; None where every leaving is."""
     cannot_say: NotTold | None = None
     """Why it gives no answer."""
+    elsewhere_ratio: float = 0.0
+    """Of the bytes that calls read, the share that went into other memory than the pool's."""
 
 
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
@@ -253,6 +255,9 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
         read_s,
         found.moved if found else None,
         found.cannot_say if found else None,
+        frames.elsewhere_ratio(told["frames"], trace.plan.page_size_bytes)
+        if isinstance(trace.plan, frames.CallPlan)
+        else 0.0,
     )
 
 

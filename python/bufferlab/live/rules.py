@@ -39,6 +39,9 @@ RING_READS = 288
 freelist.c: 32 buffers of a bulk read, 256 of VACUUM from 17 on, 32 + 16 x 16 of a bulk read from 18 on. The clock's
 hand takes at least a third of the pool's frames in reads to come back to a page, so that the eighth of the pool, the
 most that a ring has, is never mistaken for it."""
+SWEEP_SHARE = 1 / 4
+"""Of the pool's frames: after as many reads of all sessions the clock's hand has not come back to a frame. With many
+sessions a session's own reads within a ring's length may be more than a turn of the hand."""
 RING_SHARE = 0.05
 """A share of the reads: with more of them by rings, a pool in which the table needs no ring is not estimated."""
 FRAMES_USED = {"mysql": 0.95, "mariadb < 10.5": 0.95, "mariadb >= 10.5": 0.97, "postgres": 0.97}

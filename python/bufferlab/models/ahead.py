@@ -58,7 +58,7 @@ def threads_for(parts: int, part_bytes: int) -> tuple[int, str | None]:
 class Ahead(Generic[Part, Result]):
     """Context manager for the threads that work. Leaving it ends them, within a tenth of a second or so.
 
-    `work` gets a part and a watch, which it must call now and then.
+    `work` gets a part and a watch, which it must call several times a second.
     """
 
     def __init__(self, work: Callable[[Part, Watch], Result], parts: Iterable[Part], threads: int) -> None:

@@ -182,9 +182,8 @@ class Generated:
         return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
 
     def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
-        """Generate one run of a point as `predicted` does; return its reads alone, and the doubts about them.
-
-        It raises what `predicted` raises.
+        """Generate one run of a point as `predicted` does; return only its reads, and the doubts about them. Raises the
+        errors of `predicted`.
         """
         played = self._played(planned, point, self._pool(point), watch, [])
         reads = None if played.speed else played.found.reads

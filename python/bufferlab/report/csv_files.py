@@ -1,7 +1,7 @@
 """Writes the tables of a report as CSV files: tables/<id>.csv, and figures/<id>.csv for the numbers of each figure.
 
-Cells are those of the page, a mean apart from the two ends of its interval. tables/summary.csv has every mean
-unrounded, as summary.parquet has it.
+Cells are as on the page, but a mean and the two ends of its interval have separate columns. tables/summary.csv has
+every mean unrounded, as summary.parquet has it.
 """
 
 from __future__ import annotations

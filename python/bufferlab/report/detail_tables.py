@@ -116,6 +116,7 @@ def device_table(analysis: Analysis) -> Table:
     caption = "The whole disk that holds the data. Means over n runs, without intervals: nothing is claimed of them. "
     caption += "Names in parentheses are those of iostat -x."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
+    caption += doubts.caption(analysis.checks, map(analysis.metric, _DEVICE))
     return point_table(analysis, "device", "Device", heads, caption, folded=True)
 
 

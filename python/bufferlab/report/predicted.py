@@ -79,7 +79,7 @@ def doubts_of_generated(analysis: Analysis) -> list[str]:
 
 
 def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
-    """Return the verdicts on things by their labels, each sentence once; `every` is the label of all of them."""
+    """Return the sentences of labelled verdicts, each once with its labels; `every` stands for all labels together."""
     where: dict[str, dict[str, None]] = {}
     for label, verdicts in found:
         for verdict in verdicts:

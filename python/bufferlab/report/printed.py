@@ -54,7 +54,7 @@ def printed(value: object) -> Any:
 
 def names_of(kind: type) -> tuple[str, ...] | None:
     """Return the names of the fields that JSON has of a class, in order; None for a class that does not define them."""
-    # `model_fields` are those of a table of the results' schema.
+    # `model_fields` are the fields of a table of the results' schema.
     found = getattr(kind, "PRINTED", None) or getattr(kind, "model_fields", None)
     if found is None and not is_dataclass(kind):
         return None

@@ -54,6 +54,8 @@ class Check:
     detail: str
     touches: tuple[Numbers, ...] = ALL
     """The numbers that are in doubt when it fails; all others stand."""
+    caveat: str = ""
+    """Other programs' work that the touched numbers contain, without a fault of the sweep; "" for none."""
 
 
 @dataclass(frozen=True)

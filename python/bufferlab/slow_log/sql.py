@@ -223,7 +223,7 @@ def _ignoring(tokens: list[Token]) -> list[Token]:
 
 
 def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> SqlStatement:
-    """Return the statement whose texts stand around those literals that are not fixed."""
+    """Return the statement, split at the literals that are not fixed: its texts, and these literals as values."""
     parts, values, texts = [], [], _Texts()
     in_rows = _in_rows(tokens)
     for at, token in enumerate(tokens):

@@ -102,7 +102,7 @@ def tokens_of(sql: str, ansi_quotes: bool) -> list[Token]:
         elif text == "/" and sql.startswith("*", at):
             raise UnreadableError("a comment without an end")
         elif kind == "string" and tokens and tokens[-1].is_text and tokens[-1].value is not None:
-            # Texts side by side are one text.
+            # To the server, texts side by side are one text.
             tokens[-1].value = _joined(tokens[-1].value, _token(kind, text, ansi_quotes, []).value)
         else:
             tokens.append(_token(kind, text, ansi_quotes, tokens))

@@ -1,4 +1,5 @@
-"""Estimates how far hosts differ if each measured every point in its own blocks, and compares that with the points.
+"""Estimates the differences between hosts that each measured every point in their own blocks, and compares them with
+the differences between points.
 
 Of each block that has all points the mean of the logarithms is one number. A host is its blocks, so its ratio to the
 first host has Student's interval over blocks, with the variance between blocks of one host pooled over all hosts

@@ -54,7 +54,7 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     variances = [sample_variance(values) for values in of_arm.values() if len(values) > 1]
     if not variances:
         return Noise(within, None)
-    # The arms share their transactions block by block, so both say no more about other blocks than one does.
+    # In a block both arms run the same transactions. So for the degrees of freedom the two count as one.
     df = min(len(values) for values in of_arm.values() if len(values) > 1) - 1
     return Noise(within, scatter(float(np.mean(variances)) ** 0.5 / relative, df, len(cells), level))
 

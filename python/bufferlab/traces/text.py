@@ -46,7 +46,7 @@ from bufferlab.traces.unpacked import most_accesses, too_many
 from bufferlab.units import format_bytes
 
 _SEPARATORS = (",", "\t", ";")
-#: polars takes 2.5 KB for a column, however short it is. The first line that is not empty has them all.
+#: polars takes 2.5 KB for a column, however short it is. The first line that is not empty has all columns.
 _MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
 _NUMBERS = re.compile(r"\s*[0-9]+(?:\.[0-9]+)?(?:\s+[0-9]+(?:\.[0-9]+)?)*\s*")
@@ -295,7 +295,7 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
     cells, unit = table.cells(layout.time.at), layout.time.unit or "s"
     whole = cells.cast(pl.UInt64, strict=False) if layout.format else None
     if whole is not None and whole.null_count() == 0:
-        # Numbers that long do not fit a float: 100 ns since 1601.
+        # Integers of this length, such as counts of 100 ns since 1601, do not fit a float.
         table.require_none(whole >= 1 << 62, "the time is too large")
         first = whole.min()
         assert isinstance(first, int)

@@ -55,9 +55,9 @@ impl Limits {
     }
 }
 
-/// The message for a connection that ends during a login, and later.
+/// The message for a connection that ends during a login.
 pub const CLOSED_IN_LOGIN: &str = "it closed the connection during the login";
-/// See [`CLOSED_IN_LOGIN`].
+/// The message for a connection that ends after its login.
 pub const CLOSED: &str = "it closed the connection";
 
 /// Returns true if the server could not be reached. Other errors concern its answer, an end, or a wait.

@@ -88,7 +88,7 @@ pub(super) struct Undo {
     next_page: u32,
     end_page: u32,
     next_slot: u32,
-    /// Connections that were seen.
+    /// The number of connections that have run a transaction.
     connections: usize,
     history: VecDeque<Committed>,
     /// Logs that were purged since the last truncation: their segments and pages.

@@ -35,7 +35,7 @@ pub struct Btree {
     end_page: u32,
     /// Pages that the open transaction changed.
     pub dirty: Vec<u32>,
-    /// The list's trunk is the first one.
+    /// The free pages; the first one is the trunk of SQLite's free list.
     pub(super) free_pages: Vec<u32>,
     /// Rows with a chain.
     pub(super) spilled: HashMap<u32, Spilled>,

@@ -31,8 +31,11 @@ pub struct Pool {
     pub page_size_bytes: u64,
     /// Begin and end of the pool's memory in the server's address space.
     pub regions: Vec<(u64, u64)>,
-    /// A frame that is filled again after fewer reads belongs to the ring of a scan; 0 where no pool has rings.
+    /// A frame that a session fills again within as many of the session's reads belongs to the ring of a scan; 0 where no
+    /// pool has rings.
     pub ring_reads: u64,
+    /// Reads of all sessions within which the pool's own order of replacement cannot come back to a frame.
+    pub sweep_reads: u64,
     /// Whether the memory has other pages than the pool's: PostgreSQL's buffers of the log and of transactions' states.
     pub is_shared: bool,
 }
@@ -221,10 +224,10 @@ impl Frames {
         let mut site = 0;
         match before.and_then(|held| held.page.map(|page| (held, page))) {
             Some((held, left)) => {
-                let is_soon = now.filled_at - held.filled_at < self.pool.ring_reads;
-                let is_soon_own =
-                    held.filled_by == now.filled_by && now.filled_at_own - held.filled_at_own < self.pool.ring_reads;
-                let is_ring = held.filled_at > 0 && (is_soon || is_soon_own);
+                let Pool { ring_reads, sweep_reads, .. } = self.pool;
+                let distance = now.filled_at - held.filled_at;
+                let is_own = held.filled_by == now.filled_by && now.filled_at_own - held.filled_at_own < ring_reads;
+                let is_ring = held.filled_at > 0 && (distance < ring_reads || is_own && distance < sweep_reads);
                 self.frame_of.remove(&left);
                 tell(Kind::Evict, left, if is_ring { LEFT_BY_RING } else { NO_RING }, 0);
             }
@@ -298,6 +301,7 @@ mod tests {
             page_size_bytes: SIZE,
             regions: vec![(BEGIN, BEGIN + frames * SIZE)],
             ring_reads,
+            sweep_reads: frames,
             is_shared: false,
         })
     }
@@ -385,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_is_filled_again_soon_is_of_a_ring() {
-        let mut frames = pool(64, 33);
+        let mut frames = pool(256, 33);
         // A scan of 32 frames, and a session that reads other pages.
         let scan = (0..128)
             .flat_map(|page| [call(page % 32, page, false), Call { process: 1, ..call(33, 200 + page, false) }]);
@@ -395,6 +399,17 @@ mod tests {
             (evicted.len(), evicted.iter().filter(|row| row.2 == LEFT_BY_RING).count())
         };
         assert_eq!(of(&|page| page < 128), (96, 96));
+    }
+
+    #[test]
+    fn a_frame_that_its_session_fills_again_when_the_sweep_may_have_come_back_is_of_no_ring() {
+        for (others, latch) in [(60, LEFT_BY_RING), (61, NO_RING)] {
+            let mut frames = pool(64, 40);
+            let of_others = (0..others).map(|page| Call { process: 1, ..call(1 + page % 60, 100 + page, false) });
+            let calls = [call(0, 1, false), call(62, 2, false), call(63, 3, false)].into_iter().chain(of_others);
+            let found = told(&mut frames, calls.chain([call(0, 9, false)]));
+            assert_eq!(found[found.len() - 2], (Kind::Evict, 1, latch, 0), "{others}");
+        }
     }
 
     proptest! {

@@ -547,6 +547,7 @@ mod tests {
             page_size_bytes: PAGE as u64,
             regions: vec![(begin, begin + 8 * PAGE as u64)],
             ring_reads: 0,
+            sweep_reads: 0,
             is_shared: false,
         };
         let spool = SpoolAsked { path: folder.path().join("spool"), limit_bytes: 1 << 20 };

@@ -1,4 +1,4 @@
-//! `lru`: the least recently used page goes. No database does exactly this; it is the yardstick for the models.
+//! `lru`: the least recently used page is evicted. No database does exactly this; it is the yardstick for the models.
 //!
 //! Its misses are those of [`Curve`](crate::Curve) at the same size, to the last one, because both keep the curve's
 //! rules: a dropped page keeps its frame until the page comes back or the pool needs the frame, a page that is looked

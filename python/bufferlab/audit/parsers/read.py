@@ -122,7 +122,8 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         if is_endless and (iostat.take_cut(text) or vmstat.take_cut(number, text, caption)):
             endless.append(Problem(_CUT_ROW, f"{file}:{number}", _ENDLESS_HINT))
             continue
-        # Whether a number at its end is whole is unknown. Rows of iostat, vmstat and tables are judged by their cells.
+        # A number at the end of a cut line may lack digits. Rows of iostat, vmstat and tables are judged by their
+        # cells.
         if (
             is_endless
             and text[-1:].isdigit()

@@ -37,7 +37,10 @@ COUNTERS = "pg_buffercache"
 
 
 def make_extensions(connection: Client) -> None:
-    """Make them in the connection's database. Raises ServerError (control.MAY_NOT) when the account may not."""
+    """Make the extensions that bufferlab uses, in the connection's database.
+
+    Raises ServerError (control.MAY_NOT) when the account may not.
+    """
     there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
     for name in (CHECKS, COUNTERS):
         if name in there:

@@ -62,7 +62,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
 
 
 def expired(folder: Path) -> list[str]:
-    """Return a sentence for each signed list in `folder` (of `options`) that was valid only until some past day."""
+    """Return a sentence for each signed list whose validity has ended; `folder` is that of `options`."""
     said = []
     for file in sorted((folder / "state" / "lists").glob("*Release")):
         told = dict(line.split(": ", 1) for line in file.read_text("utf-8", "replace").splitlines() if ": " in line)

@@ -168,7 +168,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             )
         _write_manifest(package, server, version, digest)
         finder.record(server)
-        marked.remove(root / package.name)  # The folder of a server that was altered.
+        marked.remove(root / package.name)  # The folder holds a server that was altered since its fetch.
         server.rename(root / package.name)
     build = fetched(package.name)
     assert build is not None

@@ -288,7 +288,7 @@ class Gather:
                 told = Failure.told({str(name): _text(value) for name, value in failure.items() if value})
                 running.problem = Problem(told.what, told.where, told.hint)
             case _:
-                pass  # A beat: it lives.
+                pass  # A heartbeat: the task lives.
 
     def _over(self, rounds: Rounds, running: _Running, problem: Problem | None) -> None:
         """Note that a task has ended, and check its block's arrived runs: an incomplete block is tried again."""

@@ -96,7 +96,7 @@ def load_version(workload: Workload) -> int | str:
     own = workloads.declaration(workload.name).version
     other = str(workload.parameters.get(_data_parameter(workload), ""))
     if workloads.declaration(workload.name).needs_server:
-        return workloads.declaration(other).version  # The same data as that workload's own.
+        return workloads.declaration(other).version  # The data are those of the other workload, so its version counts.
     return f"{own} on {workloads.declaration(other).version}" if other in workloads.names() else own
 
 

@@ -46,7 +46,7 @@ def compared(analysis: Analysis) -> list[tuple[str, HostsCompared]]:
 
 
 def differ_more(analysis: Analysis) -> list[str]:
-    """Return the sentence that hosts differ more than points do in the figure that answers, where they do."""
+    """Return the sentence that hosts differ more than points in the figure that answers; none if they do not."""
     if not analysis.across_hosts:
         return []
     asked = analysis.work_per_s if asks_for_throughput(analysis) else analysis.headline

@@ -94,6 +94,7 @@ mod tests {
             page_size_bytes: SIZE,
             regions: vec![(BEGIN, BEGIN + count * SIZE)],
             ring_reads: 0,
+            sweep_reads: 0,
             is_shared: false,
         })
     }
