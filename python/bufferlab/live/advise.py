@@ -52,8 +52,10 @@ _SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "f
 
 _ENDED_EARLY: Mapping[Ended, NotTold] = {
     "lost": NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy"),
-    "limit": NotTold("the record was full within a second", "free some space or memory, or use another disk (TMPDIR)"),
-    "rate": NotTold("within a second it came to more events than --max-cpu allows", "a larger --max-cpu"),
+    "limit": NotTold(
+        "the record was full before a second was seen", "free some space or memory, or use another disk (TMPDIR)"
+    ),
+    "rate": NotTold("it came to more events than --max-cpu allows before a second was seen", "a larger --max-cpu"),
 }
 """Why an attachment that ended early has no answer, the gravest first."""
 
