@@ -70,8 +70,8 @@ pub(super) trait Recorder: Send + 'static {
     const PAUSE: Duration;
     /// Moves records, a few thousand at most; returns whether there are no more.
     fn drain(&mut self) -> bool;
-    /// Moves records until `goes_on` returns false. It is asked many times a second, and told whether all records until
-    /// then are moved.
+    /// Moves records until `goes_on` returns false. It is asked many times a second; its second argument is whether all
+    /// records until then are moved.
     fn read_while(&mut self, mut goes_on: impl FnMut(&Self, bool) -> bool) {
         loop {
             let is_all = self.drain();
