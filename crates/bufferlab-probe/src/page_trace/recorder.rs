@@ -48,7 +48,7 @@ pub struct Settings {
     pub sites: Vec<Site>,
 }
 
-/// Records that are moved before it is asked whether to go on: a busy server may fill the ring as fast as it is emptied.
+/// Records that are moved before it is asked whether to go on: a busy server may fill the ring as fast as we empty it.
 pub(super) const RECORDS_AT_ONCE: usize = 4096;
 
 /// How many records and stops there were.
