@@ -23,10 +23,10 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import rules
 from bufferlab.units import format_bytes, format_percent
 
-CALL_US = 0.4
-"""What a traced call takes longer, on an AMD EPYC under KVM, kernel 6.18 (docs/advice.md)."""
+CALL_US = 0.5
+"""What a traced call takes longer, on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md)."""
 OTHER_CALL_US = 0.1
-"""What any other system call of the host takes longer meanwhile, at most."""
+"""What any other system call of the host takes longer meanwhile."""
 READER_US = 1.5
 """Our own processor time for each call."""
 MOVED, UNNAMED = 1, 2
@@ -63,7 +63,7 @@ class CallPlan:
         return (
             f"misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs of"
             " ours (BPF) that end with this command; no thread is stopped, and nothing goes into the server. A noted"
-            f" call takes about {CALL_US:g} µs more, any other system call of this host at most {OTHER_CALL_US:g} µs."
+            f" call takes about {CALL_US:g} µs more, any other system call of this host about {OTHER_CALL_US:g} µs."
             f" Its pool is looked for in {size} of its memory"
         )
 

@@ -1,8 +1,8 @@
 //! Follows the calls by which a server reads and writes, through programs that the kernel runs at its own events (BPF).
 //!
 //! The programs (bpf/calls.bpf.c) hang on descriptors of this process and on nothing else: however it ends, the kernel
-//! takes them away. They change nothing in the server and stop none of its threads. A traced call costs 0.4 us, and while
-//! they are on any call of any process of the host costs 0.07 to 0.09 us.
+//! takes them away. They change nothing in the server and stop none of its threads. A traced call costs 0.5 us, and while
+//! they are on any call of any process of the host costs 0.1 us (docs/benchmarks.md).
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
