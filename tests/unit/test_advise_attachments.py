@@ -140,3 +140,13 @@ def test_the_pages_made_are_taken_from_all_rows_together() -> None:
     found = advise._without_creations(Attached(window, rows, 0, {}), facts)
     assert advise.count(found).reads == 4 * (80 - 20)
     assert advise.count(found[:1]).reads == 0
+
+
+def test_pages_of_the_pool_that_cannot_be_read_leave_the_look_going(at: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def misfit(*_: Any, **__: Any) -> Any:
+        raise ValueError("no number")
+
+    monkeypatch.setattr(pool_facts, "pages", misfit)
+    advice = at.advise(asked(60, "full"))
+    assert [trace.tier for trace in at.tracing.traces] == ["full", "misses"]
+    assert all(one.cannot_say is None for one in advice.others)

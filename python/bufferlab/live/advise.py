@@ -21,7 +21,7 @@ import numpy as np
 
 from bufferlab import marked
 from bufferlab.engines.servers.look import Facts, Lost, Refused
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.questions import MISFITS, NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import buffer_list, doubts, pool_facts, rules, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
@@ -231,12 +231,13 @@ def advise(
     held: list[pool_facts.Page] = []
 
     def before_full() -> None:
-        with suppress(Refused, Lost):
+        # An answer that cannot be read is none: the estimate goes on without it.
+        with suppress(Refused, Lost, *MISFITS):
             found = pool_facts.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
             held.extend([] if isinstance(found, NotTold) else found)
 
     def list_buffers(trace: LiveTrace) -> None:
-        with suppress(Refused, Lost):
+        with suppress(Refused, Lost, *MISFITS):
             found = buffer_list.listed(ready.session.query, ready.pid)
             if not isinstance(found, NotTold):
                 trace.name_frames(found)
