@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.chapter import doubts, known, words
+from bufferlab.chapter import doubts, known, stopping, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
@@ -84,7 +84,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
     found += _settings(analysis)
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
-    found += [_some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
+    found += [stopping.said(analysis), _some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
     return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]
 
 
