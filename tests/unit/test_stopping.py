@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from bufferlab.chapter import stopping
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.errors import SpecError
@@ -180,5 +181,3 @@ def test_a_dry_run_shows_the_least_and_the_most(tmp_path: Path) -> None:
     bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', most=5)
     ended = bench.bufferlab("run", path, "--dry-run")
     assert "2 points x 2 to 5 repetitions = 4 to 10 runs" in ended.out
-
-

@@ -68,14 +68,12 @@ class OutputFile(click.Path):
         return path
 
 
-class Repetitions(click.ParamType):
+class Repetitions(click.ParamType[Any]):
     """The type of a number of repetitions: a whole number, or "auto"."""
 
     name = "repetitions"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | Literal["auto"]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Literal["auto"]:
         if value == AUTO_BLOCKS:
             return AUTO_BLOCKS
         try:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import Grouped, Repetitions, SettingValue, SettingValues, common, parsed, server_setting, strict
+from bufferlab.cli.options import (
+    Grouped,
+    Repetitions,
+    SettingValue,
+    SettingValues,
+    common,
+    parsed,
+    server_setting,
+    strict,
+)
 from bufferlab.cli.output import beginning, say, show_answer, strict_exit_code
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code

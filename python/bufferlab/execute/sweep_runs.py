@@ -145,9 +145,7 @@ class SweepRuns:
             spent = sum(self.pace.finished_s) + now_s
             shown = f"{stage} {share:.0%}" if share else stage
             done = spent / max(spent + left, 1e-9)
-            self.progress.show(
-                SweepStatus(shown, self._before(todo) + place + 1, self._runs, label, done, left)
-            )
+            self.progress.show(SweepStatus(shown, self._before(todo) + place + 1, self._runs, label, done, left))
 
         return on_stage
 

@@ -33,9 +33,7 @@ class Aim:
 
 def is_enough(fit: Fit, steps: Sequence[Step], aim: Aim) -> bool:
     """Return whether each step is resolved or shown to be too small to matter, and each mean is as precise as asked."""
-    return all(is_shown(fit, step, aim) for step in steps) and all(
-        is_precise(fit, point, aim) for point in fit.points
-    )
+    return all(is_shown(fit, step, aim) for step in steps) and all(is_precise(fit, point, aim) for point in fit.points)
 
 
 def blocks_needed(fit: Fit, steps: Sequence[Step], aim: Aim, at_most: int) -> int:

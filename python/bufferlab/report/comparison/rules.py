@@ -147,9 +147,7 @@ def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -
         return RuleAtPoint(setting, "broken", low, high, None)
     if low > 0 or high < rule.limit:
         return RuleAtPoint(setting, "holds", low, high, None)
-    return RuleAtPoint(
-        setting, "undecided", low, high, None, _runs_needed(rule.limit, low, high, verdict.estimate.n)
-    )
+    return RuleAtPoint(setting, "undecided", low, high, None, _runs_needed(rule.limit, low, high, verdict.estimate.n))
 
 
 def _runs_needed(limit: float, low: float, high: float, runs: int) -> int:
