@@ -20,13 +20,13 @@ its plan are missing."""
 
 
 def is_enough(analysis: Analysis) -> bool:
-    """Return whether the sweep's runs show what it should."""
+    """Return whether the sweep's runs reach its aim."""
     fit = analysis.fit(analysis.headline)
     return fit is not None and stopping.is_enough(fit, _steps(analysis, fit), _aim(analysis))
 
 
 def blocks_needed(analysis: Analysis, at_most: int) -> int:
-    """Return how many blocks should show it, computed from those of the first look; `at_most` at most."""
+    """Return how many blocks should reach it, computed from those of the first look; `at_most` at most."""
     fit = analysis.fit(analysis.headline)
     return stopping.blocks_needed(fit, _steps(analysis, fit), _aim(analysis), at_most) if fit else at_most
 

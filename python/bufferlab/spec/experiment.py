@@ -12,13 +12,16 @@ import json
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainValidator, model_validator
 
 from bufferlab.knob import CONNECTIONS, Setting
 from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration, parse_percent
 
 FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
+AUTO_BLOCKS: Literal["auto"] = "auto"
+"""The number of repetitions that stands for as many as the answer needs."""
+_MOST_BLOCKS = 1000
 LEAST_AUTO_BLOCKS = 2
 """The blocks that are done before their number is decided: one shows no scatter."""
 _MOST = 2**53 - 1
@@ -54,6 +57,14 @@ def _share(value: Any) -> float:
         return float(parse_percent(value))
     except UnitError as error:
         raise ValueError(f"{error.what}; {error.hint}") from error
+
+
+def _repetitions(value: Any) -> int | Literal["auto"]:
+    if value == AUTO_BLOCKS:
+        return AUTO_BLOCKS
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_BLOCKS:
+        raise ValueError(f'not a number of repetitions; write one from 1 to {_MOST_BLOCKS:,}, or "{AUTO_BLOCKS}"')
+    return value
 
 
 def _reference_page(value: Any) -> int | str:
@@ -165,16 +176,15 @@ class Phase(TomlTable):
     max_duration: Seconds
 
 
-AUTO_BLOCKS: Literal["auto"] = "auto"
-"""The number of repetitions that stands for as many as the answer needs."""
+Repetitions = Annotated[int | Literal["auto"], PlainValidator(_repetitions)]
 Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
 
 
 class Design(TomlTable):
     """The repetitions, in blocks that are randomised from one seed."""
 
-    repetitions: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = 3
-    at_most: int = Field(default=5, ge=LEAST_AUTO_BLOCKS, le=1000)
+    repetitions: Repetitions = 3
+    at_most: int = Field(default=5, ge=LEAST_AUTO_BLOCKS, le=_MOST_BLOCKS)
     """The most repetitions where their number is "auto"."""
     smallest_effect: Share = 0.05
     """The change of the headline from point to point that matters: "auto" stops where a step is shown to be smaller."""
