@@ -24,6 +24,7 @@ from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit, fit
+from bufferlab.stats.stopping import LOOKS
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import format_bytes, readable
 
@@ -249,6 +250,17 @@ class Analysis:
         """Return the length of the shortest measured window; None where no time passes, as in predictions."""
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
+    @property
+    def stops_itself(self) -> bool:
+        """Return whether the sweep was asked for as many blocks as its answer needs."""
+        design = self.sweep.asked.get("design")
+        return isinstance(design, dict) and design.get("repetitions") == "auto"
+
+    @property
+    def looks(self) -> int:
+        """Return how often the sweep is judged: its intervals hold over all looks."""
+        return LOOKS if self.stops_itself else 1
+
     def fit(self, metric: str) -> Fit | None:
         """Return the fit of one metric over all points and blocks; None without any value."""
         if metric not in self._fits:
@@ -260,8 +272,11 @@ class Analysis:
             scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
             if not scatter:
                 values = [value for value in values if value[1] not in self._begun_blocks] or values
-            fitted = fit(values, comparisons=comparisons, scale=scale, known_scatter=scatter) if values else None
-            self._fits[metric] = fitted
+            self._fits[metric] = (
+                fit(values, comparisons=comparisons, scale=scale, looks=self.looks, known_scatter=scatter)
+                if values
+                else None
+            )
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:

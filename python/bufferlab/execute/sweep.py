@@ -349,7 +349,7 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     cost = estimate(guess, sweep.rates.now, loaded=loaded)
     storage.require_space(data_dir, cost.data_bytes, "a run's copy of the database", "--data-dir")
     storage.require_space(sweep.out, cost.results_bytes, "the results", "--out")
-    sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), len(guess.runs))
+    sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), guess.least_runs)
     sweep.datasets.on_load = _load_reporter(sweep, cost, len(_databases(guess)) - loaded)
     known = {data: _facts(sweep, data, cost) for data in needed_data(experiment)}
     return make(experiment, known_facts(experiment, known), sweep.options.blocks) if known else guess
@@ -370,7 +370,8 @@ def _load_reporter(sweep: _Sweep, cost: SweepCost, databases: int) -> Callable[[
         done_s = min(cost.load_seconds, seconds * (sweep.datasets.loads + share))
         number = f"database {sweep.datasets.loads + 1} of {databases}" if databases > 1 else "the database"
         left = cost.load_seconds - done_s + sweep.pace.run_seconds * runs
-        sweep.progress.show(SweepStatus(f"loading {number}", 0, runs, "", done_s / max(cost.seconds, 1e-9), left))
+        done = done_s / max(done_s + left, 1e-9)
+        sweep.progress.show(SweepStatus(f"loading {number}", 0, runs, "", done, left))
 
     return on_load
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bufferlab.chapter import stopping
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.errors import Problem
 from bufferlab.execute import resume
 from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
@@ -13,8 +15,9 @@ from bufferlab.execute.run.backend import Backend, execute_run
 from bufferlab.execute.run.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import Plan, PlannedRun
-from bufferlab.results.schema import Run
+from bufferlab.results.schema import Run, StoredStop
 from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS
 from bufferlab.units import format_bytes
 
 
@@ -44,6 +47,29 @@ class SweepRuns:
     """Whether the display gets the answer so far, between runs."""
     _warned: set[str] = field(default_factory=set)
 
+    @property
+    def _blocks(self) -> int:
+        """Return how many blocks are done, as far as that is decided."""
+        design = self.plan.experiment.design
+        if design.repetitions != AUTO_BLOCKS:
+            return design.most
+        return self.folder.stop.blocks if self.folder.stop else LEAST_AUTO_BLOCKS
+
+    @property
+    def _runs(self) -> int:
+        return sum(run.block < self._blocks for run in self.plan.runs)
+
+    def _is_over(self, run: PlannedRun) -> bool:
+        """Return whether this run's block is not needed. After the first blocks, decide how many are."""
+        if run.block >= self._blocks and self.folder.stop is None:
+            analysis = Analysis.of(self.folder)
+            enough = stopping.is_enough(analysis)
+            most = self.plan.experiment.design.most
+            blocks = LEAST_AUTO_BLOCKS if enough else stopping.blocks_needed(analysis, most)
+            self.folder.write_stop(StoredStop(blocks=blocks, enough=enough))
+            self.progress.say(stopping.said(analysis))
+        return run.block >= self._blocks
+
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
         outcome = SweepOutcome(self.folder)
@@ -51,13 +77,13 @@ class SweepRuns:
         todo = resume.to_do(self.plan, self.folder)
         if resuming:
             resume.supersede_all(self.folder)
+            left = sum(run.block < self._blocks for run in todo)
+            self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
         runs = {(record.run.point.index, record.run.block): record for record in self.folder.runs()}
         self._look(runs, todo)
-        if resuming:
-            self.progress.say(f"{self._before(todo)} of {len(self.plan.runs)} runs are there; {len(todo)} to do")
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
-            if self.stop.requested:
+            if self.stop.requested or self._is_over(run):
                 break
             if run.cell in refused and run.point in refused_again:
                 self._leave(outcome, self._before(todo) + place + 1, run)
@@ -77,7 +103,7 @@ class SweepRuns:
     def _look(self, runs: Mapping[tuple[int, int], RunRecord], later: Sequence[PlannedRun]) -> None:
         """Show the answer so far, from the last run of each point and block."""
         if self.looks:
-            left_s = sum(self.pace.expected(run.point) for run in later)
+            left_s = sum(self.pace.expected(run.point) for run in later if run.block < self._blocks)
             self.progress.look(Standing(self.folder, list(runs.values()), left_s))
 
     def _before(self, todo: list[PlannedRun]) -> int:
@@ -97,7 +123,7 @@ class SweepRuns:
         """Count a failed run as failed without trying it: another run of its point was refused again."""
         outcome.failed += 1
         outcome.refused += 1
-        label = f"run {number} of {len(self.plan.runs)}: {self.plan.points[run.point].label}, block {run.block + 1}"
+        label = f"run {number} of {self._runs}: {self.plan.points[run.point].label}, block {run.block + 1}"
         self.progress.say(f"{label}: not tried: its settings were refused again at this point")
 
     def _warn(self, run: Run) -> None:
@@ -109,7 +135,7 @@ class SweepRuns:
                 self.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
 
     def _tell(self, status: str, line: str, number: int) -> None:
-        text = f"run {number} of {len(self.plan.runs)}: {line}"
+        text = f"run {number} of {self._runs}: {line}"
         if status == "ok":
             self.progress.say(text)
         else:
@@ -120,7 +146,7 @@ class SweepRuns:
         run = todo[place]
         point = self.plan.points[run.point]
         label = f"{point.label}, block {run.block + 1}"
-        later = [run.point for run in todo[place + 1 :]]
+        later = [run.point for run in todo[place + 1 :] if run.block < self._blocks]
         begun_s: dict[str, float] = {}
 
         def on_stage(stage: str, share: float) -> None:
@@ -131,9 +157,7 @@ class SweepRuns:
             spent = sum(self.pace.finished_s) + now_s
             shown = f"{stage} {share:.0%}" if share else stage
             done = spent / max(spent + left, 1e-9)
-            self.progress.show(
-                SweepStatus(shown, self._before(todo) + place + 1, len(self.plan.runs), label, done, left)
-            )
+            self.progress.show(SweepStatus(shown, self._before(todo) + place + 1, self._runs, label, done, left))
 
         return on_stage
 

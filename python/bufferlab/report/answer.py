@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.chapter import doubts, known, words
+from bufferlab.chapter import doubts, known, stopping, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
@@ -102,7 +102,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
     found += _settings(analysis)
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
-    found += [_some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
+    found += [stopping.said(analysis), _some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
     return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]
 
 
@@ -174,21 +174,19 @@ _MOST_NAMED = 6
 
 
 def _unrun(analysis: Analysis) -> str:
-    """Return which runs of the plan are missing, and the command that does them unless they are done now; "" when none
-    is.
-    """
+    """Return which runs of the plan are missing, and the command that does them; "" when none is."""
     planned = analysis.sweep.planned_cells
     done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
     missing = [point for point, _ in planned - done]
     if not missing:
         return ""
+    if analysis.sweep.is_running:
+        return f"Running: {words.plural(len(planned) - len(missing), 'run')} are done, and more are to come."
     counts = [(analysis.name_of(point), missing.count(point.index)) for point in analysis.points]
     named = [f"{name} ({count})" for name, count in counts if count]
     if len(named) > _MOST_NAMED:
         named = [*named[: _MOST_NAMED - 1], words.plural(len(named) - _MOST_NAMED + 1, "other point")]
     said = f"{len(missing)} of {words.plural(len(planned), 'run')} are missing, at {words.listing(named)}."
-    if analysis.sweep.is_running:
-        return f"Running: {said}"
     if analysis.sweep.merged is not None:
         return f"Not whole: {said} On their host resume the folder that was merged, then merge again."
     go_on = f"To go on: bufferlab {predicted.command(analysis) or 'run'} --resume {analysis.sweep.path}"

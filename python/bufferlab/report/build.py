@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from bufferlab.chapter import words
+from bufferlab.chapter import stopping, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.chapter.points_figure import points_figure
@@ -94,6 +94,7 @@ def of_analysis(analysis: Analysis) -> Report:
             analysis.engine,
             tuple(_point_result(point, found, generated) for point in analysis.points),
             tuple(comparisons(analysis)),
+            stopping.reason(analysis),
             tuple(predicted_runs(analysis)),
         ),
     )

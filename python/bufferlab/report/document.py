@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
+from bufferlab.chapter.stopping import Reason
 from bufferlab.errors import Failure
 from bufferlab.report.printed import printed
 
@@ -125,6 +126,8 @@ class SweepResult:
     engine: str
     points: tuple[PointResult, ...]
     steps: tuple[StepResult, ...]
+    stopped: Reason
+    """Why it has no more runs."""
     predictions: tuple[PredictedRun, ...]
     """Of a sweep that a model filled: a row for each run; else empty."""
 

@@ -18,6 +18,7 @@ from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.spec.experiment import LEAST_AUTO_BLOCKS
 from bufferlab.units import format_duration
 
 PAGE = "report.html"
@@ -50,13 +51,13 @@ def write_page(answer: Report, sweep: SweepFolder) -> None:
 
 def _report(analysis: Analysis, seconds_left: float) -> Report:
     done = sum(map(len, (point.records for point in analysis.points)))
-    planned = len(analysis.sweep.planned_cells)
+    planned, more = len(_planned(analysis)), " or more" if _is_open(analysis) else ""
     table = _table(analysis)
     return Report(
         title=analysis.sweep.experiment,
         question=question(analysis.sweep),
         answer=answer(analysis),
-        facts=("running", f"{done} of {words.plural(planned, 'run')}", f"about {format_duration(seconds_left)} left"),
+        facts=("running", f"{done} of {planned}{more} runs", f"about {format_duration(seconds_left)} left"),
         sections=(Section("so-far", "So far", _INTRO, (table,)),),
         status="running",
         lead=table.id,
@@ -64,12 +65,24 @@ def _report(analysis: Analysis, seconds_left: float) -> Report:
     )
 
 
+def _is_open(analysis: Analysis) -> bool:
+    """Return whether the sweep has not decided yet how many blocks it needs."""
+    return analysis.stops_itself and analysis.sweep.stop is None
+
+
+def _planned(analysis: Analysis) -> list[int]:
+    """Return the point of each run that is sure to be done."""
+    sweep = analysis.sweep
+    blocks = sweep.blocks[:LEAST_AUTO_BLOCKS] if _is_open(analysis) else sweep.blocks
+    return [point for point, block in sweep.planned_cells if block in blocks]
+
+
 def _table(analysis: Analysis) -> Table:
     """Return a row for each point: its prediction, its mean so far, and how many of its runs are done."""
     found = without_run(analysis)
     metric = analysis.metric(found.metric if found else analysis.headline)
     error = known_error(analysis, found) if found else ""
-    planned = [point for point, _ in analysis.sweep.planned_cells]
+    planned = _planned(analysis)
 
     def row(point: PointRuns) -> tuple[str, ...]:
         mean = analysis.mean(metric.name, point)

@@ -62,6 +62,7 @@ from bufferlab.results.schema import (
     StoredHost,
     StoredHosts,
     StoredPlan,
+    StoredStop,
 )
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.results.window import MEASURE, Value, Window
@@ -78,6 +79,7 @@ BLOCK_TRACE_FILE = "block-trace.parquet"
 PAGE_TRACE_FILE = "page-trace.parquet"
 OTHER_POOLS_FILE = "other-pools.json"
 HOSTS_FILE = "hosts.json"
+STOP_FILE = "stop.json"
 _LONGEST_NAME = 255
 """Linux has no longer names of files."""
 PREDICTED_FROM = "predicted_from"
@@ -250,6 +252,8 @@ class SweepFolder:
         """The tables of experiment.toml."""
         self.merged = merged
         """The hosts of a merged sweep as hosts.json has them; None for the folder of `run`."""
+        self.stop: StoredStop | None = None
+        """How many of its blocks the sweep does; None where that is not decided, or was fixed before."""
 
     @property
     def experiment(self) -> str:
@@ -259,7 +263,8 @@ class SweepFolder:
     @property
     def blocks(self) -> tuple[int, ...]:
         """Return the blocks of the plan that this folder is for, in their order."""
-        return blocks_of(self.plan)
+        planned = blocks_of(self.plan)
+        return planned if self.stop is None else planned[: self.stop.blocks]
 
     @property
     def is_running(self) -> bool:
@@ -278,7 +283,7 @@ class SweepFolder:
     @property
     def planned_cells(self) -> set[tuple[int, int]]:
         """Return point and block of every run that this folder is for."""
-        return cells_of(self.plan)
+        return {cell for cell in cells_of(self.plan) if cell[1] in self.blocks}
 
     @property
     def hosts(self) -> list[HostBlocks]:
@@ -355,6 +360,8 @@ class SweepFolder:
         text, asked = read_toml(toml, COPY_HINT)
         merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
         sweep = cls(path, registry, plan, host, text, asked, merged)
+        if (path / STOP_FILE).exists():
+            sweep.stop = StoredStop.model_validate(_read_stamped(path / STOP_FILE, StoredStop))
         sweep.runs()
         return sweep
 
@@ -436,6 +443,13 @@ class SweepFolder:
     def summary(self) -> pl.DataFrame:
         """Read summary.parquet as last written by a report."""
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
+
+    def write_stop(self, stop: StoredStop) -> None:
+        """Keep how many of its blocks the sweep does."""
+        stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        data = json_bytes({**stop.model_dump(mode="json"), **stamp})
+        self._replace(STOP_FILE, lambda path: write_bytes(path, data))
+        self.stop = stop
 
     def write_other_pools(self, found: OtherPools) -> Path:
         """Replace other-pools.json, which is derived from the plan, the runs and their page traces."""

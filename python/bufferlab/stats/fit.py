@@ -75,6 +75,8 @@ class Fit:
     comparisons: tuple[tuple[Hashable, Hashable], ...]
     scale: Scale
     level: float
+    looks: int
+    """How often the sweep is judged, of which the last judgement is kept: all of them hold together at `level`."""
     n: int
     df_error: int
     variance_error: float
@@ -104,8 +106,12 @@ class Fit:
 
     @property
     def comparison_level(self) -> float:
-        """The level of one comparison's interval, such that all declared ones hold together at `level`."""
-        return float(self.level ** (1.0 / max(1, len(self.comparisons))))
+        """The level of one comparison's interval, such that all declared ones hold together at `level`, at all looks.
+
+        Looks share their runs, so their chances of an error are added (Bonferroni).
+        """
+        each_look = 1 - (1 - self.level) / self.looks
+        return float(each_look ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
         """Return the value of a point; its interval says where the mean of many blocks would lie."""
@@ -321,13 +327,14 @@ def fit(
     scale: Scale = "log",
     pooling: Pooling = "partial",
     level: float = 0.95,
+    looks: int = 1,
     known_scatter: Mapping[Hashable, float] | None = None,
 ) -> Fit:
     """Fit (point, block, value) rows. Points keep the order in which they first appear.
 
-    Without `comparisons`, each point is compared with the one before it, and the last with the first. `known_scatter`
-    is the standard deviation of one run's value at a point, where it is known before the sweep. Raise ValueError
-    without a value, or for a value that is not finite.
+    Without `comparisons`, each point is compared with the one before it, and the last with the first. `looks` is how
+    often the sweep is judged until it stops. `known_scatter` is the standard deviation of one run's value at a point,
+    where it is known before the sweep. Raise ValueError without a value, or for a value that is not finite.
     """
     if not values:
         raise ValueError("a fit needs at least one value")
@@ -356,6 +363,7 @@ def fit(
         comparisons=_adjacent(points) if comparisons is None else tuple(comparisons),
         scale=chosen,
         level=level,
+        looks=looks,
         n=len(y),
         df_error=df_error,
         variance_error=variance_error,
