@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bufferlab.chapter import stopping
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.errors import Problem
 from bufferlab.execute import resume
-from bufferlab.execute.progress import Pace, Progress, SweepStatus
+from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
 from bufferlab.execute.run.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
@@ -43,6 +43,8 @@ class SweepRuns:
     progress: Progress
     stop: StopRequest
     pace: Pace
+    looks: bool = False
+    """Whether the display gets the answer so far, between runs."""
     _warned: set[str] = field(default_factory=set)
 
     @property
@@ -77,6 +79,8 @@ class SweepRuns:
             resume.supersede_all(self.folder)
             left = sum(run.block < self._blocks for run in todo)
             self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
+        runs = {(record.run.point.index, record.run.block): record for record in self.folder.runs()}
+        self._look(runs, todo)
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
             if self.stop.requested or self._is_over(run):
@@ -87,12 +91,20 @@ class SweepRuns:
             record = self._run(todo, place)
             if resuming:
                 resume.supersede(self.folder, record)
+            runs[run.cell] = record
+            self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
             if record.failure is not None and record.failure.lasts:
                 outcome.refused += 1
                 refused_again.add(run.point)
         outcome.signal_number = self.stop.signal_number
         return outcome
+
+    def _look(self, runs: Mapping[tuple[int, int], RunRecord], later: Sequence[PlannedRun]) -> None:
+        """Show the answer so far, from the last run of each point and block."""
+        if self.looks:
+            left_s = sum(self.pace.expected(run.point) for run in later if run.block < self._blocks)
+            self.progress.look(Standing(self.folder, list(runs.values()), left_s))
 
     def _before(self, todo: list[PlannedRun]) -> int:
         return len(self.plan.runs) - len(todo)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from bufferlab.stats.estimate import Estimate
     from bufferlab.stats.verdict import Direction
 
-Status = Literal["ok", "failed", "interrupted", "lost", "cannot_say"]
-"""How a command's work ended. A sweep: a run failed; or none did, and points have no runs, or runs that a user
-stopped. A look at a server: it went away; or no size of the pool could be judged."""
+Status = Literal["ok", "running", "failed", "interrupted", "lost", "cannot_say"]
+"""How a command's work ended. A sweep: it runs now; a run failed; or none did, and points have no runs, or runs that a
+user stopped. A look at a server: it went away; or no size of the pool could be judged."""
 
 
 @dataclass(frozen=True)

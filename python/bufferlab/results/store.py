@@ -7,6 +7,7 @@ fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A c
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import secrets
@@ -266,6 +267,20 @@ class SweepFolder:
         return planned if self.stop is None else planned[: self.stop.blocks]
 
     @property
+    def is_running(self) -> bool:
+        """Return whether a process adds runs to this folder now. It only looks: the lock is left at once."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # A file system without locks.
+            return False
+        finally:
+            os.close(descriptor)
+        return False
+
+    @property
     def planned_cells(self) -> set[tuple[int, int]]:
         """Return point and block of every run that this folder is for."""
         return {cell for cell in cells_of(self.plan) if cell[1] in self.blocks}
@@ -442,7 +457,7 @@ class SweepFolder:
         return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, data))
 
     def other_pools(self) -> OtherPools | None:
-        """Return the predictions that the sweep's end made; None where it made none.
+        """Return the predictions of the sweep; None where it has none.
 
         Raises DataFileError for a file that is damaged, or of runs that are not these.
         """
@@ -451,7 +466,8 @@ class SweepFolder:
             return None
         hint = f"remove it; bufferlab run --resume {self.path} makes it anew"
         found = validated(OtherPools, read_json(path, hint), path, hint)
-        files = {record.run_id: record.run.files for record in self.runs() if record.ok}
+        # Reading the runs hashes all of their files.
+        files = {record.run_id: record.run.files for record in self.runs() if record.ok} if found.of else {}
         for one in found.of:
             stored = files.get(one.traced.run_id, {}).get(PAGE_TRACE_FILE)
             if stored is None or stored.sha256 != one.traced.page_trace_sha256:

@@ -204,14 +204,14 @@ class Fit:
         """Return the error of a comparison by the known scatter of its runs; None where its own suffices.
 
         It does where its own interval is narrower, and with three runs a point that differ. Two runs only show whether
-        they scatter more than the known scatter: those of this pair, or all of the sweep.
+        they scatter more than the known scatter: those of this pair, or all of the sweep. One run shows nothing.
         """
         if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
             return None
         runs, changes = min(self._runs_at(a), self._runs_at(b)), self._changes(a, b)
         known = float(np.hypot(self._known_errors[a], self._known_errors[b]) / runs**0.5)
-        if len(changes) < 2:
-            return known if len(self.blocks) < 2 else None
+        if len(changes) < 2:  # While the second block is not whole, a pair may have the first alone.
+            return known if self._scatter_times <= DOUBT_TIMES else None
         own = float((sample_variance(changes) / len(changes)) ** 0.5)
         is_doubted = own > DOUBT_TIMES * known if runs == 2 else own > 0
         if (
