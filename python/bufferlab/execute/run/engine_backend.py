@@ -37,7 +37,7 @@ from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
 _LOG = logging.getLogger(__name__)
-COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
+COPYING, STARTING, WARMING_UP, MEASURING = "copying", "starting", "warming up", "measuring"
 _SERVER = "server"
 """The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
@@ -125,7 +125,7 @@ class EngineBackend:
         """Return the seconds that a run still needs: of the window, or of all that comes before it."""
         if stage == MEASURING:
             return _window_left_s(self.context.experiment, share, spent_s)
-        if stage in (COPYING, WARMING_UP):
+        if stage in (COPYING, STARTING, WARMING_UP):
             return window_seconds(self.context.experiment, point, self.context.rates.now)
         return 0.0
 
@@ -160,6 +160,7 @@ class _OneRun:
             self._restore()
         job = run_job(context.experiment, self.point, filled.run.seed, self.database)
         probes = {probe.name: probe.job(self.home) for probe in context.probes}
+        self.on_stage(STARTING, 0.0)
         try:
             outcome = context.supervised("run", job | ({"probes": probes} if probes else {}), self.home, self._hear)
         finally:
