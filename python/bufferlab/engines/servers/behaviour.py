@@ -201,7 +201,10 @@ class ServerBehaviour(Host, Behaviour):
         }
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}."""
+        """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}.
+
+        A server whose data nothing uses later is killed: to stop cleanly would only take time.
+        """
         family, database = self.family, Path(job["database"])
         if is_existing(database):
             return self._running.check(job, on_event)
@@ -215,7 +218,10 @@ class ServerBehaviour(Host, Behaviour):
             self._interrupted = server
             try:
                 with signs_of_life(on_event, "checking", server.listen):
-                    return family.conditions(server.address, job, database)
+                    found = family.conditions(server.address, job, database)
+                if job.get("is_last"):
+                    server.abandon()
+                return found
             except Exception:
                 self.require_not_cancelled()
                 raise
