@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import bufferlab as bl
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.host import reachable, storage
+from bufferlab.execute.run.supervise import Event, Outcome, Worker
 from bufferlab.execute.sweep import SweepOptions
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Table

@@ -152,10 +152,10 @@ class _OneRun:
     def do(self) -> Failure | None:
         """Copy the database, measure, keep the answer, and check the data. Return why the run cannot be used."""
         self.filled.run.data_key = self.dataset.data_key
-        if not self.context.engine.data_is_read_only:
-            self._restore()
-        self.on_stage(STARTING, 0.0)
-        with self.context.worker(self.home) as worker:
+        with self.context.worker(self.home) as worker:  # It imports its engine while the database is copied.
+            if not self.context.engine.data_is_read_only:
+                self._restore()
+            self.on_stage(STARTING, 0.0)
             return self._measure(worker)
 
     def _measure(self, worker: Worker) -> Failure | None:
@@ -258,7 +258,9 @@ class _OneRun:
         self.on_stage("checking", 0.0)
         started, size_bytes = time.monotonic(), size_of(self.database)
         workload = run_workload(context.experiment.workload, self.point)
-        job = check_job(workload, self.database, result["delivered_orders"], is_last=not context.engine.data_is_read_only)
+        job = check_job(
+            workload, self.database, result["delivered_orders"], is_last=not context.engine.data_is_read_only
+        )
         outcome = worker.do("check", job, lambda event: None)
         self.filled.log = outcome.log
         if outcome.failure is not None:

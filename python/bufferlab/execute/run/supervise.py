@@ -108,15 +108,15 @@ def supervise(
 
 def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a worker for a job of that engine (tests/support/forked.py has another way for the fake one)."""
-    return start_module(WORKER, log)
+    return start_module(WORKER, log, engine)
 
 
-def start_module(module: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a module that does a job as workers do; its standard error goes to `log`."""
+def start_module(module: str, log: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a module that does jobs as workers do; its standard error goes to `log`."""
     # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal
     # reaches this process alone, and the processes that the worker starts can be killed with it.
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module],
+        [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

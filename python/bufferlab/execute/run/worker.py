@@ -18,7 +18,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -33,11 +34,19 @@ Tell = Callable[[str], None]
 """Sends one event, a line of JSON, to the parent. Any thread may call it."""
 
 
-def main() -> int:
-    """Do the jobs on standard input. Return 1 after an error or without a parent; the end of the jobs ends it with 0."""
+def main(engine: str | None = None) -> int:
+    """Do the jobs on standard input. Return 1 after an error or without a parent; the end of the jobs ends it with 0.
+
+    `engine` is the one of the jobs, which is imported while the first one is awaited.
+    """
     # Blocked in every thread, so that the thread that waits for these signals gets them, however busy the core is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    return serve(_do)
+    return serve(_do, partial(_prepare, engine) if engine else lambda: None)
+
+
+def _prepare(engine: str) -> None:
+    with suppress(Exception):  # The job meets the same error, and tells it.
+        engine_of({"engine": engine})
 
 
 def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
@@ -71,23 +80,26 @@ def _stop_when_asked(engine: Behaviour) -> None:
 
 def engine_of(job: Mapping[str, Any]) -> Behaviour:
     """Return the behaviour of the engine that the job names."""
-    # Imported only now: from a cold disk it takes seconds, and a worker whose parent has died must not stay so long.
+    # Imported only now: from a cold disk it takes seconds, and a process whose parent has died must not stay so long.
     from bufferlab.engines import registry
 
     return registry.behaviour(job["engine"])
 
 
-def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
+def serve(
+    do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]], prepare: Callable[[], None] = lambda: None
+) -> int:
     """Take jobs on standard input, have `do` do each, and send the result that it returns, or the error it raises.
 
-    `do` gets the envelope that `supervise` sends: kind, engine and job. Return 1 after an error, and without output when
+    `do` gets the envelope that `supervise` sends: kind, engine and job; `prepare` is called before the first one. Return 1 after an error, and without output when
     the parent has died. The end of standard input ends this process. Everything that is printed goes to the log.
     """
     faulthandler.enable()
     out = _take_stdout()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    jobs, working, telling = SimpleQueue[bytes](), threading.Lock(), threading.Lock()
-    threading.Thread(target=_hear_parent, args=(jobs, working), daemon=True).start()
+    jobs, idle, telling = SimpleQueue[bytes](), threading.Event(), threading.Lock()
+    threading.Thread(target=_hear_parent, args=(jobs, idle), daemon=True).start()
+    prepare()
 
     def tell(event: str) -> None:
         with telling:
@@ -96,14 +108,15 @@ def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
 
     while True:
         envelope: dict[str, Any] = json.loads(jobs.get())
+        idle.clear()
         if os.getppid() != envelope["parent_pid"]:
             return 1  # The parent died before this process had asked for a signal at its death.
-        with working:
-            try:
-                result = do(envelope, tell)
-            except Exception as error:  # Every error must be reported to the parent.
-                tell(json.dumps({"event": "error", **described(error), "more": _more(error)}))
-                return 1
+        try:
+            result = do(envelope, tell)
+        except Exception as error:  # Every error must be reported to the parent.
+            tell(json.dumps({"event": "error", **described(error), "more": _more(error)}))
+            return 1
+        idle.set()
         tell(json.dumps({"event": "result", "result": result}))
 
 
@@ -139,15 +152,18 @@ def _take_stdout() -> Any:
     return stream
 
 
-def _hear_parent(jobs: SimpleQueue[bytes], working: threading.Lock) -> None:
-    """Pass on the lines of standard input. Its end, which comes however the parent ends, ends this process."""
+def _hear_parent(jobs: SimpleQueue[bytes], idle: threading.Event) -> None:
+    """Pass on the lines of standard input. Its end, which comes however the parent ends, ends this process.
+
+    The exit code is 0 if that is `idle` after its jobs, else 1.
+    """
     rest = b""
     while chunk := os.read(0, 1 << 16):
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             jobs.put(line)
-    os._exit(working.locked())
+    os._exit(0 if idle.is_set() else 1)
 
 
 if __name__ == "__main__":
-    leave(main())
+    leave(main(*sys.argv[1:]))
