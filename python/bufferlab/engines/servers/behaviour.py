@@ -28,7 +28,7 @@ from bufferlab.engines.behaviour import (
 )
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers import data_folder, page_sites, user
-from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, Build, servers_root
+from bufferlab.engines.servers.builds import MANIFEST, Build, servers_root
 from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.data_folder import DATABASE, Identity, Sizes
 from bufferlab.engines.servers.existing.address import is_url
@@ -37,6 +37,7 @@ from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.hosts.running import Host, RunningHost, is_existing
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.restoring import LOADER_VERSION, Dump, RoomWatch
+from bufferlab.engines.servers.server_knob import ON_PATH
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, SpecError
 

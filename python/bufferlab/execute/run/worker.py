@@ -91,8 +91,9 @@ def serve(
 ) -> int:
     """Take jobs on standard input, have `do` do each, and send the result that it returns, or the error it raises.
 
-    `do` gets the envelope that `supervise` sends: kind, engine and job; `prepare` is called before the first one. Return 1 after an error, and without output when
-    the parent has died. The end of standard input ends this process. Everything that is printed goes to the log.
+    `do` gets the envelope that `supervise` sends: kind, engine and job; `prepare` is called before the first one.
+    Return 1 after an error, and without output when the parent has died. The end of standard input ends this process.
+    Everything that is printed goes to the log.
     """
     faulthandler.enable()
     out = _take_stdout()
