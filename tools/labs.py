@@ -64,7 +64,7 @@ LABS = (
             Sweep(
                 "0-page-size",
                 "./bufferlab run page-size --engine mysql --server mysql-5.7 --set pool_size=40% "
-                "--sweep page_size=4k,8k,16k --repetitions 3",
+                "--sweep page_size=4k,8k,16k",
             ),
         ),
     ),
@@ -74,7 +74,7 @@ LABS = (
             Sweep(
                 "1-buffer-size",
                 "./bufferlab run buffer-size --engine mysql --server mysql-5.7 "
-                "--sweep pool_size=12.8%,25.6%,32%,44.8%,51.2% --repetitions 3",
+                "--sweep pool_size=12.8%,25.6%,32%,44.8%,51.2%",
             ),
         ),
     ),
@@ -83,8 +83,7 @@ LABS = (
         (
             Sweep(
                 "2-lru-scan-depth",
-                "./bufferlab run scan-depth --server mysql-5.7 --sweep lru_scan_depth=128,512,1024,2048,8192 "
-                "--repetitions 3",
+                "./bufferlab run scan-depth --server mysql-5.7 --sweep lru_scan_depth=128,512,1024,2048,8192",
             ),
         ),
     ),

@@ -6,16 +6,20 @@ Every scenario has its own seed, so that one row can be repeated alone (--only).
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.best import equivalence_set
 from bufferlab.stats.fit import Fit, fit
+from bufferlab.stats.known_scatter import known_scatters
 from bufferlab.stats.series import batch_means, dispersion, regimes
+from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS, LOOKS, Aim, blocks_needed, is_enough
 
 Array = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -165,6 +169,11 @@ SERIES_HEAD = [
     "series",
 ]
 
+STOPPING_HEAD = [
+    "recorded scatter", "at most", "all steps held %", "means held %", "blocks", "no step: held %",
+    "no step: means held %", "no step: blocks", "no step: false claims %", "sweeps",
+]  # fmt: skip
+
 SCENARIOS = (
     *(Scenario(points=points, blocks=5) for points in (2, 3, 5, 8, 12)),
     *(Scenario(blocks=blocks) for blocks in (3, 4, 7, 10)),
@@ -191,12 +200,76 @@ SERIES = (
 )
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """Points of a measured sweep: how often each counted in its window, and how far its runs differed (logarithms)."""
+
+    name: str
+    counted: Array
+    deviations: Array
+
+    @property
+    def points(self) -> int:
+        """The number of points."""
+        return len(self.counted)
+
+
+def recorded() -> list[Recorded]:
+    """The measured sweeps of which the scatter of reads is recorded, whose runs differed."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    with (Path(__file__).parent / "known-scatter.csv").open() as file:
+        for row in csv.DictReader(file):
+            if row["counter"] == "pages_read":
+                key = (row["sweep"], f"{row['workload']}, {row['engine']}")
+                found.setdefault(key, []).append((float(row["counted"]), float(row["deviation"])))
+    sweeps = {key: np.array(rows).T for key, rows in found.items()}
+    return [Recorded(key[1], *rows) for key, rows in sweeps.items() if rows.shape[1] > 1 and rows[1].any()]
+
+
+def stopped(of: Recorded, truth: Array, at_most: int, rng: np.random.Generator) -> Fit:
+    """The fit of a simulated sweep at its end, which does as many blocks as it needs."""
+    logs = truth[:, None] + of.deviations[:, None] * rng.normal(size=(of.points, at_most))
+    logs = logs + rng.normal(0, 0.01, at_most)
+    known = known_scatters()["pages_read"]
+    aim = Aim(smallest_effect=0.05)
+    steps = [(i, i + 1) for i in range(of.points - 1)]
+    pairs = [*steps, *([(0, of.points - 1)] if of.points > 2 else [])]
+
+    def after(blocks: int) -> Fit:
+        values = [(i, j, float(np.exp(logs[i, j]))) for i in range(of.points) for j in range(blocks)]
+        means = [float(np.mean([value for at, _, value in values if at == i])) for i in range(of.points)]
+        scatter = {i: known.deviation(count) / count * means[i] for i, count in enumerate(of.counted)}
+        return fit(values, comparisons=pairs, looks=LOOKS, known_scatter=scatter)
+
+    first = after(FIRST_LOOK_BLOCKS)
+    if is_enough(first, steps, aim):
+        return first
+    return after(blocks_needed(first, steps, aim, at_most))
+
+
+def stopping_row(of: Recorded, at_most: int, seed: int, count: int) -> list[str]:
+    """How often all steps are held at the stop, with the recorded steps and without any, and the blocks it took."""
+    cells = [f"{of.name}, {of.points} points", str(at_most)]
+    for truth in (np.log(of.counted), np.zeros(of.points)):
+        rng, held, claims, blocks, means = np.random.default_rng(seed), 0, 0, 0, 0
+        for _ in range(count):
+            found = stopped(of, truth, at_most, rng)
+            told = [(found.step(a, b), float(np.exp(truth[b] - truth[a]))) for a, b in found.comparisons]
+            held += all(_covers(one.ci_low, ratio, one.ci_high) for one, ratio in told if one.has_interval)
+            claims += any(not _covers(one.ci_low, 1.0, one.ci_high) for one, _ in told if one.has_interval)
+            blocks += len(found.blocks)
+            each = [(found.mean(i), float(np.exp(truth[i]))) for i in range(of.points)]
+            means += sum(_covers(one.ci_low, value, one.ci_high) for one, value in each)
+        cells += [f"{100 * held / count:.1f}", f"{100 * means / count / of.points:.1f}", f"{blocks / count:.2f}"]
+    return [*cells, f"{100 * claims / count:.1f}", str(count)]
+
+
 def _print_row(cells: list[str]) -> None:
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def main() -> int:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(prog="tools/simulate-statistics", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few scenarios, few sweeps each: seconds, not minutes")
     parser.add_argument("--sweeps", type=int, help="sweeps a scenario (default 2000, with --quick 200)")
@@ -216,6 +289,12 @@ def main() -> int:
     for place, (phi, kind, n) in enumerate(SERIES[:2] if asked.quick else SERIES):
         if asked.only in f"{n} s, lag-one {phi:g}, {kind}":
             _print_row(series_row(phi, kind, n, 77_000 + place, max(4, count // 4)))
+    print()
+    _print_row(STOPPING_HEAD)
+    _print_row(["---", *["---:"] * (len(STOPPING_HEAD) - 1)])
+    for place, one in enumerate(recorded()):
+        if asked.only in one.name:
+            _print_row(stopping_row(one, 5, 88_000 + place, count))
     return 0
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from bufferlab import spec
 from bufferlab.errors import Problem
-from bufferlab.execute.progress import SweepStatus
+from bufferlab.execute.progress import Standing, SweepStatus
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome, describe
 from bufferlab.registry import open_sweep
@@ -265,12 +265,17 @@ class Heard:
 
     def __init__(self) -> None:
         self.states: list[SweepStatus] = []
+        self.looks: list[Standing] = []
         self.said: list[str] = []
         self.warned: list[Problem] = []
 
     def show(self, status: SweepStatus) -> None:
         """Keep the state."""
         self.states.append(status)
+
+    def look(self, standing: Standing) -> None:
+        """Keep the answer so far."""
+        self.looks.append(standing)
 
     def say(self, text: str) -> None:
         """Keep the line."""

@@ -1,4 +1,4 @@
-"""What a measured sweep's end predicts without any run: which points, in what time, and the report."""
+"""What a sweep predicts before its first run: which points, of what size, and the report."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.errors import DataFileError, Interrupted
 from bufferlab.models import generated_points as module
 from bufferlab.models.generated import Generated, of_measured
-from bufferlab.models.generated_points import generated_points, has_generator
+from bufferlab.models.generated_points import generated_points, has_generator, with_other_pools, with_points
 from bufferlab.models.managers.declaration import Server
 from bufferlab.models.other_pools import other_pools
-from bufferlab.plan import DataFacts, Plan, make, run_seed
+from bufferlab.plan import DataFacts, Plan, estimated_facts, make, run_seed
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.without_a_run import without_a_run
 from bufferlab.report.document import as_json
 from bufferlab.report.figures.svg import draw
 from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, OtherPools, Verdict
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
+from bufferlab.spec import Overrides
+from bufferlab.spec.merge import Profile
 from bufferlab.units import KIB, MIB
 from support.traced import DATABASE_BYTES, GET, Access, build, repeat
 
@@ -33,6 +35,9 @@ LOOP: list[Access] = [(page, GET) for page in range(300)]
 POOLS = 'pool_size = ["2MiB", "8MiB"]'
 PAGES = 'page_size = ["4KiB", "8KiB"]'
 WORK: dict[Any, int] = {"transaction": 10, "new_order": 4}
+
+
+SQLITE = Server("sqlite", "3.50.4")
 
 
 def nothing(_share: float = 0.0) -> None:
@@ -51,8 +56,8 @@ def plan_of(folder: SweepFolder) -> Plan:
     return make(spec.loads(folder.experiment_toml, "traced.toml"), lambda _: DataFacts(DATABASE_BYTES))
 
 
-def predicted(folder: SweepFolder) -> tuple[GeneratedPoints | None, list[str]]:
-    return generated_points(plan_of(folder), folder, nothing, nothing)
+def predicted(folder: SweepFolder, server: Server = SQLITE) -> tuple[GeneratedPoints | None, list[str]]:
+    return generated_points(plan_of(folder), server, nothing)
 
 
 def kept(folder: SweepFolder, *, traces: bool = True, verdicts: Sequence[Verdict] = ()) -> SweepFolder:
@@ -88,7 +93,7 @@ def test_each_point_has_three_runs_that_read_what_predict_tells_of_their_seeds(t
     assert [(point.index, point.pool_bytes // MIB, len(point.runs)) for point in found.points] == [(0, 2, 3), (1, 8, 3)]
     seed = plan_of(folder).experiment.design.seed
     assert [run.seed for run in found.points[0].runs] == [run_seed(seed, block) for block in range(3)]
-    target, _ = of_measured(plan_of(folder), Server("sqlite", "3.50.4"))
+    target, _ = of_measured(plan_of(folder), SQLITE)
     for planned in target.plan.runs:
         told = target.predicted(planned, target.plan.points[planned.point], lambda _stage, _share: None).prediction
         assert told.found
@@ -97,35 +102,60 @@ def test_each_point_has_three_runs_that_read_what_predict_tells_of_their_seeds(t
         assert {one.sentence for one in told.verdicts} <= {one.sentence for one in found.points[planned.point].verdicts}
 
 
-def test_a_pool_is_predicted_as_large_as_the_server_made_it(tmp_path: Path) -> None:
-    folder = build(tmp_path, LOOP, LOOP, sweep='pool_size = ["2MiB"]', reads=150, actual={"pool_size": 8 * MIB})
-    found, _ = predicted(folder)
-    assert found is not None
-    assert found.points[0].pool_bytes == 8 * MIB
+def test_a_point_whose_server_had_another_pool_is_predicted_anew_with_that_pool(tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, sweep=POOLS, reads=150, actual={"pool_size": 4 * MIB})
+    before, _ = predicted(folder)
+    other = with_other_pools(plan_of(folder), folder)
+    anew, _ = generated_points(other, SQLITE, nothing)
+    assert before is not None
+    assert [(point.index, point.pool_bytes) for point in before.points] == [(0, 2 * MIB), (1, 8 * MIB)]
+    found = with_points(before, anew)
+    assert [(point.index, point.pool_bytes) for point in found.points] == [(0, 4 * MIB), (1, 8 * MIB)]
+    assert found.points[1] == before.points[1]
 
 
-def test_points_that_did_not_run_are_not_predicted(tmp_path: Path) -> None:
+def test_pools_that_ran_as_planned_are_not_predicted_anew(tmp_path: Path) -> None:
+    folder = build(tmp_path, LOOP, LOOP, sweep=POOLS, reads=150, actual={"pool_size": 2 * MIB})
+    assert with_other_pools(plan_of(folder), folder).points == ()
+
+
+def test_points_are_predicted_before_any_ran(tmp_path: Path) -> None:
     found, _ = predicted(build(tmp_path, LOOP, LOOP, sweep=POOLS, reads=150))
     assert found is not None
-    assert [point.index for point in found.points] == [0]
+    assert [point.index for point in found.points] == [0, 1]
 
 
-def test_what_takes_longer_than_its_time_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_larger_work_is_left_out_and_said_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = measured(tmp_path)
-    monkeypatch.setattr(module, "BUDGET_S", 1e-3)
+    monkeypatch.setattr(module, "of_measured", lambda *_: pytest.fail("it is not begun"))
+    monkeypatch.setattr(module, "_MOST_S", 1e-5)
     found, why_not = predicted(folder)
     assert found is None
-    assert why_not[0].endswith("bufferlab predict traced has as long as it needs")
-    monkeypatch.setattr(module, "of_measured", lambda *_: pytest.fail("such windows are not begun"))
-    monkeypatch.setattr(module, "BUDGET_S", 1e-5)
-    assert predicted(folder) == (None, [why_not[0].replace("0.001 s", "1e-05 s")])
+    assert why_not[0].endswith("before the first run; bufferlab predict traced has as long as it needs")
+
+
+@pytest.mark.parametrize("profile", [None, "quick"])
+@pytest.mark.parametrize(
+    ("experiment", "engine"),
+    [
+        *((name, engine) for name in ("buffer-size", "hot-rows") for engine in ("sqlite", "mysql", "postgres")),
+        *(("page-size", engine) for engine in ("sqlite", "mysql")),
+        ("scan-depth", "mysql"),
+        ("memory-split", "postgres"),
+    ],
+)
+def test_shipped_experiments_are_predicted_at_their_default_and_quick_sizes(
+    experiment: str, engine: str, profile: Profile | None
+) -> None:
+    wanted = spec.load(experiment, Overrides(engine=engine, profile=profile))
+    assert module._processor_s(make(wanted, estimated_facts(wanted))) < module._MOST_S
 
 
 def test_a_page_size_without_rules_leaves_its_points_out(tmp_path: Path) -> None:
     knobs = 'server = "mysql-5.7"\npool_size = "64MiB"'
     sweep = 'page_size = ["16KiB", "32KiB"]'
     folder = measured(tmp_path, sweep, knobs=knobs, engine="mysql", version="5.7.22", page_size="16KiB")
-    found, why_not = predicted(folder)
+    found, why_not = predicted(folder, Server("mysql", "5.7.22"))
     assert found is not None
     assert [point.index for point in found.points] == [0]
     assert len(why_not) == 1
@@ -146,17 +176,16 @@ def test_a_bug_in_the_generator_costs_no_sweep(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_stop_ends_the_generated_runs(tmp_path: Path) -> None:
-    def stop() -> None:
+    def stop(_share: float) -> None:
         raise Interrupted(2)
 
-    folder = measured(tmp_path)
     with pytest.raises(Interrupted):
-        generated_points(plan_of(folder), folder, nothing, stop)
+        generated_points(plan_of(measured(tmp_path)), SQLITE, stop)
 
 
 def test_it_tells_how_many_of_the_runs_are_done(tmp_path: Path) -> None:
     folder, shares = measured(tmp_path), list[float]()
-    generated_points(plan_of(folder), folder, shares.append, nothing)
+    generated_points(plan_of(folder), SQLITE, shares.append)
     # A run that takes long is told again.
     assert list(dict.fromkeys(shares)) == [place / 6 for place in range(6)]
 
@@ -166,7 +195,7 @@ def test_a_server_whose_traces_nobody_saw_has_its_doubt(tmp_path: Path) -> None:
     sweep = 'pool_size = ["8MiB"]'
     folder = build(tmp_path, LOOP, LOOP, sweep=sweep, reads=150, engine="mysql", version="8.0.15", knobs=knobs,
                    page_size="16KiB")  # fmt: skip
-    found, _ = predicted(folder)
+    found, _ = predicted(folder, Server("mysql", "8.0.15"))
     assert found is not None
     assert found.rules == "innodb"
     assert "not_calibrated" in [one.name for one in found.points[0].verdicts]

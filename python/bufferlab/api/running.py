@@ -34,7 +34,7 @@ def run(
     settings: Mapping[str, Setting] | None = None,
     sweep: Mapping[str, Sequence[Setting]] | None = None,
     profile: Literal["quick", "full"] | None = None,
-    repetitions: int | None = None,
+    repetitions: int | Literal["auto"] | None = None,
     blocks: str | None = None,
     transactions: int | None = None,
     duration: str | None = None,
@@ -71,12 +71,13 @@ def run(
     elif experiment is None:
         raise SpecError("no experiment given", "bl.run", "see `bufferlab list experiments`")
     else:
-        wanted = load(str(experiment), overrides)
+        begun = load(str(experiment), overrides)
+        wanted = begun.with_fixed_blocks if blocks is not None else begun
     wish = TraceWish(bool(page_trace), unwanted=page_trace is False, keep=keep_traces)
     options = SweepOptions(
         Path(data_dir) if data_dir else None,
         page_trace=wish,
-        blocks=parse_blocks(blocks, wanted.design.repetitions) if blocks is not None else None,
+        blocks=parse_blocks(blocks, wanted.design.most) if blocks is not None else None,
     )
     with progress() as shown:
         outcome = run_sweep(wanted, Path(out), Path(resume) if resume else None, shown, options)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +24,7 @@ from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit, fit
+from bufferlab.stats.stopping import LOOKS
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import format_bytes, readable
 
@@ -133,12 +134,16 @@ class Analysis:
     """The words for readers, by setting of the engine."""
     fixed: frozenset[str] = frozenset()
     """The swept settings that have one value only, so that no two points differ in them."""
+    workload: str = ""
+    """The name of the workload."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sweep: SweepFolder) -> Analysis:
-        """Read every run of a sweep."""
-        points = _points(sweep)
+    def of(cls, sweep: SweepFolder, runs: Sequence[tuple[RunRecord, MeasuredRun | None]] | None = None) -> Analysis:
+        """Read every run of a sweep; `runs` are those that were read before, the good ones with their values."""
+        points = _points(
+            sweep, [(one, one.measured() if one.ok else None) for one in sweep.runs()] if runs is None else runs
+        )
         known = sweep.registry
         ran = {run.run.engine for point in points for run in point.records}
         engines = [known.of_engine(name) for name in sorted(ran | {str(sweep.plan.get("engine", ""))})]
@@ -147,7 +152,8 @@ class Analysis:
         fixed = _fixed(points)
         groups = _groups(points, axis, fixed, knob_words)
         points = tuple(point for group in groups for point in group.points)
-        declared = known.questions.get(_workload(sweep, points))
+        workload = _workload(sweep, points)
+        declared = known.questions.get(workload)
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
         if logs := {engine.log for engine in engines} - {""}:
@@ -157,7 +163,7 @@ class Analysis:
         if told.count == reads and told.work and (of_device := _device_reads(points)):
             reads, headline = of_device, metrics.per_work(of_device, told.work)
             compared = (headline, *compared)
-        return cls(sweep, points, axis, groups, headline, compared, reads, knob_words, fixed)
+        return cls(sweep, points, axis, groups, headline, compared, reads, knob_words, fixed, workload)
 
     def metric(self, name: str) -> metrics.Metric:
         """Return the declaration of a metric."""
@@ -178,6 +184,12 @@ class Analysis:
         """Return the blocks that have a run of each point that ran well anywhere."""
         ran = [{run.run.block for run in point.ok} for point in self.points if point.ok]
         return tuple(block for block in self.sweep.blocks if ran and all(block in blocks for blocks in ran))
+
+    @cached_property
+    def _begun_blocks(self) -> set[int]:
+        """Return the blocks with runs to come: only a known scatter judges one run of some points in addition."""
+        done = {(record.run.point.index, record.run.block) for point in self.points for record in point.records}
+        return {block for _, block in self.sweep.planned_cells - done}
 
     @property
     def engine(self) -> str:
@@ -238,6 +250,17 @@ class Analysis:
         """Return the length of the shortest measured window; None where no time passes, as in predictions."""
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
+    @property
+    def stops_itself(self) -> bool:
+        """Return whether the sweep was asked for as many blocks as its answer needs."""
+        design = self.sweep.asked.get("design")
+        return isinstance(design, dict) and design.get("repetitions") == "auto"
+
+    @property
+    def looks(self) -> int:
+        """Return how often the sweep is judged: its intervals hold over all looks."""
+        return LOOKS if self.stops_itself else 1
+
     def fit(self, metric: str) -> Fit | None:
         """Return the fit of one metric over all points and blocks; None without any value."""
         if metric not in self._fits:
@@ -247,8 +270,13 @@ class Analysis:
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
             # The known scatter is that between runs of one host.
             scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
-            fitted = fit(values, comparisons=comparisons, scale=scale, known_scatter=scatter) if values else None
-            self._fits[metric] = fitted
+            if not scatter:
+                values = [value for value in values if value[1] not in self._begun_blocks] or values
+            self._fits[metric] = (
+                fit(values, comparisons=comparisons, scale=scale, looks=self.looks, known_scatter=scatter)
+                if values
+                else None
+            )
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:
@@ -437,10 +465,9 @@ def _device_reads(points: tuple[PointRuns, ...]) -> str:
     return told.pop() if len(told) == 1 else ""
 
 
-def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
-    records = sweep.runs()
+def _points(sweep: SweepFolder, runs: Sequence[tuple[RunRecord, MeasuredRun | None]]) -> tuple[PointRuns, ...]:
     planned = {point.index: point for point in StoredPlan.model_validate(sweep.plan).points}
-    for record in records:
+    for record, _ in runs:
         run, place = record.run, record.run.point
         told = StoredPoint(**place.model_dump(), point_key=run.point_key, settings=run.settings)
         planned.setdefault(place.index, told)
@@ -450,8 +477,8 @@ def _points(sweep: SweepFolder) -> tuple[PointRuns, ...]:
             label=point.label,
             swept=point.swept,
             key=point.point_key,
-            records=tuple(mine := [record for record in records if record.run.point.index == index]),
-            ok=tuple(record.measured() for record in mine if record.ok),
+            records=tuple(mine := [record for record, _ in runs if record.run.point.index == index]),
+            ok=tuple(one for record, one in runs if one is not None and record.run.point.index == index),
             planned=point.settings or (mine[0].run.settings if mine else {}),
         )
         for index, point in sorted(planned.items())

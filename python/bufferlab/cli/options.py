@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 CSV = "csv"
+AUTO_BLOCKS: Literal["auto"] = "auto"
 _TEXT = "text"
 _LONGEST_LOOK_S = 86_400.0
 _OTHERS = "Output and help"
@@ -65,6 +66,20 @@ class OutputFile(click.Path):
         if param and not (ctx and ctx.resilient_parsing):
             try_place(path, param.opts[-1])
         return path
+
+
+class Repetitions(click.ParamType[Any]):
+    """The type of a number of repetitions: a whole number, or "auto"."""
+
+    name = "repetitions"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Literal["auto"]:
+        if value == AUTO_BLOCKS:
+            return AUTO_BLOCKS
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f'{value!r} is neither a whole number nor "{AUTO_BLOCKS}"', param, ctx)
 
 
 def common(command: _Command) -> _Command:

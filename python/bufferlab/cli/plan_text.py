@@ -45,7 +45,7 @@ def _text(plan: Plan, cost: SweepCost, found: Findings) -> str:
     head = [
         f"{experiment.name} ({experiment.profile}): {experiment.question}",
         f"engine {_engine(experiment)}, workload {experiment.workload.name} ({parameters}), {_load(plan)}",
-        f"{len(plan.points)} points x {_repetitions(plan)} = {len(plan.runs)} runs, "
+        f"{len(plan.points)} points x {_repetitions(plan)} = {_runs(plan)}, "
         f"each measuring {window}; seed {experiment.design.seed}",
         *(
             f"then phase {phase.name}: {phase.transactions:,} transactions of {phase.script.source}, "
@@ -71,10 +71,19 @@ def _empty(experiment: Experiment) -> list[str]:
 
 
 def _repetitions(plan: Plan) -> str:
-    planned = plan.experiment.design.repetitions
+    planned = plan.experiment.design.most
     if plan.blocks is None:
-        return f"{planned} repetitions"
+        return f"{_from(plan.least_runs // len(plan.points), planned)} repetitions"
     return f"{len(plan.blocks)} of {planned} repetitions ({said(plan.blocks)})"
+
+
+def _runs(plan: Plan) -> str:
+    """Return the number of runs: as many as the answer needs, where that was asked for."""
+    return f"{_from(plan.least_runs, len(plan.runs))} runs"
+
+
+def _from(least: int, most: int) -> str:
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def _engine(experiment: Experiment) -> str:
@@ -124,6 +133,12 @@ def checks_text(checks: Iterable[ServerCheck]) -> str:
     return columns(("", "what", "found"), rows)
 
 
+def _time(least_s: float, most_s: float) -> str:
+    """Return the time of the least runs and of all."""
+    least, most = format_duration(least_s), format_duration(most_s)
+    return most if least == most else f"{least} to {most}"
+
+
 def _cost(cost: SweepCost, plan: Plan) -> str:
     stages = [
         ("load", cost.load_seconds),
@@ -133,7 +148,14 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
         ("consistency checks", cost.check_seconds),
         ("all", cost.seconds),
     ]
-    time = columns(["stage", "estimated time"], [[name, format_duration(seconds)] for name, seconds in stages])
+    # Every stage but the load grows with the runs.
+    share = plan.least_runs / len(plan.runs)
+    rows = [
+        [name, _time(seconds if name == "load" else (seconds - loaded) * share + loaded, seconds)]
+        for name, seconds in stages
+        for loaded in (cost.load_seconds if name == "all" else 0.0,)
+    ]
+    time = columns(["stage", "estimated time"], rows)
     space = (
         f"space: {format_bytes(cost.data_bytes)} for a run's copy, {format_bytes(cost.cache_bytes)} more in the cache, "
         f"{format_bytes(cost.results_bytes)} of results"

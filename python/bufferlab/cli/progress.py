@@ -4,23 +4,53 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from bufferlab.cli.output import say, unheard
 from bufferlab.errors import Problem, runnable
-from bufferlab.execute.progress import SweepStatus
+from bufferlab.execute.progress import Standing, SweepStatus
 from bufferlab.texts import printable
 from bufferlab.units import format_duration
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+    from bufferlab.chapter.blocks import Row
+    from bufferlab.report.document import Report
+    from bufferlab.report.running import Running
+
 _PLAIN_INTERVAL_SECONDS = 5.0
+_BAR, _BAR_LINES = 24, 3
+"""The cells of the bar, and the most lines that it takes with its state."""
+_WIDTH = 80
+"""The columns of the table before the first run, where no terminal has another width."""
 
 
 class _Shown(Protocol):
     def show(self, status: SweepStatus) -> None: ...
+    def look(self, standing: Standing) -> None: ...
     def say(self, text: str) -> None: ...
     def warn(self, problem: Problem) -> None: ...
+
+
+class _SoFar:
+    """The answers of a sweep while it runs. Each is also the page in the sweep's folder."""
+
+    def __init__(self) -> None:
+        self._running: Running | None = None
+
+    def answer(self, standing: Standing) -> Report:
+        """Return the answer so far, and write its page."""
+        from bufferlab.report.running import Running, write_page  # Late: it loads every metric.
+
+        self._running = self._running or Running()
+        answer = self._running.answer(standing.folder, standing.runs, standing.seconds_left)
+        write_page(answer, standing.folder)
+        return answer
 
 
 @contextmanager
@@ -38,6 +68,7 @@ class PlainProgress:
 
     def __init__(self) -> None:
         self._last = -_PLAIN_INTERVAL_SECONDS
+        self._so_far = _SoFar()
 
     def show(self, status: SweepStatus) -> None:
         """Print the state, unless one was printed in the last five seconds."""
@@ -45,6 +76,15 @@ class PlainProgress:
         if now - self._last >= _PLAIN_INTERVAL_SECONDS:
             self._last = now
             self.say(describe(status))
+
+    def look(self, standing: Standing) -> None:
+        """Write the page of the answer so far. Before the first run print the predictions."""
+        answer = self._so_far.answer(standing)
+        if not standing.runs:
+            from bufferlab.report.terminal import text
+
+            if told := text(answer, _WIDTH):
+                self.say(told)
 
     def say(self, text: str) -> None:
         """Print one line."""
@@ -64,32 +104,23 @@ def describe(status: SweepStatus) -> str:
 @contextmanager
 def _live() -> Iterator[_Shown]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.live import Live
 
     console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
-        console=console,
-        transient=True,
-        # Every redraw is asked for when something changed; a clock would redraw the same text ten times a second.
-        auto_refresh=False,
-    )
-    with bar:
-        yield _LiveProgress(bar, bar.add_task("starting", total=1.0, left=""), PlainProgress())
+    # Every redraw is asked for when something changed; a clock would redraw the same text ten times a second.
+    with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as live:
+        yield _LiveProgress(live)
 
 
 class _LiveProgress:
-    """A live bar at the bottom of the terminal; lines scroll above it."""
+    """The answer so far and a bar at the bottom of the terminal; lines scroll above them."""
 
-    def __init__(self, bar: object, task: object, plain: PlainProgress) -> None:
-        from rich.progress import Progress, TaskID
-
-        assert isinstance(bar, Progress)
-        assert isinstance(task, int)
-        self._bar, self._task, self._plain = bar, TaskID(task), plain
+    def __init__(self, live: Live) -> None:
+        self._live, self._plain, self._so_far = live, PlainProgress(), _SoFar()
+        self._state = ("starting", 0.0, "")
         self._drawn: tuple[str, str, str] | None = None
+        self._answer: RenderableType = ""
+        self._rows: Sequence[Row] = ()
 
     def show(self, status: SweepStatus) -> None:
         run = f"run {status.run}/{status.runs} {status.label}: " if status.run else ""
@@ -98,14 +129,48 @@ class _LiveProgress:
         # The bar's 24 cells move in halves, which are coarser than the per cents after it.
         drawn = (description, f"{status.done:.0%}", left)
         if drawn != self._drawn:
-            self._drawn = drawn
-            with unheard():
-                self._bar.update(self._task, completed=status.done, description=description, left=left, refresh=True)
+            self._drawn, self._state = drawn, (description, status.done, left)
+            self._draw()
+
+    def look(self, standing: Standing) -> None:
+        self._answer = self._lines(self._so_far.answer(standing))
+        self._draw()
 
     def say(self, text: str) -> None:
         # rich prints text from its own console above the bar.
         with unheard():
-            self._bar.console.print(printable(runnable(text)), highlight=False, markup=False)
+            self._live.console.print(printable(runnable(text)), highlight=False, markup=False)
 
     def warn(self, problem: Problem) -> None:
         self.say(problem.render().replace("error:", "warning:", 1))
+
+    def _draw(self) -> None:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        description, done, left = self._state
+        bar = Grid.grid(padding=(0, 1))
+        bar.add_row(ProgressBar(total=1.0, completed=done, width=_BAR), Text(f"{100 * done:>3.0f} %  {left}"))
+        with unheard():
+            self._live.update(Group(self._answer, Text(description), bar), refresh=True)
+
+    def _lines(self, answer: Report) -> RenderableType:
+        """Return an answer drawn once for many redraws. A terminal too low for it has the rows around the last run."""
+        from rich.segment import Segment, Segments
+
+        from bufferlab.chapter.blocks import Table
+        from bufferlab.report.terminal import drawn
+
+        console, (table,) = self._live.console, (one for one in answer.blocks if isinstance(one, Table))
+        changed = next((place for place, row in enumerate(table.rows) if row not in self._rows), 0)
+        self._rows = table.rows
+        rows, lines = len(table.rows), console.render_lines(drawn(answer), pad=False)
+        while (over := len(lines) + _BAR_LINES - console.height) > 0 and rows > 1:
+            rows = max(1, rows - over)
+            first = max(0, min(changed - rows // 2, len(table.rows) - rows))
+            shown = replace(table, rows=table.rows[first : first + rows])
+            part = replace(answer, sections=(replace(answer.sections[0], blocks=(shown,)),))
+            lines = console.render_lines(drawn(part), pad=False)
+        return "" if over > 0 else Segments([one for line in lines for one in (*line, Segment.line())])

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Literal, get_args
 import click
 
 from bufferlab.cli import complete
-from bufferlab.cli.options import Grouped, SettingValue, SettingValues, common, parsed, server_setting, strict
+from bufferlab.cli.options import (
+    Grouped,
+    Repetitions,
+    SettingValue,
+    SettingValues,
+    common,
+    parsed,
+    server_setting,
+    strict,
+)
 from bufferlab.cli.output import beginning, say, show_answer, strict_exit_code
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
@@ -33,6 +42,7 @@ _SECTIONS = {
         "set_knobs",
         "sweep",
         "repetitions",
+        "precision",
         "blocks",
         "ray",
         "transactions",
@@ -61,7 +71,17 @@ _SECTIONS = {
 )
 @click.option("--set", "set_knobs", type=SettingValue(), multiple=True, help="Set anything for all points. Repeatable.")
 @click.option("--sweep", type=SettingValues(), multiple=True, help="Sweep anything over these values. Repeatable.")
-@click.option("--repetitions", type=int, metavar="N", help="Runs per point; more make the intervals narrower.")
+@click.option(
+    "--repetitions",
+    type=Repetitions(),
+    metavar="N|auto",
+    help="Runs per point; more make the intervals narrower. auto: as many as resolve the steps of the headline.",
+)
+@click.option(
+    "--precision",
+    metavar="SHARE",
+    help='With "auto": go on until each mean\'s interval is within this share of the mean too, such as 3%.',
+)
 @click.option(
     "--blocks",
     metavar="LIST",
@@ -154,7 +174,8 @@ def command(
     server: str | None,
     set_knobs: tuple[tuple[str, str], ...],
     sweep: tuple[tuple[str, tuple[str, ...]], ...],
-    repetitions: int | None,
+    repetitions: int | Literal["auto"] | None,
+    precision: str | None,
     blocks: str | None,
     ray: str | None,
     transactions: int | None,
@@ -214,6 +235,7 @@ def command(
             set_knobs=(*set_knobs, *server_setting(server)),
             sweep=sweep,
             repetitions=repetitions,
+            precision=precision,
             transactions=transactions,
             duration=duration,
             warehouses=warehouses,
@@ -270,21 +292,25 @@ def _experiment(
         if name is None:
             raise SpecError("no experiment given", "argument EXPERIMENT", "see `bufferlab list experiments`")
         begun = load(name, overrides)
-        return begun, parse_blocks(blocks, begun.design.repetitions) if blocks is not None else None
+        if blocks is None:
+            return begun, None
+        # The hosts do not know of each other's blocks, so that none can say when they are enough.
+        return begun.with_fixed_blocks, parse_blocks(blocks, begun.design.most)
     from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment
 
     if out is not None:
         raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
     folder, stored = open_for_resume(resume)
     if name is not None:
-        require_same_experiment(stored, load(name, overrides), resume)
+        given = load(name, overrides)
+        require_same_experiment(stored, given.with_fixed_blocks if "blocks" in folder.plan else given, resume)
     elif overrides != Overrides():
         raise SpecError(
             "a resumed sweep is run as it was begun",
             f"--resume {resume}",
             "leave the options out, or begin a new sweep",
         )
-    asked = parse_blocks(blocks, stored.design.repetitions) if blocks is not None else None
+    asked = parse_blocks(blocks, stored.design.most) if blocks is not None else None
     return stored, blocks_to_do(folder, asked)
 
 
@@ -372,7 +398,7 @@ def _on_cluster(
         if resume is not None:
             merged, lacking = resume_on_cluster(resume, address, shown)
         else:
-            merged, lacking = run_on_cluster(experiment, out, address, shown, options)
+            merged, lacking = run_on_cluster(experiment.with_fixed_blocks, out, address, shown, options)
     for problem in lacking:
         PlainProgress().warn(problem)
     code = _answer(SweepOutcome(merged), as_json, form, limit_unit, strict=strict)

@@ -114,12 +114,12 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
     if _is_of_results(asked):
         _require_for_trace(asked, overrides)
         return target(source.read(asked), overrides, stored)
-    experiment = load(asked, overrides)
-    if experiment.design.repetitions < LEAST_RUNS:
+    experiment = load(asked, overrides).with_fixed_blocks
+    if experiment.design.most < LEAST_RUNS:
         experiment = load(asked, replace(overrides, repetitions=LEAST_RUNS))
     if folder and stored:
         resume.require_same_experiment(stored, experiment, folder.path, "predict")
-    base = load(asked, replace(overrides, set_knobs=(), sweep=()))
+    base = load(asked, replace(overrides, set_knobs=(), sweep=())).with_fixed_blocks
     return generated(experiment, _server(experiment), overrides, base)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bufferlab.errors import Problem
+
+if TYPE_CHECKING:
+    from bufferlab.results.store import RunRecord, SweepFolder
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,23 @@ class SweepStatus:
     seconds_left: float
 
 
+@dataclass(frozen=True)
+class Standing:
+    """What a sweep has so far: its folder, with the predictions in it, and its runs."""
+
+    folder: SweepFolder
+    runs: Sequence[RunRecord]
+    seconds_left: float
+
+
 class Progress(Protocol):
     """A display of a sweep's progress. Its methods must return quickly."""
 
     def show(self, status: SweepStatus) -> None:
         """Show the state; the sweep calls this a few times a second."""
+
+    def look(self, standing: Standing) -> None:
+        """Show the answer so far; the sweep calls this before its first run and between runs."""
 
     def say(self, text: str) -> None:
         """Show a text on its own line."""
@@ -41,6 +56,9 @@ class Silent:
     """A display that shows nothing."""
 
     def show(self, status: SweepStatus) -> None:
+        """Show nothing."""
+
+    def look(self, standing: Standing) -> None:
         """Show nothing."""
 
     def say(self, text: str) -> None:

@@ -17,7 +17,7 @@ from bufferlab import __version__
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.existing.address import is_url
-from bufferlab.errors import BufferlabError, EnvironmentLackingError, Interrupted, Problem, SpecError
+from bufferlab.errors import BufferlabError, DataFileError, EnvironmentLackingError, Interrupted, Problem, SpecError
 from bufferlab.execute import preflight, resume
 from bufferlab.execute.data import leftovers
 from bufferlab.execute.data.datasets import Dataset, Datasets, database_name
@@ -37,7 +37,8 @@ from bufferlab.execute.stop import StopRequest
 from bufferlab.execute.sweep_log import LoggedProgress, sweep_log
 from bufferlab.execute.sweep_runs import SweepOutcome, SweepRuns
 from bufferlab.knob import Values
-from bufferlab.models.generated_points import BUDGET_S, generated_points, has_generator
+from bufferlab.models.generated_points import generated_points, has_generator, with_other_pools, with_points
+from bufferlab.models.managers.declaration import Server
 from bufferlab.models.other_pools import other_pools
 from bufferlab.plan import (
     DataFacts,
@@ -59,8 +60,8 @@ from bufferlab.results.page_traces import GeneratedPoints, OtherPools, PlannedTr
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
-_REPLAYS_S = 10.0
-"""Assumed seconds of the replays for other pools, until one has been timed."""
+_STAGE_S = 10.0
+"""Assumed seconds of predictions, until a part of them has been timed."""
 
 
 @dataclass(frozen=True)
@@ -348,7 +349,7 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     cost = estimate(guess, sweep.rates.now, loaded=loaded)
     storage.require_space(data_dir, cost.data_bytes, "a run's copy of the database", "--data-dir")
     storage.require_space(sweep.out, cost.results_bytes, "the results", "--out")
-    sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), len(guess.runs))
+    sweep.pace = Pace(cost.load_seconds, (cost.seconds - cost.load_seconds) / len(guess.runs), guess.least_runs)
     sweep.datasets.on_load = _load_reporter(sweep, cost, len(_databases(guess)) - loaded)
     known = {data: _facts(sweep, data, cost) for data in needed_data(experiment)}
     return make(experiment, known_facts(experiment, known), sweep.options.blocks) if known else guess
@@ -369,7 +370,8 @@ def _load_reporter(sweep: _Sweep, cost: SweepCost, databases: int) -> Callable[[
         done_s = min(cost.load_seconds, seconds * (sweep.datasets.loads + share))
         number = f"database {sweep.datasets.loads + 1} of {databases}" if databases > 1 else "the database"
         left = cost.load_seconds - done_s + sweep.pace.run_seconds * runs
-        sweep.progress.show(SweepStatus(f"loading {number}", 0, runs, "", done_s / max(cost.seconds, 1e-9), left))
+        done = done_s / max(done_s + left, 1e-9)
+        sweep.progress.show(SweepStatus(f"loading {number}", 0, runs, "", done, left))
 
     return on_load
 
@@ -423,53 +425,72 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
 
 
 def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool) -> SweepOutcome:
-    """Do all runs, then the work that follows from them; with `predicts` also predictions from page traces."""
-    backend = EngineBackend(context, lambda point: _dataset(sweep, point))
-    outcome = SweepRuns(plan, context.folder, backend, sweep.progress, sweep.stop, sweep.pace).do()
-    if outcome.signal_number is None:
-        stored_noise.keep(context.folder, sweep.progress)
-        try:
-            found = OtherPools(
-                of=_other_pools(context.folder, sweep),
-                generated=_generated(context.folder, plan, sweep) if predicts else None,
-            )
-            if found.of or found.generated:
-                context.folder.write_other_pools(found)
-        except Interrupted as error:
-            outcome.signal_number = error.signal_number
+    """Do all runs, and with `predicts` the predictions: without any run before the first, from page traces at the end.
+
+    A prediction that is interrupted ends the sweep as an interrupted run does.
+    """
+    folder, outcome = context.folder, SweepOutcome(context.folder)
+    try:
+        if predicts and has_generator(plan) and _kept(folder) is None:
+            _keep(folder, [], _generated(sweep, plan, context))
+        backend = EngineBackend(context, lambda point: _dataset(sweep, point))
+        outcome = SweepRuns(plan, folder, backend, sweep.progress, sweep.stop, sweep.pace, looks=True).do()
+        if outcome.signal_number is None:
+            stored_noise.keep(folder, sweep.progress)
+            generated = _kept(folder)
+            other = with_other_pools(plan, folder) if generated else None
+            if generated and other and other.points:
+                generated = with_points(generated, _generated(sweep, other, context))
+            _keep(folder, _other_pools(folder, sweep), generated)
+    except Interrupted as error:
+        outcome.signal_number = error.signal_number
     return outcome
+
+
+def _kept(folder: SweepFolder) -> GeneratedPoints | None:
+    """Return the predictions without any run that a folder has."""
+    with suppress(DataFileError):  # One that is damaged is made anew.
+        found = folder.other_pools()
+        return found.generated if found else None
+    return None
+
+
+def _keep(folder: SweepFolder, of: list[PoolsOfTrace], generated: GeneratedPoints | None) -> None:
+    if of or generated:
+        folder.write_other_pools(OtherPools(of=of, generated=generated))
+
+
+def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoints | None:
+    """Return the predicted reads of the points without any run. Log why some are missing."""
+    engine = context.engine
+    # Of several servers none is predicted: nothing obeys that setting.
+    build = f"{engine.name} {plan.points[0].knobs['server']}" if engine.is_server else engine.name
+    server = Server(engine.name, context.versions[build])
+    watch = _shower(sweep, "predicting the points without any run")
+    found, why_not = generated_points(plan, server, watch)
+    for why in why_not:
+        sweep.progress.say(f"no prediction without a run: {why}")
+    return found
 
 
 def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
     """Return the predicted reads of other pools from the traced runs. Log the reasons for missing ones."""
     if not any(record.run.page_trace for record in folder.runs()):
         return []
-    before_replay = _shower(sweep, "replaying page traces for other pools", _REPLAYS_S)
-    found, why_not = other_pools(folder, before_replay)
+    found, why_not = other_pools(folder, _shower(sweep, "replaying page traces for other pools"))
     for why in why_not:
         sweep.progress.say(f"no other pools: {why}")
     return found
 
 
-def _generated(folder: SweepFolder, plan: Plan, sweep: _Sweep) -> GeneratedPoints | None:
-    """Return the predicted reads of the points without any run. Log the reason if a generator exists and refuses."""
-    if not has_generator(plan):
-        return None
-    before_run = _shower(sweep, "generating page accesses", BUDGET_S)
-    found, why_not = generated_points(plan, folder, before_run, sweep.stop.check)
-    for why in why_not:
-        sweep.progress.say(f"no prediction without a run: {why}")
-    return found
-
-
-def _shower(sweep: _Sweep, stage: str, guess_s: float) -> Callable[[float], None]:
-    """Return a function that takes the done share of a stage after the runs, shows it, and raises Interrupted."""
+def _shower(sweep: _Sweep, stage: str) -> Callable[[float], None]:
+    """Return a function that takes the done share of a stage outside of the runs, shows it, and raises Interrupted."""
     started = time.monotonic()
 
     def show(share: float) -> None:
         sweep.stop.check()
         now_s = time.monotonic() - started
-        left_s = now_s * (1 - share) / share if share else guess_s
+        left_s = now_s * (1 - share) / share if share else _STAGE_S
         sweep.progress.show(SweepStatus(stage, 0, 0, "", share, left_s))
 
     return show

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from bufferlab.errors import EnvironmentLackingError, Problem
-from bufferlab.execute.progress import Progress, SweepStatus
+from bufferlab.execute.progress import Progress, Standing, SweepStatus
 from bufferlab.texts import printable, without_password
 
 NAME = "bufferlab.log"
@@ -28,7 +28,7 @@ class LoggedProgress:
     """A display whose lines are logged too."""
 
     def __init__(self, shown: Progress, handler: MemoryHandler) -> None:
-        self._shown, self._handler = shown, handler
+        self._shown, self._handler, self._has_failed = shown, handler, False
 
     def keep_in(self, folder: Path) -> None:
         """Write the entries so far, and later ones, to the end of the folder's log.
@@ -49,6 +49,16 @@ class LoggedProgress:
     def show(self, status: SweepStatus) -> None:
         """Show the state."""
         self._shown.show(status)
+
+    def look(self, standing: Standing) -> None:
+        """Show the answer so far. One that cannot be made must not cost a sweep its runs: it is a warning, once."""
+        try:
+            self._shown.look(standing)
+        except Exception as error:
+            LOG.debug("the answer so far:", exc_info=True)
+            if not self._has_failed:
+                self._has_failed = True
+                self.warn(Problem(f"the answer so far cannot be shown: {error}", str(standing.folder.path), None))
 
     def say(self, text: str) -> None:
         """Show a text on its own line."""

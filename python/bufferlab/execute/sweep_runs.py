@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bufferlab.chapter import stopping
+from bufferlab.chapter.analysis import Analysis
 from bufferlab.errors import Problem
 from bufferlab.execute import resume
-from bufferlab.execute.progress import Pace, Progress, SweepStatus
+from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
 from bufferlab.execute.run.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import Plan, PlannedRun
-from bufferlab.results.schema import Run
+from bufferlab.results.schema import Run, StoredStop
 from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS
 from bufferlab.units import format_bytes
 
 _LOG = logging.getLogger(__name__)
@@ -43,19 +46,47 @@ class SweepRuns:
     progress: Progress
     stop: StopRequest
     pace: Pace
+    looks: bool = False
+    """Whether the display gets the answer so far, between runs."""
     _warned: set[str] = field(default_factory=set)
+
+    @property
+    def _blocks(self) -> int:
+        """Return how many blocks are done, as far as that is decided."""
+        return self.folder.stop.blocks if self.folder.stop else self.plan.experiment.design.most
+
+    @property
+    def _runs(self) -> int:
+        return sum(run.block < self._blocks for run in self.plan.runs)
+
+    def _is_over(self, run: PlannedRun) -> bool:
+        """Return whether this run's block is not needed. After the first blocks, decide how many are."""
+        stop = self.folder.stop
+        if stop is not None and stop.enough is None and run.block >= stop.blocks:
+            analysis = Analysis.of(self.folder)
+            enough = stopping.is_enough(analysis)
+            most = self.plan.experiment.design.most
+            blocks = LEAST_AUTO_BLOCKS if enough else stopping.blocks_needed(analysis, most)
+            self.folder.write_stop(StoredStop(blocks=blocks, enough=enough))
+            self.progress.say(stopping.said(analysis))
+        return run.block >= self._blocks
 
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
         outcome = SweepOutcome(self.folder)
+        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and self.folder.stop is None:
+            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
         resuming = bool(self.folder.runs())
         todo = resume.to_do(self.plan, self.folder)
         if resuming:
             resume.supersede_all(self.folder)
-            self.progress.say(f"{self._before(todo)} of {len(self.plan.runs)} runs are there; {len(todo)} to do")
+            left = sum(run.block < self._blocks for run in todo)
+            self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
+        runs = {(record.run.point.index, record.run.block): record for record in self.folder.runs()}
+        self._look(runs, todo)
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
-            if self.stop.requested:
+            if self.stop.requested or self._is_over(run):
                 break
             if run.cell in refused and run.point in refused_again:
                 self._leave(outcome, self._before(todo) + place + 1, run)
@@ -63,12 +94,20 @@ class SweepRuns:
             record = self._run(todo, place)
             if resuming:
                 resume.supersede(self.folder, record)
+            runs[run.cell] = record
+            self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
             if record.failure is not None and record.failure.lasts:
                 outcome.refused += 1
                 refused_again.add(run.point)
         outcome.signal_number = self.stop.signal_number
         return outcome
+
+    def _look(self, runs: Mapping[tuple[int, int], RunRecord], later: Sequence[PlannedRun]) -> None:
+        """Show the answer so far, from the last run of each point and block."""
+        if self.looks:
+            left_s = sum(self.pace.expected(run.point) for run in later if run.block < self._blocks)
+            self.progress.look(Standing(self.folder, list(runs.values()), left_s))
 
     def _before(self, todo: list[PlannedRun]) -> int:
         return len(self.plan.runs) - len(todo)
@@ -88,7 +127,7 @@ class SweepRuns:
         """Count a failed run as failed without trying it: another run of its point was refused again."""
         outcome.failed += 1
         outcome.refused += 1
-        label = f"run {number} of {len(self.plan.runs)}: {self.plan.points[run.point].label}, block {run.block + 1}"
+        label = f"run {number} of {self._runs}: {self.plan.points[run.point].label}, block {run.block + 1}"
         self.progress.say(f"{label}: not tried: its settings were refused again at this point")
 
     def _warn(self, run: Run) -> None:
@@ -100,7 +139,7 @@ class SweepRuns:
                 self.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
 
     def _tell(self, status: str, line: str, number: int) -> None:
-        text = f"run {number} of {len(self.plan.runs)}: {line}"
+        text = f"run {number} of {self._runs}: {line}"
         if status == "ok":
             self.progress.say(text)
         else:
@@ -116,7 +155,7 @@ class SweepRuns:
         run = todo[place]
         point = self.plan.points[run.point]
         label = f"{point.label}, block {run.block + 1}"
-        later = [run.point for run in todo[place + 1 :]]
+        later = [run.point for run in todo[place + 1 :] if run.block < self._blocks]
 
         def on_stage(stage: str, share: float) -> None:
             now_s = time.monotonic() - started
@@ -126,9 +165,7 @@ class SweepRuns:
             spent = sum(self.pace.finished_s) + now_s
             shown = f"{stage} {share:.0%}" if share else stage
             done = spent / max(spent + left, 1e-9)
-            self.progress.show(
-                SweepStatus(shown, self._before(todo) + place + 1, len(self.plan.runs), label, done, left)
-            )
+            self.progress.show(SweepStatus(shown, self._before(todo) + place + 1, self._runs, label, done, left))
 
         return on_stage
 

@@ -1,67 +1,64 @@
-"""Predicts the points of a measured sweep without any run, at its end: three generated runs a point, in a bounded time.
+"""Predicts the points of a sweep without any run, before its first one: three generated runs of each point.
 
-Runs have the seeds of the sweep's first blocks. A line that would exceed the budget is left out whole: half of its
-points would answer nothing.
+Runs have the seeds of the sweep's first blocks. Whether it is done depends on the size of the work alone: a clock would
+leave it out on a busy host.
 """
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError, Interrupted
-from bufferlab.models.ahead import Ahead, Watch
+from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.generated import LEAST_RUNS, Generated, of_measured, rules_for, window_transactions
 from bufferlab.models.managers.declaration import Server
 from bufferlab.models.other_pools import pool_bytes_of
-from bufferlab.plan import GridPoint, Plan, PlannedRun
+from bufferlab.plan import GridPoint, Plan, PlannedRun, least_transactions
 from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, Verdict
 from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.units import format_duration
 
-BUDGET_S = 5.0
-"""The most seconds by which predictions may delay a sweep's end, on an otherwise idle host."""
-_WORKLOAD = "tpcc"
-"""The only workload that is generated here: its transactions have a known cost. For hot rows the chapter on the knee
-already has a prediction."""
-_LEAST_S = 8e-6
-"""A transaction takes longer than this on any processor: 25 to 35 microseconds where it was timed (TPC-C, SQLite)."""
+_MOST_S = 60.0
+"""The most seconds of one processor that predictions may take before the first run, where their cost was timed."""
+_TRANSACTION_S = {
+    ("tpcc", "sqlite"): 40e-6,
+    ("tpcc", "innodb"): 15e-6,
+    ("tpcc", "postgres"): 30e-6,
+    ("hot_rows", "sqlite"): 2e-6,
+    ("hot_rows", "innodb"): 2e-6,
+    ("hot_rows", "postgres"): 2e-6,
+}
+"""The cost of a generated transaction, by workload and rules: the processor time of the shipped experiments, n = 1."""
+_WARM_UP = 10_000
+"""Transactions that a warm-up is taken to have: those of the shipped experiments have 500 to 40,000."""
 
 _Told = tuple[GeneratedReads, list[Verdict]]
 
 
-class _OverBudgetError(Exception):
-    """The generated runs take longer than they may."""
-
-
 def generated_points(
-    plan: Plan, folder: SweepFolder, before_run: Callable[[float], None], check: Callable[[], None]
+    plan: Plan, server: Server, watch: Callable[[float], None]
 ) -> tuple[GeneratedPoints | None, list[str]]:
-    """Return the reads of a measured sweep's points without any run, and why some are left out, in sentences.
+    """Return the reads of a plan's points without any run, with the pools that it plans; why some are left out, in
+    sentences.
 
-    It calls `before_run` with the share of the runs that are done, and `check` from its workers; both may raise
-    Interrupted, which it raises. No other error leaves it.
+    It calls `watch` ten times a second with the share of the runs that are done, and raises Interrupted when that does.
+    No other error leaves it.
     """
     try:
-        return _generated_points(plan, folder, before_run, check)
+        return _generated_points(plan, server, watch)
     except Interrupted:
         raise
-    except _OverBudgetError:
-        what = f"it would take longer than the {BUDGET_S:g} s that a sweep gives it"
-        return None, [f"{what}; bufferlab predict {plan.experiment.name} has as long as it needs"]
     except BufferlabError as error:
         return None, [error.what]
     except Exception as error:
-        # A bug here must not cost a sweep whose runs are measured.
+        # A bug here must not cost a sweep its runs.
         return None, [f"the generator failed: {error}"]
 
 
 def has_generator(plan: Plan) -> bool:
-    """Return whether the points of a sweep may be predicted here: of TPC-C, where there are rules for the engine."""
-    if plan.experiment.workload.name != _WORKLOAD:
-        return False
+    """Return whether the points of a sweep may be predicted here: whether there are rules for engine and workload."""
     try:
         rules_for(plan.experiment)
     except BufferlabError:
@@ -69,24 +66,41 @@ def has_generator(plan: Plan) -> bool:
     return True
 
 
-def _generated_points(
-    plan: Plan, folder: SweepFolder, before_run: Callable[[float], None], check: Callable[[], None]
-) -> tuple[GeneratedPoints | None, list[str]]:
+def with_other_pools(plan: Plan, folder: SweepFolder) -> Plan:
+    """Return the plan with only those points whose server had another pool than planned, each with the pool it had."""
     first = {record.run.point.index: record for record in reversed(folder.runs()) if record.ok}
-    points = tuple(_as_it_ran(point, first[point.index]) for point in plan.points if point.index in first)
-    if not points:
-        return None, []
-    workers = min(LEAST_RUNS, len(os.sched_getaffinity(0)))
-    budget = _Budget(BUDGET_S * workers, check)
-    if LEAST_RUNS * len(points) * window_transactions(plan.experiment) * _LEAST_S > budget.seconds:
-        raise _OverBudgetError
-    run = first[points[0].index].run
-    target, why_not = of_measured(replace(plan, points=points), Server(run.engine, run.engine_version or ""))
-    told, refused = _all_runs(target, workers, budget, before_run)
+    ran = {point.index: _as_it_ran(point, first[point.index]) for point in plan.points if point.index in first}
+    return replace(plan, points=tuple(ran[one.index] for one in plan.points if ran.get(one.index, one) != one))
+
+
+def with_points(found: GeneratedPoints, anew: GeneratedPoints | None) -> GeneratedPoints:
+    """Return predictions in which those of `anew` take the places of those of the same points."""
+    later = {point.index: point for point in (anew.points if anew else ())}
+    return found.model_copy(update={"points": [later.get(point.index, point) for point in found.points]})
+
+
+def _as_it_ran(point: GridPoint, record: RunRecord) -> GridPoint:
+    """Return a point with the pool that its server really had."""
+    pool = engines.declaration(record.run.engine).results.pool
+    ran = pool_bytes_of(record)
+    return replace(point, engine={**point.engine, pool: replace(point.engine[pool], value=ran)}) if ran else point
+
+
+def _generated_points(
+    plan: Plan, server: Server, watch: Callable[[float], None]
+) -> tuple[GeneratedPoints | None, list[str]]:
+    if (seconds := _processor_s(plan)) > _MOST_S:
+        what = f"it would take about {format_duration(seconds)} of one processor before the first run"
+        return None, [f"{what}; bufferlab predict {plan.experiment.name} has as long as it needs"]
+    target, why_not = of_measured(plan, server)
+    if not target.plan.runs:
+        return None, why_not
+    told, refused = _all_runs(target, watch)
+    pool = engines.declaration(server.engine).results.pool
     found = [
         GeneratedPoint(
             index=point.index,
-            pool_bytes=point.engine[engines.declaration(run.engine).results.pool].number,
+            pool_bytes=point.engine[pool].number,
             runs=[reads for reads, _ in told[place]],
             verdicts=list({one.sentence: one for _, verdicts in told[place] for one in verdicts}.values()),
         )
@@ -102,54 +116,34 @@ def _generated_points(
         rules_version=rules.version,
         model=manager.name,
         model_version=manager.version,
-        engine_version=target.server.version,
+        engine_version=server.version,
         points=found,
     )
     return points_told, why_not
 
 
-def _as_it_ran(point: GridPoint, record: RunRecord) -> GridPoint:
-    """Return a point with the pool that its server really had."""
-    pool = engines.declaration(record.run.engine).results.pool
-    ran = pool_bytes_of(record)
-    return replace(point, engine={**point.engine, pool: replace(point.engine[pool], value=ran)}) if ran else point
+def _processor_s(plan: Plan) -> float:
+    """Return the processor time that all generated runs take together, where their cost was timed."""
+    experiment = plan.experiment
+    warm_ups = (max(_WARM_UP, least_transactions(experiment, point)) for point in plan.points)
+    each_s = _TRANSACTION_S[experiment.workload.name, rules_for(experiment).name]
+    return LEAST_RUNS * sum(window_transactions(experiment) + before for before in warm_ups) * each_s
 
 
-class _Budget:
-    """Processor time that all workers may take together."""
-
-    def __init__(self, seconds: float, check: Callable[[], None]) -> None:
-        self.seconds, self._check, self._started = seconds, check, time.process_time()
-
-    def require(self) -> None:
-        """Raise _OverBudgetError when the time is spent, and what `check` raises."""
-        self._check()
-        if time.process_time() - self._started > self.seconds:
-            raise _OverBudgetError
-
-
-def _all_runs(
-    target: Generated, workers: int, budget: _Budget, before_run: Callable[[float], None]
-) -> tuple[dict[int, list[_Told]], list[str]]:
+def _all_runs(target: Generated, watch: Callable[[float], None]) -> tuple[dict[int, list[_Told]], list[str]]:
     """Return the results of each point's runs, by its place in the plan, and why some points have none."""
 
-    def one(run: PlannedRun, watch: Watch) -> _Told | str:
-        def hear(stage: str, share: float) -> None:
-            budget.require()
-            watch(stage, share)
-
-        hear("generating", 0.0)
+    def one(run: PlannedRun, hear: Watch) -> _Told | str:
         try:
             return target.reads(run, target.plan.points[run.point], hear)
-        except Interrupted:
-            raise
         except BufferlabError as error:
             return error.what
 
     told: dict[int, list[_Told]] = {}
     why_not: dict[int, str] = {}
-    with Ahead(one, target.plan.runs, workers) as ahead:
-        for run, found in ahead.results(before_run):
+    threads, _ = threads_for(len(target.plan.runs), target.prediction_bytes)
+    with Ahead(one, target.plan.runs, threads) as ahead:
+        for run, found in ahead.results(watch):
             if isinstance(found, str):
                 why_not[run.point] = found
             else:

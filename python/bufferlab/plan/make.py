@@ -18,7 +18,7 @@ from bufferlab.errors import Problem
 from bufferlab.knob import AUTO, Values
 from bufferlab.plan.grid import Facts, GridPoint, points_of
 from bufferlab.spec import Experiment
-from bufferlab.spec.experiment import OWN
+from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS, OWN
 from bufferlab.versions import has, in_words
 
 FORMAT_VERSION = 1
@@ -53,6 +53,13 @@ class Plan:
     blocks: tuple[int, ...] | None = None
     """The blocks of `runs`, where other folders have the other blocks of the plan."""
 
+    @property
+    def least_runs(self) -> int:
+        """Return how many runs are done in any case: those of the first blocks, where their number is "auto"."""
+        design = self.experiment.design
+        blocks = LEAST_AUTO_BLOCKS if design.repetitions == AUTO_BLOCKS else design.most
+        return sum(run.block < blocks for run in self.runs)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the content of plan.json. It has all runs, so that hosts that do some blocks have the same plan."""
         reference = self.experiment.reference.page_size
@@ -76,7 +83,7 @@ def make(experiment: Experiment, facts: Facts, blocks: tuple[int, ...] | None = 
     Raises SpecError when a point cannot be.
     """
     points = points_of(experiment, facts)
-    blocks = None if blocks is not None and len(blocks) == experiment.design.repetitions else blocks
+    blocks = None if blocks is not None and len(blocks) == experiment.design.most else blocks
     plan = Plan(experiment, max(point.database_bytes for point in points), tuple(points), (), blocks)
     return replace(plan, runs=tuple(run for run in _all_runs(plan) if blocks is None or run.block in blocks))
 
@@ -85,7 +92,7 @@ def _all_runs(plan: Plan) -> list[PlannedRun]:
     """Return the runs of all blocks."""
     seed = plan.experiment.design.seed
     runs: list[PlannedRun] = []
-    for block in range(plan.experiment.design.repetitions):
+    for block in range(plan.experiment.design.most):
         for point in block_order(len(plan.points), seed, block):
             runs.append(
                 PlannedRun(point=point, block=block, repetition=block, order=len(runs), seed=run_seed(seed, block))

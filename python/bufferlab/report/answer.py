@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.chapter import doubts, known, words
+from bufferlab.chapter import doubts, known, stopping, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Banner
 from bufferlab.engines import registry as engines
@@ -16,6 +16,7 @@ from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.hosts import differ_more
+from bufferlab.report.chapters.without_a_run import without_run
 from bufferlab.results import blocks
 from bufferlab.results.check import FOREIGN_SERVER, numbers_of
 from bufferlab.results.schema import Run
@@ -68,12 +69,29 @@ def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
 def _without_figures(analysis: Analysis, metric: str) -> str:
     """Return why the answer is missing: the reason that all failed runs have in common, or the number of reasons."""
     failed = [record for point in analysis.points for record in point.failures]
+    if not analysis.runs and not failed and (told := _predicted(analysis)):
+        return told
     if analysis.runs or not failed:
         reasons = [point.reason for point in analysis.points if point.reason]
         return f"No run gave a figure for {_title(analysis, metric)}" + (f": {reasons[0]}." if reasons else ".")
     said = f"None of {words.plural(len(failed), 'run')} ended well" if len(failed) > 1 else "The run did not end well"
     reasons = list(dict.fromkeys(str(record.reason) for record in failed))
     return f"{said}: {reasons[0]}." if len(reasons) == 1 else f"{said}, for {len(reasons)} reasons."
+
+
+def _predicted(analysis: Analysis) -> str:
+    """Return the predictions without any run in a sentence, for a sweep that has no run yet; "" without any."""
+    found = without_run(analysis)
+    told = []
+    for group in analysis.groups if found else ():
+        points = [point for point in group.points if found and point.index in found.means]
+        if found and points:
+            metric, where = analysis.metric(found.metric), f"with {group.label} " if group.label else ""
+            first, last = (words.number(found.means[point.index].value) for point in (points[0], points[-1]))
+            went = f"are {first}" if len(points) < 2 else f"go from {first} to {last}"
+            route = f"at {_place(analysis, points[0])}" if len(points) < 2 else _route(analysis, points[0], points[-1])
+            told.append(f"{where}{words.lowered(metric.label)} {went} {metric.top_unit} {route}")
+    return f"Predicted, before any run: {'; '.join(told)}." if told else ""
 
 
 def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
@@ -84,7 +102,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
     found += _settings(analysis)
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
-    found += [_some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
+    found += [stopping.said(analysis), _some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
     return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]
 
 
@@ -156,12 +174,14 @@ _MOST_NAMED = 6
 
 
 def _unrun(analysis: Analysis) -> str:
-    """Return which runs of the plan are missing and the command that does them; "" when none is."""
+    """Return which runs of the plan are missing, and the command that does them; "" when none is."""
     planned = analysis.sweep.planned_cells
     done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
     missing = [point for point, _ in planned - done]
     if not missing:
         return ""
+    if analysis.sweep.is_running:
+        return f"Running: {words.plural(len(planned) - len(missing), 'run')} are done, and more are to come."
     counts = [(analysis.name_of(point), missing.count(point.index)) for point in analysis.points]
     named = [f"{name} ({count})" for name, count in counts if count]
     if len(named) > _MOST_NAMED:
@@ -304,9 +324,9 @@ def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
 
 def _whole(analysis: Analysis) -> str:
     """Return the whole that a share on the axis refers to."""
-    names = {str(run.run.workload.get("name")) for run in analysis.runs} & set(workloads.names())
-    knobs = [workloads.declaration(name).parameter(analysis.axis or "") for name in sorted(names)]
-    return next((knob.share_of for knob in knobs if knob), "the database")
+    declared = workloads.declaration(analysis.workload) if analysis.workload in workloads.names() else None
+    knob = declared.parameter(analysis.axis or "") if declared else None
+    return knob.share_of if knob else "the database"
 
 
 def _why_no_claim(found: SweepVerdict) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from bufferlab.chapter import words
+from bufferlab.chapter import stopping, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Figure, Section, Table
 from bufferlab.chapter.points_figure import points_figure
@@ -76,7 +76,7 @@ def of_analysis(analysis: Analysis) -> Report:
     first, generated = _first(analysis), without_run(analysis)
     report = Report(
         title=sweep.experiment,
-        question=_question(sweep),
+        question=question(sweep),
         answer=answer(analysis),
         facts=_facts(analysis),
         banners=tuple(banners(analysis)),
@@ -94,6 +94,7 @@ def of_analysis(analysis: Analysis) -> Report:
             analysis.engine,
             tuple(_point_result(point, found, generated) for point in analysis.points),
             tuple(comparisons(analysis)),
+            stopping.reason(analysis),
             tuple(predicted_runs(analysis)),
         ),
     )
@@ -235,9 +236,10 @@ def _all_steps(analysis: Analysis) -> Table | None:
     )
 
 
-def _question(sweep: SweepFolder) -> str:
-    question = sweep.asked.get("question")
-    return question if isinstance(question, str) else f"What does the sweep {sweep.experiment} show?"
+def question(sweep: SweepFolder) -> str:
+    """Return the question of the sweep's experiment."""
+    asked = sweep.asked.get("question")
+    return asked if isinstance(asked, str) else f"What does the sweep {sweep.experiment} show?"
 
 
 def _facts(analysis: Analysis) -> tuple[str, ...]:
@@ -257,7 +259,11 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
 
 
 def _status(analysis: Analysis) -> Status:
-    """Return "failed" where a run failed, "interrupted" where runs were stopped or points not run, else "ok"."""
+    """Return "running" while runs are added, "failed" where one failed, "interrupted" where runs were stopped or points
+    not run, else "ok".
+    """
+    if analysis.sweep.is_running:
+        return "running"
     if any(record.run.status == "failed" for point in analysis.points for record in point.failures):
         return "failed"
     return "ok" if all(point.status == "ok" for point in analysis.points) else "interrupted"

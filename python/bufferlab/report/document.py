@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
+from bufferlab.chapter.stopping import Reason
 from bufferlab.errors import Failure
 from bufferlab.report.printed import printed
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from bufferlab.stats.estimate import Estimate
     from bufferlab.stats.verdict import Direction
 
-Status = Literal["ok", "failed", "interrupted", "lost", "cannot_say"]
-"""How a command's work ended. A sweep: a run failed; or none did, and points have no runs, or runs that a user
-stopped. A look at a server: it went away; or no size of the pool could be judged."""
+Status = Literal["ok", "running", "failed", "interrupted", "lost", "cannot_say"]
+"""How a command's work ended. A sweep: it runs now; a run failed; or none did, and points have no runs, or runs that a
+user stopped. A look at a server: it went away; or no size of the pool could be judged."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class SweepResult:
     engine: str
     points: tuple[PointResult, ...]
     steps: tuple[StepResult, ...]
+    stopped: Reason
+    """Why it has no more runs."""
     predictions: tuple[PredictedRun, ...]
     """Of a sweep that a model filled: a row for each run; else empty."""
 

@@ -384,7 +384,7 @@ class GeneratedPoints(_Strict):
 
 
 class OtherPools(_Strict):
-    """The content of other-pools.json: predictions that were made at the end of a measured sweep."""
+    """The content of other-pools.json: predictions of a measured sweep, made before its first run and at its end."""
 
     format: Literal["bufferlab-other-pools"] = "bufferlab-other-pools"
     format_version: Literal[1] = 1

@@ -425,6 +425,15 @@ class StoredPlan(_Open):
         return self
 
 
+class StoredStop(_Open):
+    """The content of stop.json: how many blocks a sweep does that was asked for as many as its answer needs."""
+
+    blocks: int = Field(ge=1)
+    """Those before the first look, until that decided."""
+    enough: bool | None
+    """Whether the first look sufficed; else `blocks` should, and the sweep is judged again after them. None before."""
+
+
 class StoredScatter(_Strict):
     """A relative standard deviation of a noise floor."""
 

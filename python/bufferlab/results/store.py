@@ -7,6 +7,7 @@ fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A c
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import secrets
@@ -61,6 +62,7 @@ from bufferlab.results.schema import (
     StoredHost,
     StoredHosts,
     StoredPlan,
+    StoredStop,
 )
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.results.window import MEASURE, Value, Window
@@ -77,6 +79,7 @@ BLOCK_TRACE_FILE = "block-trace.parquet"
 PAGE_TRACE_FILE = "page-trace.parquet"
 OTHER_POOLS_FILE = "other-pools.json"
 HOSTS_FILE = "hosts.json"
+STOP_FILE = "stop.json"
 _LONGEST_NAME = 255
 """Linux has no longer names of files."""
 PREDICTED_FROM = "predicted_from"
@@ -249,6 +252,8 @@ class SweepFolder:
         """The tables of experiment.toml."""
         self.merged = merged
         """The hosts of a merged sweep as hosts.json has them; None for the folder of `run`."""
+        self.stop: StoredStop | None = None
+        """How many of its blocks the sweep does, as far as that is decided; None where it was fixed before."""
 
     @property
     def experiment(self) -> str:
@@ -258,12 +263,27 @@ class SweepFolder:
     @property
     def blocks(self) -> tuple[int, ...]:
         """Return the blocks of the plan that this folder is for, in their order."""
-        return blocks_of(self.plan)
+        planned = blocks_of(self.plan)
+        return planned if self.stop is None else planned[: self.stop.blocks]
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a process adds runs to this folder now. It only looks: the lock is left at once."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # A file system without locks.
+            return False
+        finally:
+            os.close(descriptor)
+        return False
 
     @property
     def planned_cells(self) -> set[tuple[int, int]]:
         """Return point and block of every run that this folder is for."""
-        return cells_of(self.plan)
+        return {cell for cell in cells_of(self.plan) if cell[1] in self.blocks}
 
     @property
     def hosts(self) -> list[HostBlocks]:
@@ -340,6 +360,9 @@ class SweepFolder:
         text, asked = read_toml(toml, COPY_HINT)
         merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
         sweep = cls(path, registry, plan, host, text, asked, merged)
+        if (path / STOP_FILE).exists():
+            told = _read_stamped(path / STOP_FILE, StoredStop)
+            sweep.stop = StoredStop(blocks=told["blocks"], enough=told["enough"])
         sweep.runs()
         return sweep
 
@@ -422,13 +445,20 @@ class SweepFolder:
         """Read summary.parquet as last written by a report."""
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
 
+    def write_stop(self, stop: StoredStop) -> None:
+        """Keep how many of its blocks the sweep does."""
+        stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        data = json_bytes({**stop.model_dump(mode="json"), **stamp})
+        self._replace(STOP_FILE, lambda path: write_bytes(path, data))
+        self.stop = stop
+
     def write_other_pools(self, found: OtherPools) -> Path:
         """Replace other-pools.json, which is derived from the plan, the runs and their page traces."""
         data = json_bytes(found.model_dump(mode="json"))
         return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, data))
 
     def other_pools(self) -> OtherPools | None:
-        """Return the predictions that the sweep's end made; None where it made none.
+        """Return the predictions of the sweep; None where it has none.
 
         Raises DataFileError for a file that is damaged, or of runs that are not these.
         """
@@ -437,7 +467,8 @@ class SweepFolder:
             return None
         hint = f"remove it; bufferlab run --resume {self.path} makes it anew"
         found = validated(OtherPools, read_json(path, hint), path, hint)
-        files = {record.run_id: record.run.files for record in self.runs() if record.ok}
+        # Reading the runs hashes all of their files.
+        files = {record.run_id: record.run.files for record in self.runs() if record.ok} if found.of else {}
         for one in found.of:
             stored = files.get(one.traced.run_id, {}).get(PAGE_TRACE_FILE)
             if stored is None or stored.sha256 != one.traced.page_trace_sha256:

@@ -12,13 +12,18 @@ import json
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainValidator, model_validator
 
 from bufferlab.knob import CONNECTIONS, Setting
-from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration
+from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration, parse_percent
 
 FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
+AUTO_BLOCKS: Literal["auto"] = "auto"
+"""The number of repetitions that stands for as many as the answer needs."""
+_MOST_BLOCKS = 1000
+LEAST_AUTO_BLOCKS = 2
+"""The blocks that are done before their number is decided: one shows no scatter."""
 _MOST = 2**53 - 1
 """The largest number of transactions: no disk does more in a lifetime, and JSON's readers keep 53 bits."""
 MAX_SEED = 2**53 - 1
@@ -41,6 +46,25 @@ def _bytes(value: Any) -> int:
         return parse_bytes(value)
     except UnitError as error:
         raise ValueError(f"{error.what}; {error.hint}") from error
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, float):
+        return value
+    if not isinstance(value, str):
+        raise ValueError('not a share; write one such as "5%"')
+    try:
+        return float(parse_percent(value))
+    except UnitError as error:
+        raise ValueError(f"{error.what}; {error.hint}") from error
+
+
+def _repetitions(value: Any) -> int | Literal["auto"]:
+    if value == AUTO_BLOCKS:
+        return AUTO_BLOCKS
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_BLOCKS:
+        raise ValueError(f'not a number of repetitions; write one from 1 to {_MOST_BLOCKS:,}, or "{AUTO_BLOCKS}"')
+    return value
 
 
 def _reference_page(value: Any) -> int | str:
@@ -152,11 +176,32 @@ class Phase(TomlTable):
     max_duration: Seconds
 
 
+Repetitions = Annotated[int | Literal["auto"], PlainValidator(_repetitions)]
+Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
+
+
 class Design(TomlTable):
     """The repetitions, in blocks that are randomised from one seed."""
 
-    repetitions: int = Field(default=3, ge=1, le=1000)
+    repetitions: Repetitions = 3
+    at_most: int = Field(default=5, ge=LEAST_AUTO_BLOCKS, le=_MOST_BLOCKS)
+    """The most repetitions where their number is "auto"."""
+    smallest_effect: Share = 0.05
+    """The change of the headline from point to point that matters: "auto" stops where a step is shown to be smaller."""
+    precision: Share | None = None
+    """Half the width of each mean's interval, relative to the mean, that "auto" goes on for."""
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
+
+    @model_validator(mode="after")
+    def _precision_needs_auto(self) -> Design:
+        if self.precision is not None and self.repetitions != AUTO_BLOCKS:
+            raise ValueError('precision belongs to repetitions = "auto"; leave one of them out')
+        return self
+
+    @property
+    def most(self) -> int:
+        """Return the number of blocks of the plan: all of them, or the most where the number is "auto"."""
+        return self.at_most if self.repetitions == AUTO_BLOCKS else self.repetitions
 
 
 class Limits(TomlTable):
@@ -200,6 +245,11 @@ class Experiment(TomlTable):
         """Return every setting that is not swept, whose ever it is, by its name."""
         return {**self.workload.parameters, **self.knobs}
 
+    @property
+    def with_fixed_blocks(self) -> Experiment:
+        """Return the experiment with a fixed number of blocks: the most, where it was "auto"."""
+        return self.model_copy(update={"design": Design(repetitions=self.design.most, seed=self.design.seed)})
+
     def same_work(self, other: Experiment) -> list[str]:
         """Return the top-level keys in which two experiments differ; none when they ask for the same work."""
         return [key for key in type(self).model_fields if getattr(self, key) != getattr(other, key)]
@@ -230,7 +280,7 @@ def to_toml(experiment: Experiment) -> str:
     for phase in experiment.phases:
         tables[f"phases.{phase.name}"] = {"transactions": phase.transactions, "max_duration": phase.max_duration}
         tables[f"phases.{phase.name}.script"] = _script(phase.script)
-    tables |= {"design": experiment.design.model_dump(), "limits": experiment.limits.model_dump()}
+    tables |= {"design": experiment.design.model_dump(exclude_none=True), "limits": experiment.limits.model_dump()}
     lines = ["# The experiment as it was run: profile and flags applied, defaults spelt out.", *_pairs(top)]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_pairs(table)]

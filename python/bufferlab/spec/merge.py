@@ -38,7 +38,8 @@ class Overrides:
     """The dump whose data the script works on."""
     set_knobs: tuple[tuple[str, str], ...] = ()
     sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    repetitions: int | None = None
+    repetitions: int | Literal["auto"] | None = None
+    precision: str | None = None
     transactions: int | None = None
     duration: str | None = None
     warehouses: int | None = None
@@ -170,6 +171,7 @@ def _apply_flags(merged: Merged, overrides: Overrides) -> None:
     simple: tuple[tuple[KeyPath, Any, str], ...] = (
         (("engine",), overrides.engine, "--engine"),
         (("design", "repetitions"), overrides.repetitions, "--repetitions"),
+        (("design", "precision"), overrides.precision, "--precision"),
         (("design", "seed"), overrides.seed, "--seed"),
         (("measure", "transactions"), overrides.transactions, "--transactions"),
         (("measure", "duration"), overrides.duration, "--duration"),

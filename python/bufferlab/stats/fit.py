@@ -15,7 +15,8 @@ Means do not cancel the block effects. The interval of a mean says where the mea
 It is Student's, from that point's runs alone, so it does not depend on the other points.
 
 One or two runs a point show little or nothing of the noise. Where the caller knows how much a run scatters
-(`known_scatter`), a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it.
+(`known_scatter`), a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it. The interval of
+a mean of two runs is Student's with the known scatter, or with theirs where it is larger.
 
 The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (adjacent points
 and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, which are more than a sweep claims, so
@@ -36,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
-from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES
+from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES, MEAN_DF
 from bufferlab.stats.rounding import is_rounding, sample_variance
 from bufferlab.stats.spread import Spread, spread
 
@@ -75,6 +76,8 @@ class Fit:
     comparisons: tuple[tuple[Hashable, Hashable], ...]
     scale: Scale
     level: float
+    looks: int
+    """How often the sweep is judged, of which the last judgement is kept: all of them hold together at `level`."""
     n: int
     df_error: int
     variance_error: float
@@ -104,13 +107,18 @@ class Fit:
 
     @property
     def comparison_level(self) -> float:
-        """The level of one comparison's interval, such that all declared ones hold together at `level`."""
-        return float(self.level ** (1.0 / max(1, len(self.comparisons))))
+        """The level of one comparison's interval, such that all declared ones hold together at `level`, at all looks.
+
+        Looks share their runs, so their chances of an error are added (Bonferroni).
+        """
+        each_look = 1 - (1 - self.level) / self.looks
+        return float(each_look ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
         """Return the value of a point; its interval says where the mean of many blocks would lie."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
+        spot = self._known_mean(point, spot) or spot
         if spot.note is None and spot.error == 0:
             spot = _Spot(spot.centre, note="every run gave the same value")
         return self._estimate(spot, self.level if level is None else level, self._runs_at(point))
@@ -182,18 +190,28 @@ class Fit:
             spot = self._own_step(a, b) if self.pooling == "never" else self._shared_step(a, b)
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
 
+    def _known_mean(self, point: Hashable, spot: _Spot) -> _Spot | None:
+        """Return the mean of two runs with the error of the known scatter; None where its own is to be taken."""
+        known = self._known_errors.get(point)
+        if known is None or self._runs_at(point) != 2 or self.pooling != "partial":
+            return None
+        own, known = spot.error, known / 2**0.5
+        if spot.note is not None or own > DOUBT_TIMES * known or self._scatter_times > DOUBT_TIMES:
+            return None
+        return _Spot(spot.centre, max(own, known), MEAN_DF)
+
     def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
         """Return the error of a comparison by the known scatter of its runs; None where its own suffices.
 
         It does where its own interval is narrower, and with three runs a point that differ. Two runs only show whether
-        they scatter more than the known scatter: those of this pair, or all of the sweep.
+        they scatter more than the known scatter: those of this pair, or all of the sweep. One run shows nothing.
         """
         if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
             return None
         runs, changes = min(self._runs_at(a), self._runs_at(b)), self._changes(a, b)
         known = float(np.hypot(self._known_errors[a], self._known_errors[b]) / runs**0.5)
-        if len(changes) < 2:
-            return known if len(self.blocks) < 2 else None
+        if len(changes) < 2:  # While the second block is not whole, a pair may have the first alone.
+            return known if self._scatter_times <= DOUBT_TIMES else None
         own = float((sample_variance(changes) / len(changes)) ** 0.5)
         is_doubted = own > DOUBT_TIMES * known if runs == 2 else own > 0
         if (
@@ -321,13 +339,14 @@ def fit(
     scale: Scale = "log",
     pooling: Pooling = "partial",
     level: float = 0.95,
+    looks: int = 1,
     known_scatter: Mapping[Hashable, float] | None = None,
 ) -> Fit:
     """Fit (point, block, value) rows. Points keep the order in which they first appear.
 
-    Without `comparisons`, each point is compared with the one before it, and the last with the first. `known_scatter`
-    is the standard deviation of one run's value at a point, where it is known before the sweep. Raise ValueError
-    without a value, or for a value that is not finite.
+    Without `comparisons`, each point is compared with the one before it, and the last with the first. `looks` is how
+    often the sweep is judged until it stops. `known_scatter` is the standard deviation of one run's value at a point,
+    where it is known before the sweep. Raise ValueError without a value, or for a value that is not finite.
     """
     if not values:
         raise ValueError("a fit needs at least one value")
@@ -356,6 +375,7 @@ def fit(
         comparisons=_adjacent(points) if comparisons is None else tuple(comparisons),
         scale=chosen,
         level=level,
+        looks=looks,
         n=len(y),
         df_error=df_error,
         variance_error=variance_error,

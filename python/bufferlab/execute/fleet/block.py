@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import Problem
-from bufferlab.execute.progress import SweepStatus
+from bufferlab.execute.progress import Standing, SweepStatus
 from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.block"
@@ -59,6 +59,9 @@ class Telling:
         if time.monotonic() - self._last >= _SHOWN_S:
             self._last = time.monotonic()
             self._send({"event": "status", "done": status.done, "seconds_left": status.seconds_left})
+
+    def look(self, standing: Standing) -> None:
+        """Send nothing: the parent sees the whole folder at the end."""
 
     def say(self, text: str) -> None:
         """Send a line."""

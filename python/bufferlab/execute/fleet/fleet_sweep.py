@@ -49,7 +49,7 @@ def run_on_cluster(
     for problem in require_cluster(address):
         progress.warn(problem)
     _require_shareable(experiment)
-    blocks = options.blocks or tuple(range(experiment.design.repetitions))
+    blocks = options.blocks or tuple(range(experiment.design.most))
     make(
         experiment, estimated_facts(experiment), options.blocks
     )  # An experiment that no node could do is refused before any node is asked.

@@ -119,7 +119,7 @@ class Gathering:
         blocks = tuple(sorted({*stored.blocks}))
         text, _ = read_toml(path / "experiment.toml", COPY_HINT)
         experiment = loads(text, str(path / "experiment.toml"))
-        if blocks[-1] >= experiment.design.repetitions:
+        if blocks[-1] >= experiment.design.most:
             raise DataFileError(f"{FILE} has {said(blocks)}, which the plan lacks", str(file), COPY_HINT)
         return cls(path, stored.sweep_id, experiment, blocks, stored.options)
 

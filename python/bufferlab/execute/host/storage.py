@@ -25,6 +25,8 @@ ROOM = "fleet"
 """The folder of the cache in which a node of a cluster does its blocks."""
 LOCK_SECONDS = 60.0
 """Longer than any bufferlab process holds a directory. Removing the copies of a killed sweep takes longest."""
+GLANCE_SECONDS = 0.2
+"""Longer than a report looks whether a sweep folder is held (`SweepFolder.is_running`)."""
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 
@@ -145,17 +147,9 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
     Raises EnvironmentLackingError when another process holds it.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise EnvironmentLackingError(
-                "another process is adding runs to this sweep folder", str(folder), "wait for it to end"
-            ) from None
+    what, hint = "another process is adding runs to this sweep folder", "wait for it to end"
+    with _held(folder, GLANCE_SECONDS, EnvironmentLackingError(what, str(folder), hint)):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def clean_temporaries(out: Path) -> None:
@@ -182,7 +176,16 @@ def locked(directory: Path) -> Iterator[None]:
 
     Any user who may read the directory may also hold it, for long. Raises EnvironmentLackingError after LOCK_SECONDS.
     """
-    descriptor, deadline = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), time.monotonic() + LOCK_SECONDS
+    what = f"another process has held this directory for {LOCK_SECONDS:g} s"
+    hint = "end that process (`fuser` names it), or choose another directory"
+    with _held(directory, LOCK_SECONDS, EnvironmentLackingError(what, str(directory), hint)):
+        yield
+
+
+@contextmanager
+def _held(directory: Path, seconds: float, refused: EnvironmentLackingError) -> Iterator[None]:
+    """Context manager that holds a directory by flock. Raises `refused` where another process holds it for so long."""
+    descriptor, deadline = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), time.monotonic() + seconds
     try:
         while True:
             try:
@@ -190,9 +193,7 @@ def locked(directory: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    what = f"another process has held this directory for {LOCK_SECONDS:g} s"
-                    hint = "end that process (`fuser` names it), or choose another directory"
-                    raise EnvironmentLackingError(what, str(directory), hint) from None
+                    raise refused from None
                 time.sleep(0.05)
         yield
     finally:

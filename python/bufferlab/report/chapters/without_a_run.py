@@ -1,6 +1,7 @@
 """The chapter on predictions without any run: at each measured point, the model's reads and the measured reads.
 
-`run` makes the predictions when a sweep ends, and stores their counts in other-pools.json. This module only draws them.
+`run` makes the predictions before the first run, and stores their counts in other-pools.json. This module only draws
+them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Curve, Dot, Figure, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.engines import registry as engines
+from bufferlab.models import access_rules
 from bufferlab.report.predicted import SEEDS, verdicts_said
 from bufferlab.results.metrics import WORK, Work, per_work
 from bufferlab.results.page_traces import GeneratedPoints, Verdict
@@ -42,6 +44,10 @@ class WithoutRun:
         """Return the metric that is predicted."""
         return per_work("reads", self.unit)
 
+    def doubts(self, point: PointRuns) -> str:
+        """Return the names of a point's verdicts; "" where none doubts it."""
+        return ", ".join(dict.fromkeys(one.name.replace("_", " ") for one in self.verdicts[point.index]))
+
     def dots(self, points: Sequence[tuple[PointRuns, float, str]]) -> tuple[tuple[Dot, ...], tuple[Dot, ...]]:
         """Return the dots of points with their places and ticks: those without a doubt, and those with one."""
         sure: list[Dot] = []
@@ -54,7 +60,7 @@ class WithoutRun:
 
 
 def without_run(analysis: Analysis) -> WithoutRun | None:
-    """Return the predictions that the sweep's end made without any run; None where it made none."""
+    """Return the predictions that the sweep made without any run; None where it made none."""
     found = analysis.sweep.other_pools()
     if found is None or found.generated is None:
         return None
@@ -84,6 +90,17 @@ def without_a_run(analysis: Analysis) -> Section | None:
     figure = None if _is_drawn_with_other_pools(analysis) else _figure(analysis, found)
     blocks = (*((figure,) if figure else ()), _table(analysis, found))
     return Section(_ID, _TITLE, " ".join(_lead(analysis, found)), blocks)
+
+
+def known_error(analysis: Analysis, found: WithoutRun) -> str:
+    """Return how far such predictions were off for this server and workload; "" where no cell tells it."""
+    rules = next((one for one in access_rules.RULES if one.name == found.of.rules), None)
+    told = rules.errors.get(analysis.workload) if rules else None
+    if told is None:
+        return ""
+    if told.mean is None:
+        return f"at most {told.most:g}"
+    return f"{words.two_digits(told.mean)} %, at most {words.two_digits(told.most)} %"
 
 
 def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
@@ -203,7 +220,7 @@ def _table(analysis: Analysis, found: WithoutRun) -> Table:
             words.cell(metric, analysis.mean(found.metric, point)),
             words.cell(metric, found.means.get(point.index)),
             "" if off is None else words.signed_share(off),
-            ", ".join(dict.fromkeys(one.name.replace("_", " ") for one in found.verdicts[point.index])),
+            found.doubts(point),
         )
         rows.append(cells)
     title = f"Reads per {WORK[found.unit]}, measured and predicted without any run"

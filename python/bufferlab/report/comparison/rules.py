@@ -6,6 +6,7 @@ the table are another, so that a rule's interval may be narrower than the table'
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class Rule:
 class RuleAtPoint:
     """A rule at one setting: the interval of the change in the bad direction, and the outcome."""
 
-    PRINTED: ClassVar = ("settings", "outcome", "low", "high", "reason")
+    PRINTED: ClassVar = ("settings", "outcome", "low", "high", "reason", "runs_needed")
 
     setting: MatchedSetting
     outcome: Outcome
@@ -55,6 +56,8 @@ class RuleAtPoint:
     high: float | None
     reason: str | None
     """Why the interval is missing; None where it is not."""
+    runs_needed: int | None = None
+    """How many runs a side should decide it, by this interval; None where it is decided or has none."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -142,7 +145,15 @@ def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -
         low, high = -high, -low
     if low > 0 and high >= rule.limit:
         return RuleAtPoint(setting, "broken", low, high, None)
-    return RuleAtPoint(setting, "undecided" if low <= 0 and high >= rule.limit else "holds", low, high, None)
+    if low > 0 or high < rule.limit:
+        return RuleAtPoint(setting, "holds", low, high, None)
+    return RuleAtPoint(setting, "undecided", low, high, None, _runs_needed(rule.limit, low, high, verdict.estimate.n))
+
+
+def _runs_needed(limit: float, low: float, high: float, runs: int) -> int:
+    """Return how many runs a side make this interval so narrow that it leaves out no change, or the limit."""
+    centre, half = (low + high) / 2, (high - low) / 2
+    return max(runs + 1, math.ceil(runs * (half / max(centre, limit - centre)) ** 2))
 
 
 _SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}
@@ -159,7 +170,11 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
     if judged.outcome == "holds" and len(told) > 1:
         return [f"{said} at all {words.plural(len(told), 'setting')}"]
     places = [f" at {point.setting.label}" if point.setting.label else "" for point in told]
-    return [f"{said}{place} ({span(judged, point)})" for place, point in zip(places, told, strict=True)]
+    more = [f"; about {point.runs_needed} runs a side would tell" if point.runs_needed else "" for point in told]
+    return [
+        f"{said}{place} ({span(judged, point)}{needed})"
+        for place, point, needed in zip(places, told, more, strict=True)
+    ]
 
 
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:

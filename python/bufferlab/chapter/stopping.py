@@ -1,0 +1,78 @@
+"""A sweep that does as many blocks as its answer needs: whether they are enough, how many are, and the words for it.
+
+The headline alone decides: each of its steps is resolved, or shown to be smaller than what the experiment says matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Literal
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.stats import stopping
+from bufferlab.stats.fit import Fit
+from bufferlab.stats.stopping import Aim, Step
+
+Reason = Literal["resolved", "cap", "fixed", "interrupted", "running"]
+"""Why a sweep has no more runs: its answer is resolved, its number of blocks was reached, was fixed before, or runs of
+its plan are missing; "running": it will have more."""
+
+
+def is_enough(analysis: Analysis) -> bool:
+    """Return whether the sweep's runs reach its aim."""
+    fit = analysis.fit(analysis.headline)
+    return fit is not None and stopping.is_enough(fit, _steps(analysis, fit), _aim(analysis))
+
+
+def blocks_needed(analysis: Analysis, at_most: int) -> int:
+    """Return how many blocks should reach it, computed from those of the first look; `at_most` at most."""
+    fit = analysis.fit(analysis.headline)
+    return stopping.blocks_needed(fit, _steps(analysis, fit), _aim(analysis), at_most) if fit else at_most
+
+
+def reason(analysis: Analysis) -> Reason:
+    """Return why the sweep has no more runs."""
+    done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
+    if analysis.sweep.planned_cells - done:
+        return "running" if analysis.sweep.is_running else "interrupted"
+    if not analysis.stops_itself:
+        return "fixed"
+    return "resolved" if is_enough(analysis) else "cap"
+
+
+def said(analysis: Analysis) -> str:
+    """Return in a sentence what the blocks so far show, and how many are done; "" where their number was fixed."""
+    fit = analysis.fit(analysis.headline)
+    if not analysis.stops_itself or fit is None:
+        return ""
+    aim, steps = _aim(analysis), _steps(analysis, fit)
+    lacking = sum(not stopping.is_shown(fit, step, aim) for step in steps)
+    vague = sum(not stopping.is_precise(fit, point, aim) for point in fit.points)
+    title = words.lowered(analysis.metric(analysis.headline).label)
+    whole, planned = len(analysis.whole_blocks), len(analysis.sweep.blocks)
+    blocks = f"{words.plural(whole, 'block')} of at most {analysis.sweep.asked['design']['at_most']}"
+    if not lacking and not vague:
+        return f"{blocks} were enough: each step of {title} is resolved, or shown to be below {_per_cent(aim)}."
+    told = []
+    if lacking:
+        told.append(f"{lacking} of {words.plural(len(steps), 'step')} of {title} are neither resolved nor shown to be "
+                    f"below {_per_cent(aim)}")  # fmt: skip
+    if vague:
+        told.append(f"{vague} of {words.plural(len(fit.points), 'mean')} are less precise than asked")
+    more = f"; {planned} should do" if planned > whole else ""
+    return f"After {blocks}, {words.listing(told)}{more}."
+
+
+def _per_cent(aim: Aim) -> str:
+    return f"{100 * aim.smallest_effect:g} %"
+
+
+def _steps(analysis: Analysis, fit: Fit) -> list[Step]:
+    steps: list[tuple[Hashable, Hashable]] = [(a.index, b.index) for a, b in analysis.steps()]
+    return [step for step in steps if step in fit.comparisons]
+
+
+def _aim(analysis: Analysis) -> Aim:
+    design = analysis.sweep.asked["design"]
+    return Aim(float(design["smallest_effect"]), design.get("precision"))

@@ -1,0 +1,102 @@
+"""The answer of a sweep that runs: the predictions, the means so far, and the runs still to come.
+
+It draws no figure, and reads only runs that it has not read: it is made between two runs, and may cost them no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, PointRuns
+from bufferlab.chapter.blocks import Section, Table
+from bufferlab.report.answer import answer
+from bufferlab.report.build import question
+from bufferlab.report.chapters.without_a_run import known_error, without_run
+from bufferlab.report.document import Report
+from bufferlab.report.html import render_html
+from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.units import format_duration
+
+PAGE = "report.html"
+_ERROR = "Known error"
+_INTRO = (
+    "Intervals of predictions tell how runs with other seeds differ, not how far the rules are off. The known error is "
+    "that of this server's cells in docs/prediction.md, in the mean and at most."
+)
+
+
+class Running:
+    """The answers of one sweep, each made from the runs so far. It keeps the values of runs that it has read."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, MeasuredRun | None] = {}
+
+    def answer(self, sweep: SweepFolder, runs: Sequence[RunRecord], seconds_left: float) -> Report:
+        """Return the answer so far."""
+        for record in runs:
+            if record.run_id not in self._read:
+                self._read[record.run_id] = record.measured() if record.ok else None
+        return _report(Analysis.of(sweep, [(record, self._read[record.run_id]) for record in runs]), seconds_left)
+
+
+def write_page(answer: Report, sweep: SweepFolder) -> None:
+    """Write the page of a sweep that runs, which refreshes itself until the report takes its place."""
+    footer = f"Written at {datetime.now(UTC):%H:%M:%S} UTC, while the sweep ran. This page refreshes itself."
+    sweep.write_derived(PAGE, render_html(answer, footer=footer))
+
+
+def _report(analysis: Analysis, seconds_left: float) -> Report:
+    done = sum(map(len, (point.records for point in analysis.points)))
+    planned, more = len(_planned(analysis)), " or more" if _is_open(analysis) else ""
+    table = _table(analysis)
+    return Report(
+        title=analysis.sweep.experiment,
+        question=question(analysis.sweep),
+        answer=answer(analysis),
+        facts=("running", f"{done} of {planned}{more} runs", f"about {format_duration(seconds_left)} left"),
+        sections=(Section("so-far", "So far", _INTRO, (table,)),),
+        status="running",
+        lead=table.id,
+        parts=("untitled", "captions"),
+    )
+
+
+def _is_open(analysis: Analysis) -> bool:
+    """Return whether the sweep has not decided yet how many blocks it needs."""
+    stop = analysis.sweep.stop
+    return stop is not None and stop.enough is None
+
+
+def _planned(analysis: Analysis) -> list[int]:
+    """Return the point of each run that is sure to be done."""
+    return [point for point, _ in analysis.sweep.planned_cells]
+
+
+def _table(analysis: Analysis) -> Table:
+    """Return a row for each point: its prediction, its mean so far, and how many of its runs are done."""
+    found = without_run(analysis)
+    metric = analysis.metric(found.metric if found else analysis.headline)
+    error = known_error(analysis, found) if found else ""
+    planned = _planned(analysis)
+
+    def row(point: PointRuns) -> tuple[str, ...]:
+        mean = analysis.mean(metric.name, point)
+        predicted = found.means.get(point.index) if found else None
+        doubts = found.doubts(point) if found and point.index in found.verdicts else ""
+        return (
+            analysis.name_of(point),
+            words.cell(metric, predicted) if predicted else words.NOTHING,
+            doubts or (error if predicted else ""),
+            words.cell(metric, mean) if mean else words.NOTHING,
+            f"{len(point.ok)} of {planned.count(point.index)}",
+            words.number(mean.value / predicted.value) if mean and predicted and predicted.value else words.NOTHING,
+        )
+
+    heads = ("<Point", "Predicted", f"<{_ERROR}", "Measured", "Runs", "Measured / predicted")
+    shown = heads if not analysis.runs else tuple(head for head in heads if head != f"<{_ERROR}")
+    caption = f"{words.with_unit(metric.label, metric)}: means with 95 % intervals."
+    brief = tuple(head.removeprefix("<") for head in shown) if found or analysis.runs else ()
+    return Table.of("so-far-table", metric.label, heads, map(row, analysis.points), caption, brief=brief)

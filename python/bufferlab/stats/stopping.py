@@ -1,0 +1,123 @@
+"""Decides how many blocks a sweep needs: two stages, as Stein's (Annals of Mathematical Statistics 16, 1945).
+
+Two blocks show how far runs scatter. If they resolve each step, or show it to be too small to matter, the sweep stops.
+Else the number of blocks that should do is computed from their intervals, once, and the sweep is judged a second time
+after them. Both looks together hold at the sweep's level (`Fit.looks`). docs/statistics.md has the simulations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from bufferlab.stats.estimate import Estimate, quantile_of_t
+from bufferlab.stats.fit import Fit
+from bufferlab.stats.verdict import direction_of
+
+Step = tuple[Hashable, Hashable]
+LOOKS = 2
+"""How often a sweep is judged: after the first blocks, and at its end."""
+FIRST_LOOK_BLOCKS = 2
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a sweep should show before it stops."""
+
+    smallest_effect: float
+    """The change that matters: relative on the log scale, and on the linear one in units of the largest mean."""
+    precision: float | None = None
+    """Half the width of each mean's interval, relative to the mean; None: means stop nothing."""
+
+
+def is_enough(fit: Fit, steps: Sequence[Step], aim: Aim) -> bool:
+    """Return whether each step is resolved or shown to be too small to matter, and each mean is as precise as asked."""
+    return all(is_shown(fit, step, aim) for step in steps) and all(is_precise(fit, point, aim) for point in fit.points)
+
+
+def blocks_needed(fit: Fit, steps: Sequence[Step], aim: Aim, at_most: int) -> int:
+    """Return the number of blocks, those of the first look included, that should reach the aim; `at_most` at most."""
+    needed = [_needed_for_step(fit, step, aim, at_most) for step in steps]
+    needed += [_needed_for_mean(fit, point, aim, at_most) for point in fit.points]
+    return max(needed, default=at_most)
+
+
+def is_shown(fit: Fit, step: Step, aim: Aim) -> bool:
+    """Return whether a step is resolved, or its interval has no change that matters."""
+    found = fit.step(*step)
+    if direction_of(found, fit.contrast) in ("falls", "rises", "identical"):
+        return True
+    if found.ci_low is None or found.ci_high is None:
+        return False
+    _, low, high = _on_fitted_scale(fit, found)
+    return max(-low, high) < _too_small(fit, aim)
+
+
+def is_precise(fit: Fit, point: Hashable, aim: Aim) -> bool:
+    """Return whether the interval of a point's mean is as narrow as asked, if anything was."""
+    mean = fit.mean(point)
+    if aim.precision is None or mean.value == 0:
+        return True
+    return mean.ci_low is not None and mean.ci_high is not None and _relative_half(mean) <= aim.precision
+
+
+def _needed_for_step(fit: Fit, step: Step, aim: Aim, at_most: int) -> int:
+    if is_shown(fit, step, aim):
+        return FIRST_LOOK_BLOCKS
+    found = fit.step(*step)
+    if found.ci_low is None or found.ci_high is None:
+        return at_most
+    centre, low, high = _on_fitted_scale(fit, found)
+    size, small = abs(centre), _too_small(fit, aim)
+    # Either the interval leaves out no change, or it stays within what does not matter.
+    wanted = max(size, small - size)
+    return _blocks_for((high - low) / 2, wanted, found.df, fit.comparison_level, at_most)
+
+
+def _needed_for_mean(fit: Fit, point: Hashable, aim: Aim, at_most: int) -> int:
+    if is_precise(fit, point, aim):
+        return FIRST_LOOK_BLOCKS
+    mean = fit.mean(point)
+    if mean.ci_low is None or mean.ci_high is None or aim.precision is None:
+        return at_most
+    return _blocks_for(_relative_half(mean), aim.precision, mean.df, fit.level, at_most)
+
+
+def _blocks_for(half: float, wanted: float, df: float | None, level: float, at_most: int) -> int:
+    """Return the blocks with which an interval of this half width after the first look should be as narrow as wanted.
+
+    Its degrees of freedom, where it has some, grow as the blocks beyond the first do.
+    """
+    for blocks in range(FIRST_LOOK_BLOCKS + 1, at_most):
+        narrower = (FIRST_LOOK_BLOCKS / blocks) ** 0.5
+        if df is not None:
+            grown = df * (blocks - 1) / (FIRST_LOOK_BLOCKS - 1)
+            narrower *= quantile_of_t((1 + level) / 2, grown) / quantile_of_t((1 + level) / 2, df)
+        if half * narrower <= wanted:
+            return blocks
+    return at_most
+
+
+def _on_fitted_scale(fit: Fit, step: Estimate) -> tuple[float, float, float]:
+    """Return centre and ends of a step as the difference that was fitted."""
+    assert step.ci_low is not None
+    assert step.ci_high is not None
+    told = (step.value, step.ci_low, step.ci_high)
+    if fit.scale == "linear":
+        return told
+    centre, low, high = (math.log(max(value, 1e-300)) for value in told)
+    return centre, low, high
+
+
+def _too_small(fit: Fit, aim: Aim) -> float:
+    """Return the smallest change that matters, as the difference that was fitted."""
+    if fit.scale == "log":
+        return math.log1p(aim.smallest_effect)
+    return aim.smallest_effect * max(abs(fit.mean(point).value) for point in fit.points)
+
+
+def _relative_half(mean: Estimate) -> float:
+    assert mean.ci_low is not None
+    assert mean.ci_high is not None
+    return (mean.ci_high - mean.ci_low) / 2 / abs(mean.value)

@@ -1,0 +1,92 @@
+"""A sweep that runs, or was interrupted: how its report names that, and how blocks that are not whole are judged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import pytest
+
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.execute.host.storage import folder_lock
+from bufferlab.registry import open_sweep
+from bufferlab.report.build import build as build_report
+from bufferlab.report.html import render_html
+from bufferlab.results.store import SweepFolder
+from support.synthetic import Sweep, build
+
+
+def without(sweep: SweepFolder, *cells: tuple[int, int]) -> SweepFolder:
+    """The sweep as it was before these runs, each a point and a block."""
+    for record in sweep.runs():
+        if (record.run.point.index, record.run.block) in cells:
+            shutil.rmtree(record.folder)
+    return open_sweep(sweep.path)
+
+
+def test_while_runs_are_added_the_report_says_running_and_not_interrupted(tmp_path: Path) -> None:
+    sweep = without(build(tmp_path, Sweep(blocks=2)), (3, 1), (4, 1))
+    with folder_lock(sweep.path):
+        running = build_report(sweep)
+    after = build_report(sweep)
+    assert (running.status, after.status) == ("running", "ok")
+    assert "Running: 8 runs are done, and more are to come." in running.warnings
+    assert not [text for text in running.warnings if "are missing" in text]
+    assert [text for text in after.warnings if text.startswith("Interrupted: 2 of 10 runs are missing")]
+
+
+def test_only_the_page_of_a_sweep_that_runs_refreshes_itself(tmp_path: Path) -> None:
+    sweep = without(build(tmp_path, Sweep(blocks=2)), (4, 1))
+    refresh = '<meta http-equiv="refresh" content="5">'
+    with folder_lock(sweep.path):
+        assert refresh in render_html(replace(build_report(sweep), headline=None, sections=()))
+    assert refresh not in render_html(replace(build_report(sweep), headline=None, sections=()))
+
+
+def test_looking_whether_a_sweep_runs_holds_nothing(tmp_path: Path) -> None:
+    sweep = build(tmp_path, Sweep(blocks=1))
+    assert not sweep.is_running
+    with folder_lock(sweep.path):
+        assert sweep.is_running
+        with pytest.raises(EnvironmentLackingError, match="another process is adding runs"), folder_lock(sweep.path):
+            pass
+    before = len(os.listdir("/proc/self/fd"))
+    assert not sweep.is_running
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("lacking", [(4,), (1, 3), (0, 1, 2, 3), (0, 2, 4)])
+def test_steps_of_counts_stay_resolved_while_the_second_block_is_not_whole(
+    tmp_path: Path, lacking: tuple[int, ...]
+) -> None:
+    analysis = Analysis.of(without(build(tmp_path, Sweep(blocks=2)), *((point, 1) for point in lacking)))
+    (group,) = analysis.groups
+    found = analysis.verdicts(analysis.headline, group)
+    assert found is not None
+    assert [step.direction for step in (*found.steps, found.span)] == ["falls"] * 5
+    assert found.shape == "falls_at_every_step"
+
+
+def test_no_step_is_unresolved_whose_means_have_intervals_that_lie_apart(tmp_path: Path) -> None:
+    whole = build(tmp_path, Sweep(blocks=3, noise=0.01, block_noise=0.01))
+    records = {(record.run.point.index, record.run.block): record for record in whole.runs()}
+    read = {cell: (record, record.measured()) for cell, record in records.items()}
+    for block, count in ((1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 4)):
+        for done in combinations(range(5), count):
+            cells = [cell for cell in read if cell[1] < block or (cell[1] == block and cell[0] in done)]
+            analysis = Analysis.of(whole, [read[cell] for cell in cells])
+            for metric in ("reads_per_new_order", "new_orders_per_s"):
+                for a, b in pairwise(analysis.points):
+                    means, verdict = (
+                        [analysis.mean(metric, point) for point in (a, b)],
+                        analysis.verdict(metric, a.index, b.index),
+                    )
+                    assert verdict is not None
+                    if all(mean and mean.has_interval for mean in means):
+                        (low, high) = sorted((mean for mean in means if mean), key=lambda mean: mean.value)
+                        apart = (low.ci_high or 0) < (high.ci_low or 0)
+                        assert verdict.direction != "not_resolved" or not apart, (metric, cells, a.label, b.label)

@@ -1,0 +1,199 @@
+"""A sweep that does as many blocks as its answer needs: when it stops, what it says, and that its claims hold."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bufferlab.chapter import stopping
+from bufferlab.chapter.analysis import Analysis
+from bufferlab.errors import SpecError
+from bufferlab.registry import open_sweep
+from bufferlab.report.build import build
+from bufferlab.results.schema import StoredStop
+from bufferlab.spec import Overrides, load, loads, to_toml
+from bufferlab.stats.fit import Cell, Fit, fit
+from bufferlab.stats.stopping import Aim, blocks_needed, is_enough
+from support.fake import Bench
+
+TOOLS = Path(__file__).parents[2] / "tools"
+AIM = Aim(smallest_effect=0.05)
+STEPS = [("a", "b"), ("b", "c")]
+AUTO = 'repetitions = "auto"\nat_most = {most}\nsmallest_effect = "5%"\n{more}'
+
+
+def made(means: dict[str, float], scatter: float, blocks: int = 2, seed: int = 1) -> Fit:
+    """A fit of drawn runs."""
+    rng = np.random.default_rng(seed)
+    cells: list[Cell] = [
+        (point, block, mean * float(np.exp(rng.normal(0, scatter))))
+        for block in range(blocks)
+        for point, mean in means.items()
+    ]
+    return fit(cells, comparisons=[*STEPS, ("a", "c")], looks=2)
+
+
+def test_two_blocks_are_enough_where_each_step_is_resolved() -> None:
+    found = made({"a": 50.0, "b": 20.0, "c": 5.0}, 0.002)
+    assert is_enough(found, STEPS, AIM)
+    assert blocks_needed(found, STEPS, AIM, 5) == 2
+
+
+def test_a_step_that_is_shown_to_be_too_small_needs_no_more_blocks() -> None:
+    found = made({"a": 50.0, "b": 50.0, "c": 50.0}, 0.0005)
+    assert found.step("a", "b").ci_low is not None
+    assert is_enough(found, STEPS, AIM)
+    assert not is_enough(found, STEPS, Aim(smallest_effect=0.0005))
+
+
+def test_the_more_runs_scatter_the_more_blocks_are_needed_up_to_the_most() -> None:
+    means = {"a": 50.0, "b": 46.0, "c": 42.0}
+    needed = [blocks_needed(made(means, scatter), STEPS, AIM, 9) for scatter in (0.001, 0.012, 0.03, 0.5)]
+    assert needed == sorted(needed)
+    assert needed[0] == 2 < needed[1] < 9 == needed[-1]
+
+
+def test_means_decide_only_where_a_precision_is_asked_for() -> None:
+    found = made({"a": 50.0, "b": 20.0, "c": 5.0}, 0.004)
+    exact = Aim(0.05, precision=0.02)
+    assert is_enough(found, STEPS, AIM)
+    assert not is_enough(found, STEPS, exact)
+    assert blocks_needed(found, STEPS, exact, 9) > 2
+
+
+def test_one_block_more_than_none_shows_nothing() -> None:
+    found = made({"a": 50.0, "b": 20.0, "c": 5.0}, 0.004, blocks=1)
+    assert not is_enough(found, STEPS, AIM)
+    assert blocks_needed(found, STEPS, AIM, 5) == 5
+
+
+def test_steps_that_are_zero_are_judged_by_the_largest_mean() -> None:
+    rng = np.random.default_rng(3)
+    drawn = [(point, block, max(0.0, mean + float(rng.normal(0, 0.0004))))
+             for block in range(2) for point, mean in (("a", 0.0), ("b", 0.0), ("c", 0.9))]  # fmt: skip
+    drawn[0] = ("a", 0, 0.0)
+    found = fit(drawn, comparisons=[*STEPS, ("a", "c")], looks=2)
+    assert found.scale == "linear"
+    assert is_enough(found, STEPS, AIM)
+
+
+def test_intervals_of_steps_are_wider_where_a_sweep_is_judged_twice() -> None:
+    cells = [(point, block, 10.0 + point + 0.1 * ((3 * block + point) % 4)) for block in range(4) for point in range(3)]
+    once, twice = (fit(cells, looks=looks) for looks in (1, 2))
+    for a, b in once.comparisons:
+        one, other = once.step(a, b), twice.step(a, b)
+        assert (other.ci_low or 0) < (one.ci_low or 0) < (one.ci_high or 0) < (other.ci_high or 0)
+    assert once.mean(0) == twice.mean(0)
+
+
+@pytest.mark.parametrize("name", ["tpcc", "hot_rows"])
+def test_claims_hold_at_the_stop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    simulated = import_module("simulate_statistics")
+    of = max((one for one in simulated.recorded() if one.name.startswith(name)), key=lambda one: one.points)
+    cells = simulated.stopping_row(of, 5, 17, 400)
+    held, means, flat_held, flat_means, claims = (float(cells[place]) for place in (2, 3, 5, 6, 8))
+    # The bounds of 400 sweeps around 95 % and 5 %: three standard errors of 1.1.
+    assert held > 91.5
+    assert flat_held > 91.5
+    assert min(means, flat_means) > 91.5
+    assert claims < 8.5
+
+
+def bench_of(tmp_path: Path, sweep: str, *, most: int = 4, more: str = "") -> tuple[Bench, Path]:
+    """A place, and an experiment of the fake engine that stops itself."""
+    bench = Bench(tmp_path)
+    path = bench.experiment(sweep=sweep)
+    path.write_text(path.read_text().replace("repetitions = 2", AUTO.format(most=most, more=more)))
+    return bench, path
+
+
+def test_a_sweep_stops_when_its_steps_are_resolved_and_says_so(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "40%", "80%"]')
+    outcome = bench.measure(path)
+    folder = open_sweep(outcome.folder.path)
+    assert folder.stop
+    assert folder.stop.enough
+    assert len(folder.runs()) == 6
+    analysis = Analysis.of(folder)
+    assert stopping.reason(analysis) == "resolved"
+    report = build(folder)
+    assert report.data.stopped == "resolved"
+    assert report.status == "ok"
+    assert not any("Interrupted" in banner.text for banner in report.banners)
+    assert any(limit.startswith("2 blocks of at most 4 were enough") for limit in report.limits)
+
+
+def test_a_sweep_that_resolves_nothing_does_the_blocks_that_were_decided_once(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', most=3, more='precision = "0.0001%"')
+    outcome = bench.measure(path)
+    folder = open_sweep(outcome.folder.path)
+    assert folder.stop
+    assert not folder.stop.enough
+    assert folder.stop.blocks == 3
+    assert len(folder.runs()) == 6
+    analysis = Analysis.of(folder)
+    assert stopping.reason(analysis) == "cap"
+    assert "means" in stopping.said(analysis)
+
+
+def test_a_resumed_sweep_keeps_to_what_was_decided(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    first = bench.measure(path)
+    ended = bench.bufferlab("run", "--resume", first.folder.path, "--json")
+    assert ended.code == 0, ended.err
+    assert "4 of 4 runs are there; 0 to do" in ended.err
+    assert ended.json["stopped"] == "resolved"
+
+
+def test_chosen_blocks_are_done_whatever_they_show(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', most=3)
+    ended = bench.bufferlab("run", path, "--blocks", "1-3", "--out", bench.out, "--json")
+    assert ended.code == 0, ended.err
+    (folder,) = bench.out.iterdir()
+    found = open_sweep(folder)
+    assert len(found.runs()) == 6
+    assert found.stop is None
+    assert stopping.reason(Analysis.of(found)) == "fixed"
+
+
+def test_a_number_of_repetitions_and_auto_replace_each_other(tmp_path: Path) -> None:
+    _, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    fixed = load(path, Overrides(repetitions=3))
+    assert fixed.design.most == 3
+    again = load(path, Overrides(repetitions="auto", precision="3%"))
+    assert (again.design.most, again.design.precision) == (4, 0.03)
+    assert loads(to_toml(again), "experiment.toml").same_work(again) == []
+    with pytest.raises(SpecError, match="precision belongs to repetitions"):
+        load(path, Overrides(repetitions=3, precision="3%"))
+
+
+@pytest.mark.parametrize("wrong", ["often", "1.5", ""])
+def test_repetitions_that_are_no_number_are_refused(tmp_path: Path, wrong: str) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    ended = bench.bufferlab("run", path, "--repetitions", wrong, "--out", bench.out)
+    assert ended.code == 2
+    assert 'neither a whole number nor "auto"' in ended.err
+
+
+def test_a_dry_run_shows_the_least_and_the_most(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', most=5)
+    ended = bench.bufferlab("run", path, "--dry-run")
+    assert "2 points x 2 to 5 repetitions = 4 to 10 runs" in ended.out
+
+
+def test_a_sweep_that_is_interrupted_before_its_first_look_lacks_runs_of_two_blocks_alone(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    folder = bench.measure(path).folder
+    folder.write_stop(StoredStop(blocks=2, enough=None))
+    shutil.rmtree(folder.runs()[-1].folder)
+    report = build(open_sweep(folder.path))
+    assert report.data.stopped == "interrupted"
+    assert any(banner.text.startswith("Interrupted: 1 of 4 runs are missing") for banner in report.banners)
+    ended = bench.bufferlab("run", "--resume", folder.path, "--json")
+    assert ended.json["stopped"] == "resolved"
+    assert open_sweep(folder.path).stop == folder.stop.model_copy(update={"enough": True})
