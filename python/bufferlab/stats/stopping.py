@@ -55,10 +55,15 @@ def is_shown(fit: Fit, step: Step, aim: Aim) -> bool:
 
 
 def is_precise(fit: Fit, point: Hashable, aim: Aim) -> bool:
-    """Return whether the interval of a point's mean is as narrow as asked, if anything was."""
+    """Return whether the interval of a point's mean is as narrow as asked, if anything was.
+
+    Two runs that happen to agree have a narrow interval: it stops nothing, unless the scatter was known before.
+    """
     mean = fit.mean(point)
     if aim.precision is None or mean.value == 0:
         return True
+    if mean.df is not None and mean.df < FIRST_LOOK_BLOCKS:
+        return False
     return mean.ci_low is not None and mean.ci_high is not None and _relative_half(mean) <= aim.precision
 
 
@@ -81,18 +86,21 @@ def _needed_for_mean(fit: Fit, point: Hashable, aim: Aim, at_most: int) -> int:
     mean = fit.mean(point)
     if mean.ci_low is None or mean.ci_high is None or aim.precision is None:
         return at_most
-    return _blocks_for(_relative_half(mean), aim.precision, mean.df, fit.level, at_most)
+    # Of more than two runs a mean's interval is Student's from them alone, also where the known scatter made this one.
+    return _blocks_for(_relative_half(mean), aim.precision, mean.df, fit.level, at_most, df_a_block=1.0)
 
 
-def _blocks_for(half: float, wanted: float, df: float | None, level: float, at_most: int) -> int:
+def _blocks_for(
+    half: float, wanted: float, df: float | None, level: float, at_most: int, *, df_a_block: float | None = None
+) -> int:
     """Return the blocks with which an interval of this half width after the first look should be as narrow as wanted.
 
-    Its degrees of freedom, where it has some, grow as the blocks beyond the first do.
+    Its degrees of freedom, where it has some, grow with each block beyond the first by `df_a_block`, or by `df`.
     """
     for blocks in range(FIRST_LOOK_BLOCKS + 1, at_most):
         narrower = (FIRST_LOOK_BLOCKS / blocks) ** 0.5
         if df is not None:
-            grown = df * (blocks - 1) / (FIRST_LOOK_BLOCKS - 1)
+            grown = (df_a_block or df) * (blocks - 1)
             narrower *= quantile_of_t((1 + level) / 2, grown) / quantile_of_t((1 + level) / 2, df)
         if half * narrower <= wanted:
             return blocks
