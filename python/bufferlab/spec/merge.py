@@ -162,7 +162,7 @@ def _overlay(merged: Merged, onto: dict[str, Any], table: dict[str, Any], path: 
         if isinstance(value, dict) and isinstance(onto.get(key), dict):
             _overlay(merged, onto[key], value, here, there)
             continue
-        _drop_rivals(merged.document, here)
+        _drop_rivals(merged.document, here, value)
         onto[key] = _copy(value)
         merged.profile_keys[here] = there
 
@@ -205,21 +205,24 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
         if not isinstance(inner, dict):
             return  # The TOML has a value where a table belongs; Experiment reports it.
         table = inner
-    _drop_rivals(merged.document, path)
+    _drop_rivals(merged.document, path, value)
     table[path[-1]] = value
     merged.flags[path] = flag
 
 
-def _drop_rivals(document: dict[str, Any], path: KeyPath) -> None:
+def _drop_rivals(document: dict[str, Any], path: KeyPath, value: Any) -> None:
     """Remove the settings that a later one at `path` replaces, also those in another table.
 
-    Of [measure], transactions and duration exclude each other; a duration becomes the cap of a later count.
+    Of [measure], transactions and duration exclude each other; a duration becomes the cap of a later count. A later
+    number of repetitions drops the precision that "auto" had.
     """
     if len(path) != 2:
         return
     table, name = path
-    measure = document.get("measure")
-    if table == "measure" and isinstance(measure, dict):
+    measure, design = document.get("measure"), document.get("design")
+    if path == ("design", "repetitions") and value != "auto" and isinstance(design, dict):
+        design.pop("precision", None)
+    elif table == "measure" and isinstance(measure, dict):
         if name == "duration":
             measure.pop("transactions", None)
             measure.pop("max_duration", None)
