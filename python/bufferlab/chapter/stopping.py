@@ -31,10 +31,16 @@ def blocks_needed(analysis: Analysis, at_most: int) -> int:
     return stopping.blocks_needed(fit, _steps(analysis, fit), _aim(analysis), at_most) if fit else at_most
 
 
+def is_undecided(analysis: Analysis) -> bool:
+    """Return whether the sweep may need more blocks, because it ended before their number was decided."""
+    stop, design = analysis.sweep.stop, analysis.sweep.asked.get("design", {})
+    return stop is not None and stop.enough is None and stop.blocks < design["at_most"] and not is_enough(analysis)
+
+
 def reason(analysis: Analysis) -> Reason:
     """Return why the sweep has no more runs."""
     done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
-    if analysis.sweep.planned_cells - done:
+    if analysis.sweep.planned_cells - done or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
     if not analysis.stops_itself:
         return "fixed"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import platform
+import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -444,6 +445,8 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool
             _keep(folder, _other_pools(folder, sweep), generated)
     except Interrupted as error:
         outcome.signal_number = error.signal_number
+    except KeyboardInterrupt:  # polars raises it for Ctrl-C during a query, although the signal has a handler.
+        outcome.signal_number = signal.SIGINT
     return outcome
 
 

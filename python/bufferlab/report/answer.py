@@ -178,7 +178,7 @@ def _unrun(analysis: Analysis) -> str:
     planned = analysis.sweep.planned_cells
     done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
     missing = [point for point, _ in planned - done]
-    if not missing:
+    if not missing and not stopping.is_undecided(analysis):
         return ""
     if analysis.sweep.is_running:
         return f"Running: {words.plural(len(planned) - len(missing), 'run')} are done, and more are to come."
@@ -186,7 +186,9 @@ def _unrun(analysis: Analysis) -> str:
     named = [f"{name} ({count})" for name, count in counts if count]
     if len(named) > _MOST_NAMED:
         named = [*named[: _MOST_NAMED - 1], words.plural(len(named) - _MOST_NAMED + 1, "other point")]
-    said = f"{len(missing)} of {words.plural(len(planned), 'run')} are missing, at {words.listing(named)}."
+    said = "the sweep had not decided yet how many more blocks it needs."
+    if missing:
+        said = f"{len(missing)} of {words.plural(len(planned), 'run')} are missing, at {words.listing(named)}."
     if analysis.sweep.merged is not None:
         return f"Not whole: {said} On their host resume the folder that was merged, then merge again."
     go_on = f"To go on: bufferlab {predicted.command(analysis) or 'run'} --resume {analysis.sweep.path}"

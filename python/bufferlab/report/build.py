@@ -266,7 +266,8 @@ def _status(analysis: Analysis) -> Status:
         return "running"
     if any(record.run.status == "failed" for point in analysis.points for record in point.failures):
         return "failed"
-    return "ok" if all(point.status == "ok" for point in analysis.points) else "interrupted"
+    is_whole = all(point.status == "ok" for point in analysis.points) and not stopping.is_undecided(analysis)
+    return "ok" if is_whole else "interrupted"
 
 
 def summaries(analysis: Analysis) -> list[Summary]:

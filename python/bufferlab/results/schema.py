@@ -428,10 +428,18 @@ class StoredPlan(_Open):
 class StoredStop(_Open):
     """The content of stop.json: how many blocks a sweep does that was asked for as many as its answer needs."""
 
-    blocks: int = Field(ge=1)
+    blocks: int = Field(ge=2)
     """Those before the first look, until that decided."""
     enough: bool | None
     """Whether the first look sufficed; else `blocks` should, and the sweep is judged again after them. None before."""
+
+
+class StoredAim(_Open):
+    """The aim of a sweep that does as many blocks as its answer needs: what experiment.toml has of it in [design]."""
+
+    at_most: int = Field(ge=2)
+    smallest_effect: float = Field(gt=0, lt=1)
+    precision: float | None = Field(default=None, gt=0, lt=1)
 
 
 class StoredScatter(_Strict):

@@ -59,6 +59,7 @@ from bufferlab.results.schema import (
     SAMPLE_COLUMNS,
     SUMMARY_COLUMNS,
     Run,
+    StoredAim,
     StoredHost,
     StoredHosts,
     StoredPlan,
@@ -360,8 +361,15 @@ class SweepFolder:
         text, asked = read_toml(toml, COPY_HINT)
         merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
         sweep = cls(path, registry, plan, host, text, asked, merged)
+        design = asked.get("design")
+        stops_itself = isinstance(design, dict) and design.get("repetitions") == "auto"
+        if stops_itself:
+            validated(StoredAim, asked["design"], toml, COPY_HINT)
         if (path / STOP_FILE).exists():
             told = _read_stamped(path / STOP_FILE, StoredStop)
+            if not stops_itself:
+                what = "stop.json is of another sweep: this one has a fixed number of blocks"
+                raise DataFileError(what, str(path / STOP_FILE), "remove it")
             sweep.stop = StoredStop(blocks=told["blocks"], enough=told["enough"])
         sweep.runs()
         return sweep
