@@ -285,3 +285,25 @@ def test_an_experiment_without_its_aim_is_refused_in_words(tmp_path: Path, key: 
     toml.write_text(re.sub(f"{key} = .*\n", line, toml.read_text()))
     with pytest.raises(DataFileError, match=rf"experiment\.toml is damaged at {key}"):
         open_sweep(toml.parent)
+
+
+def test_blocks_that_sufficed_without_failed_runs_are_judged_again_with_them(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "40%", "80%"]')
+    folder = bench.measure(path).folder
+    for record in folder.runs():
+        if record.run.point.index == 2:
+            shutil.rmtree(record.folder)
+    heard = Heard()
+    bench.resume(heard)
+    assert [text for text in heard.said if text.startswith("2 blocks of at most 4 were enough")]
+    assert bench.sweep().stop == folder.stop
+
+
+def test_a_sweep_of_one_point_says_nothing_of_steps(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%"]', most=2, more='precision = "0.0001%"')
+    told = stopping.said(Analysis.of(bench.measure(path).folder))
+    assert told == "After 2 blocks of at most 2, 1 of 1 mean is less precise than asked."
+    path.write_text(path.read_text().replace("0.0001%", "99%").replace("at_most = 2", "at_most = 3"))
+    shutil.rmtree(bench.out)
+    told = stopping.said(Analysis.of(bench.measure(path).folder))
+    assert told == "3 blocks of at most 3 were enough: reads per New-Order has no step to resolve."

@@ -58,16 +58,22 @@ def said(analysis: Analysis) -> str:
     title = words.lowered(analysis.metric(analysis.headline).label)
     whole, planned = len(analysis.whole_blocks), len(analysis.sweep.blocks)
     blocks = f"{words.plural(whole, 'block')} of at most {analysis.sweep.asked['design']['at_most']}"
+    if not steps and not vague:
+        return f"{blocks} were enough: {title} has no step to resolve."
     if not lacking and not vague:
         return f"{blocks} were enough: each step of {title} is resolved, or shown to be below {_per_cent(aim)}."
     told = []
     if lacking:
-        told.append(f"{lacking} of {words.plural(len(steps), 'step')} of {title} are neither resolved nor shown to be "
-                    f"below {_per_cent(aim)}")  # fmt: skip
+        of = f"{lacking} of {words.plural(len(steps), 'step')} of {title}"
+        told.append(f"{of} {_are(lacking)} neither resolved nor shown to be below {_per_cent(aim)}")
     if vague:
-        told.append(f"{vague} of {words.plural(len(fit.points), 'mean')} are less precise than asked")
+        told.append(f"{vague} of {words.plural(len(fit.points), 'mean')} {_are(vague)} less precise than asked")
     more = f"; {planned} should do" if planned > whole else ""
     return f"After {blocks}, {words.listing(told)}{more}."
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _per_cent(aim: Aim) -> str:

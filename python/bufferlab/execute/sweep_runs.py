@@ -71,13 +71,18 @@ class SweepRuns:
             self.progress.say(stopping.said(analysis))
         return run.block >= self._blocks
 
+    def _is_decided(self, todo: Sequence[PlannedRun]) -> bool:
+        """Return whether the number of blocks stands. It falls if it sufficed without runs that are done only now."""
+        stop = self.folder.stop
+        return stop is not None and not (stop.enough and any(run.block < stop.blocks for run in todo))
+
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
         outcome = SweepOutcome(self.folder)
-        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and self.folder.stop is None:
-            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
         resuming = bool(self.folder.runs())
         todo = resume.to_do(self.plan, self.folder)
+        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and not self._is_decided(todo):
+            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
         if resuming:
             resume.supersede_all(self.folder)
             left = sum(run.block < self._blocks for run in todo)
