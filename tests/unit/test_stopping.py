@@ -14,6 +14,7 @@ import pytest
 from bufferlab.chapter import stopping
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.errors import DataFileError, SpecError
+from bufferlab.execute import sweep_runs
 from bufferlab.execute.progress import Standing
 from bufferlab.execute.sweep import run_sweep
 from bufferlab.registry import open_sweep
@@ -307,3 +308,18 @@ def test_a_sweep_of_one_point_says_nothing_of_steps(tmp_path: Path) -> None:
     shutil.rmtree(bench.out)
     told = stopping.said(Analysis.of(bench.measure(path).folder))
     assert told == "3 blocks of at most 3 were enough: reads per New-Order has no step to resolve."
+
+
+def test_a_sweep_of_many_points_is_looked_at_after_fewer_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_runs, "_POINTS_OF_A_LOOK", 1)
+    heard = Heard()
+    Bench(tmp_path).measure(Bench(tmp_path).experiment(), heard)
+    assert [len(standing.runs) for standing in heard.looks] == [0, 1]
+
+
+@pytest.mark.parametrize("shared", [("--blocks", "1"), ("--ray", "127.0.0.1:1")])
+def test_blocks_that_hosts_share_take_no_precision(tmp_path: Path, shared: tuple[str, str]) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    ended = bench.bufferlab("run", path, "--precision", "3%", *shared, "--out", bench.out)
+    assert ended.code == 2
+    assert "hosts that share blocks" in ended.err

@@ -243,6 +243,9 @@ def command(
             seed=seed,
             dump=dump,
         )
+        if precision is not None and (blocks is not None or ray is not None):
+            what = "hosts that share blocks do a fixed number of them, and cannot go on until means are precise"
+            raise SpecError(what, f"--precision {precision}", "leave --precision out")
         _require_kind(resume, ray, experiment is not None or blocks is not None or overrides != Overrides())
         if ray is not None and resume is not None:
             wanted, chosen = _gathered(resume, out)

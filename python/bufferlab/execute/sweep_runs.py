@@ -22,6 +22,8 @@ from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS
 from bufferlab.units import format_bytes
 
 _LOG = logging.getLogger(__name__)
+_POINTS_OF_A_LOOK = 50
+"""The points up to which an answer so far is a small part of a run: it compares each point with each other."""
 
 
 @dataclass
@@ -89,6 +91,8 @@ class SweepRuns:
             self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
         runs = {(record.run.point.index, record.run.block): record for record in self.folder.runs()}
         self._look(runs, todo)
+        # A look takes as the square of the points: with more of them it is had after as many runs more.
+        every = max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
             if self.stop.requested or self._is_over(run):
@@ -100,7 +104,8 @@ class SweepRuns:
             if resuming:
                 resume.supersede(self.folder, record)
             runs[run.cell] = record
-            self._look(runs, todo[place + 1 :])
+            if place % every == 0:
+                self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
             if record.failure is not None and record.failure.lasts:
                 outcome.refused += 1
