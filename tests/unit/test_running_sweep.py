@@ -39,6 +39,12 @@ def test_while_runs_are_added_the_report_says_running_and_not_interrupted(tmp_pa
     assert [text for text in after.warnings if text.startswith("Interrupted: 2 of 10 runs are missing")]
 
 
+def test_one_run_that_is_done_is_told_in_the_singular(tmp_path: Path) -> None:
+    sweep = without(build(tmp_path, Sweep(blocks=1)), (1, 0), (2, 0), (3, 0), (4, 0))
+    with folder_lock(sweep.path):
+        assert "Running: 1 run is done, and more are to come." in build_report(sweep).warnings
+
+
 def test_only_the_page_of_a_sweep_that_runs_refreshes_itself(tmp_path: Path) -> None:
     sweep = without(build(tmp_path, Sweep(blocks=2)), (4, 1))
     refresh = '<meta http-equiv="refresh" content="5">'

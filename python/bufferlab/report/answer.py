@@ -181,7 +181,9 @@ def _unrun(analysis: Analysis) -> str:
     if not missing and not stopping.is_undecided(analysis):
         return ""
     if analysis.sweep.is_running:
-        return f"Running: {words.plural(len(planned) - len(missing), 'run')} are done, and more are to come."
+        done_runs = len(planned) - len(missing)
+        are = "is" if done_runs == 1 else "are"
+        return f"Running: {words.plural(done_runs, 'run')} {are} done, and more are to come."
     counts = [(analysis.name_of(point), missing.count(point.index)) for point in analysis.points]
     named = [f"{name} ({count})" for name, count in counts if count]
     if len(named) > _MOST_NAMED:
