@@ -82,7 +82,8 @@ class SweepRuns:
             resume.supersede_all(self.folder)
             left = sum(run.block < self._blocks for run in todo)
             self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
-        runs = {(record.run.point.index, record.run.block): record for record in self.folder.runs()}
+        earlier = self.folder.runs()  # It reads and hashes all files: not after each run.
+        runs = {(record.run.point.index, record.run.block): record for record in earlier}
         self._look(runs, todo)
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
@@ -92,8 +93,7 @@ class SweepRuns:
                 self._leave(outcome, self._before(todo) + place + 1, run)
                 continue
             record = self._run(todo, place)
-            if resuming:
-                resume.supersede(self.folder, record)
+            resume.supersede(self.folder, earlier, record)
             runs[run.cell] = record
             self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
