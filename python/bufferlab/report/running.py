@@ -97,8 +97,9 @@ def _table(analysis: Analysis) -> Table:
             words.number(mean.value / predicted.value) if mean and predicted and predicted.value else words.NOTHING,
         )
 
-    heads = ("<Point", "Predicted", f"<{_ERROR}", "Measured", "Runs", "Measured / predicted")
+    heads = ("<Point", "Predicted", f"<{_ERROR}", "Measured", "Runs", "Ratio")
     shown = heads if not analysis.runs else tuple(head for head in heads if head != f"<{_ERROR}")
     caption = f"{words.with_unit(metric.label, metric)}: means with 95 % intervals."
+    caption += " Ratio: measured / predicted." if found and analysis.runs else ""
     brief = tuple(head.removeprefix("<") for head in shown) if found or analysis.runs else ()
     return Table.of("so-far-table", metric.label, heads, map(row, analysis.points), caption, brief=brief)
