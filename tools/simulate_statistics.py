@@ -170,8 +170,8 @@ SERIES_HEAD = [
 ]
 
 STOPPING_HEAD = [
-    "recorded scatter", "at most", "all steps held %", "blocks", "no step: held %", "no step: blocks",
-    "no step: false claims %", "sweeps",
+    "recorded scatter", "at most", "all steps held %", "means held %", "blocks", "no step: held %",
+    "no step: means held %", "no step: blocks", "no step: false claims %", "sweeps",
 ]  # fmt: skip
 
 SCENARIOS = (
@@ -251,14 +251,16 @@ def stopping_row(of: Recorded, at_most: int, seed: int, count: int) -> list[str]
     """How often all steps are held at the stop, with the recorded steps and without any, and the blocks it took."""
     cells = [f"{of.name}, {of.points} points", str(at_most)]
     for truth in (np.log(of.counted), np.zeros(of.points)):
-        rng, held, claims, blocks = np.random.default_rng(seed), 0, 0, 0
+        rng, held, claims, blocks, means = np.random.default_rng(seed), 0, 0, 0, 0
         for _ in range(count):
             found = stopped(of, truth, at_most, rng)
             told = [(found.step(a, b), float(np.exp(truth[b] - truth[a]))) for a, b in found.comparisons]
             held += all(_covers(one.ci_low, ratio, one.ci_high) for one, ratio in told if one.has_interval)
             claims += any(not _covers(one.ci_low, 1.0, one.ci_high) for one, _ in told if one.has_interval)
             blocks += len(found.blocks)
-        cells += [f"{100 * held / count:.1f}", f"{blocks / count:.2f}"]
+            each = [(found.mean(i), float(np.exp(truth[i]))) for i in range(of.points)]
+            means += sum(_covers(one.ci_low, value, one.ci_high) for one, value in each)
+        cells += [f"{100 * held / count:.1f}", f"{100 * means / count / of.points:.1f}", f"{blocks / count:.2f}"]
     return [*cells, f"{100 * claims / count:.1f}", str(count)]
 
 

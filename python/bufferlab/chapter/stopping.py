@@ -14,9 +14,9 @@ from bufferlab.stats import stopping
 from bufferlab.stats.fit import Fit
 from bufferlab.stats.stopping import Aim, Step
 
-Reason = Literal["resolved", "cap", "fixed", "interrupted"]
+Reason = Literal["resolved", "cap", "fixed", "interrupted", "running"]
 """Why a sweep has no more runs: its answer is resolved, its number of blocks was reached, was fixed before, or runs of
-its plan are missing."""
+its plan are missing; "running": it will have more."""
 
 
 def is_enough(analysis: Analysis) -> bool:
@@ -35,7 +35,7 @@ def reason(analysis: Analysis) -> Reason:
     """Return why the sweep has no more runs."""
     done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
     if analysis.sweep.planned_cells - done:
-        return "interrupted"
+        return "running" if analysis.sweep.is_running else "interrupted"
     if not analysis.stops_itself:
         return "fixed"
     return "resolved" if is_enough(analysis) else "cap"

@@ -50,10 +50,7 @@ class SweepRuns:
     @property
     def _blocks(self) -> int:
         """Return how many blocks are done, as far as that is decided."""
-        design = self.plan.experiment.design
-        if design.repetitions != AUTO_BLOCKS:
-            return design.most
-        return self.folder.stop.blocks if self.folder.stop else LEAST_AUTO_BLOCKS
+        return self.folder.stop.blocks if self.folder.stop else self.plan.experiment.design.most
 
     @property
     def _runs(self) -> int:
@@ -61,7 +58,8 @@ class SweepRuns:
 
     def _is_over(self, run: PlannedRun) -> bool:
         """Return whether this run's block is not needed. After the first blocks, decide how many are."""
-        if run.block >= self._blocks and self.folder.stop is None:
+        stop = self.folder.stop
+        if stop is not None and stop.enough is None and run.block >= stop.blocks:
             analysis = Analysis.of(self.folder)
             enough = stopping.is_enough(analysis)
             most = self.plan.experiment.design.most
@@ -73,6 +71,8 @@ class SweepRuns:
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
         outcome = SweepOutcome(self.folder)
+        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and self.folder.stop is None:
+            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
         resuming = bool(self.folder.runs())
         todo = resume.to_do(self.plan, self.folder)
         if resuming:

@@ -18,7 +18,6 @@ from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.results.sweep_checks import MeasuredRun
-from bufferlab.spec.experiment import LEAST_AUTO_BLOCKS
 from bufferlab.units import format_duration
 
 PAGE = "report.html"
@@ -67,14 +66,13 @@ def _report(analysis: Analysis, seconds_left: float) -> Report:
 
 def _is_open(analysis: Analysis) -> bool:
     """Return whether the sweep has not decided yet how many blocks it needs."""
-    return analysis.stops_itself and analysis.sweep.stop is None
+    stop = analysis.sweep.stop
+    return stop is not None and stop.enough is None
 
 
 def _planned(analysis: Analysis) -> list[int]:
     """Return the point of each run that is sure to be done."""
-    sweep = analysis.sweep
-    blocks = sweep.blocks[:LEAST_AUTO_BLOCKS] if _is_open(analysis) else sweep.blocks
-    return [point for point, block in sweep.planned_cells if block in blocks]
+    return [point for point, _ in analysis.sweep.planned_cells]
 
 
 def _table(analysis: Analysis) -> Table:

@@ -429,8 +429,9 @@ class StoredStop(_Open):
     """The content of stop.json: how many blocks a sweep does that was asked for as many as its answer needs."""
 
     blocks: int = Field(ge=1)
-    enough: bool
-    """Whether the first look sufficed; else `blocks` is what should, and the sweep is judged again after them."""
+    """Those before the first look, until that decided."""
+    enough: bool | None
+    """Whether the first look sufficed; else `blocks` should, and the sweep is judged again after them. None before."""
 
 
 class StoredScatter(_Strict):

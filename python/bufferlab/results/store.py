@@ -253,7 +253,7 @@ class SweepFolder:
         self.merged = merged
         """The hosts of a merged sweep as hosts.json has them; None for the folder of `run`."""
         self.stop: StoredStop | None = None
-        """How many of its blocks the sweep does; None where that is not decided, or was fixed before."""
+        """How many of its blocks the sweep does, as far as that is decided; None where it was fixed before."""
 
     @property
     def experiment(self) -> str:
@@ -361,7 +361,8 @@ class SweepFolder:
         merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
         sweep = cls(path, registry, plan, host, text, asked, merged)
         if (path / STOP_FILE).exists():
-            sweep.stop = StoredStop.model_validate(_read_stamped(path / STOP_FILE, StoredStop))
+            told = _read_stamped(path / STOP_FILE, StoredStop)
+            sweep.stop = StoredStop(blocks=told["blocks"], enough=told["enough"])
         sweep.runs()
         return sweep
 

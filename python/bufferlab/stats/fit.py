@@ -15,7 +15,8 @@ Means do not cancel the block effects. The interval of a mean says where the mea
 It is Student's, from that point's runs alone, so it does not depend on the other points.
 
 One or two runs a point show little or nothing of the noise. Where the caller knows how much a run scatters
-(`known_scatter`), a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it.
+(`known_scatter`), a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it. The interval of
+a mean of two runs is Student's with the known scatter, or with theirs where it is larger.
 
 The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (adjacent points
 and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, which are more than a sweep claims, so
@@ -36,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
-from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES
+from bufferlab.stats.known_scatter import CLAIM_TIMES, DOUBT_TIMES, MEAN_DF
 from bufferlab.stats.rounding import is_rounding, sample_variance
 from bufferlab.stats.spread import Spread, spread
 
@@ -117,6 +118,7 @@ class Fit:
         """Return the value of a point; its interval says where the mean of many blocks would lie."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
+        spot = self._known_mean(point, spot) or spot
         if spot.note is None and spot.error == 0:
             spot = _Spot(spot.centre, note="every run gave the same value")
         return self._estimate(spot, self.level if level is None else level, self._runs_at(point))
@@ -187,6 +189,16 @@ class Fit:
         else:
             spot = self._own_step(a, b) if self.pooling == "never" else self._shared_step(a, b)
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
+
+    def _known_mean(self, point: Hashable, spot: _Spot) -> _Spot | None:
+        """Return the mean of two runs with the error of the known scatter; None where its own is to be taken."""
+        known = self._known_errors.get(point)
+        if known is None or self._runs_at(point) != 2 or self.pooling != "partial":
+            return None
+        own, known = spot.error, known / 2**0.5
+        if spot.note is not None or own > DOUBT_TIMES * known or self._scatter_times > DOUBT_TIMES:
+            return None
+        return _Spot(spot.centre, max(own, known), MEAN_DF)
 
     def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
         """Return the error of a comparison by the known scatter of its runs; None where its own suffices.

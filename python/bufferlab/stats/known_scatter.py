@@ -18,6 +18,8 @@ from typing import Any
 CLAIM_TIMES = 5.0
 #: Two runs that differ by more than this many times the known scatter speak against it.
 DOUBT_TIMES = 2.0
+#: The degrees of freedom of the known scatter in an interval of a mean: it is that of eleven sweeps.
+MEAN_DF = 10.0
 _FILE = Path(__file__).with_name("known_scatter.toml")
 
 
