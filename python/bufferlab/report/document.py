@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
-from bufferlab.chapter.stopping import Reason
 from bufferlab.errors import Failure
 from bufferlab.report.printed import printed
 
 if TYPE_CHECKING:
     # They load pydantic and every metric, which no answer needs.
+    from bufferlab.chapter.stopping import Reason
     from bufferlab.results.page_traces import Prediction, Verdict
     from bufferlab.results.schema import StoredSetting
     from bufferlab.results.sweep_checks import Check

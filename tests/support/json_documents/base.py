@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from bufferlab.chapter.stopping import Reason
 from bufferlab.models.foreign_trace import PlayedTrace
 from bufferlab.report.document import Report
 from bufferlab.report.printed import FORMAT_VERSION, names_of
@@ -94,7 +95,7 @@ def _evaluated(text: Any, owner: Any) -> Any:
 _NAMES: dict[str, Any] = {
     one.__name__: one for one in (Prediction, Verdict, StoredSetting, Check, Estimate, PlayedTrace)
 }
-_NAMES |= {"Mapping": Mapping, "Sequence": Sequence, "Direction": Direction}
+_NAMES |= {"Mapping": Mapping, "Sequence": Sequence, "Direction": Direction, "Reason": Reason}
 
 
 def _docs(kind: type) -> dict[str, str]:
