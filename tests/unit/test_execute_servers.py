@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import bufferlab as bl
 from bufferlab import marked
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute.host import reachable, storage
+from bufferlab.execute.run.supervise import Event, Outcome, Worker
 from bufferlab.execute.sweep import SweepOptions
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Table
@@ -215,20 +217,18 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 def test_as_root_copies_belong_to_the_servers_user_and_the_cache_to_us(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bufferlab.execute.run import engine_backend
-
     seen: dict[str, tuple[int, int]] = {}
-    supervise = engine_backend.supervise
+    do = Worker.do
 
-    def look(kind: str, engine: str, job: dict[str, object], **more: object) -> object:
+    def look(worker: Worker, kind: str, job: dict[str, object], on_event: Callable[[Event], None]) -> Outcome:
         database = Path(str(job["database"]))
         if kind == "run":
             seen.update({str(path.relative_to(database)): (path.stat().st_uid, path.stat().st_mode & 0o777)
                          for path in (database, *database.rglob("*"))})  # fmt: skip
             assert reachable.barrier(database.parent, (65534, 65534)) is None, "the server's user gets to its data"
-        return supervise(kind, engine, job, **more)  # type: ignore[arg-type]
+        return do(worker, kind, job, on_event)
 
-    monkeypatch.setattr(engine_backend, "supervise", look)
+    monkeypatch.setattr(Worker, "do", look)
     for module in ("sweep", "data.datasets"):
         monkeypatch.setattr(f"bufferlab.execute.{module}.servers_owner", lambda engine: (65534, 65534))
     _open(bench.root)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -250,11 +249,17 @@ def put_csv(table: Table) -> None:
     put(table_csv(table).rstrip())
 
 
+def _terminal_columns() -> int:
+    import shutil  # Late: it loads the compressors of archives.
+
+    return shutil.get_terminal_size((110, 24)).columns
+
+
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return the rows in aligned columns. The last column wraps within `width`, by default the terminal's (or 110)."""
     table = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
-    total = width or (shutil.get_terminal_size((110, 24)).columns if sys.stdout.isatty() else 110)
+    total = width or (_terminal_columns() if sys.stdout.isatty() else 110)
     last = max(_NARROWEST, total - sum(widths[:-1]) - len(_GAP) * (len(heads) - 1))
     lines = []
     for row in table:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from bufferlab.knob import Knob, Native, Setting, Value, Values
-from bufferlab.results.check import EngineResults
 from bufferlab.units import MIB
+
+if TYPE_CHECKING:
+    from bufferlab.results.check import EngineResults
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ class EngineDeclaration:
     source: Literal["measured", "predicted"] = "measured"
     inputs: Literal["server", "given"] = "server"
     clock: Literal["wall", "virtual"] = "wall"
-    results: EngineResults = field(default_factory=EngineResults)
-    """The engine's metrics, formulas, checks and limits; engines of one family share them."""
+    results_in: str = ""
+    """The module whose `RESULTS` are `results`; "": an engine without any. Engines of one family share it."""
     chapters: str = ""
     """The module whose `CHAPTERS` the engine adds to a report; "": none."""
     family: str = ""
@@ -101,6 +104,13 @@ class EngineDeclaration:
     hidden: bool = False
     """Whether `bufferlab list` shows it with --all only, because it exists for tests."""
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def results(self) -> EngineResults:
+        """Return the engine's metrics, formulas, checks and limits, imported as late as possible."""
+        from bufferlab.results.check import EngineResults
+
+        return cast(EngineResults, import_module(self.results_in).RESULTS) if self.results_in else EngineResults()
 
     def knob(self, name: str) -> Knob | None:
         """Return the knob of that name; None if the engine has none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bufferlab.knob import Knob
-from bufferlab.results.check import SettingWords
 
 AS_IS = "as_is"
 """The value that leaves the host's setting alone."""
@@ -17,8 +16,4 @@ READ_AHEAD = Knob.text(
     example="as_is, or KiB such as 0 or 128",
     default=AS_IS,
     spelling="",
-)
-
-READ_AHEAD_WORDS = SettingWords(
-    "read-ahead", "Read-ahead of the device (KiB)", "read-ahead", "KiB", values={AS_IS: "the host's read-ahead"}
 )

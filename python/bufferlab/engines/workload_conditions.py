@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.resources
 import re
+import threading
 import time
 import tomllib
 from collections import Counter
@@ -103,8 +104,36 @@ def conditions(workload: str, dialect: Dialect = SQLITE) -> list[WorkloadConditi
     ]
 
 
+def trees_and_conditions(
+    trees: Callable[[], dict[str, Any]], rest: Callable[[], list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Return the result of the trees and, if they are sound, those of the workload's conditions.
+
+    Both are asked at the same time, the conditions in a thread. When a tree is damaged, what `rest` found, or how it
+    failed, means nothing.
+    """
+    found: list[dict[str, Any]] = []
+    failed: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            found.extend(rest())
+        except BaseException as error:  # Raised again below, KeyboardInterrupt and SystemExit too.
+            failed.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        first = trees()
+    finally:
+        thread.join()
+    if first["passed"] and failed:
+        raise failed[0]
+    return [first, *found] if first["passed"] else [first]
+
+
 def check_on_server(
-    cursors: AbstractContextManager[Any],
+    cursors: Callable[[], AbstractContextManager[Any]],
     trees: Callable[[Any], dict[str, Any]],
     job: Mapping[str, Any],
     database: Path,
@@ -114,22 +143,27 @@ def check_on_server(
     """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
     "example"}]}.
 
-    `job` is that of a check. A violated condition is a result, not an error. When a tree is damaged, by `trees`, the
-    trees are the only result: a query's findings in them would mean nothing. `explained` returns what an error of the
-    client says of the data; None: it says nothing of them, and passes through.
+    `cursors` opens a session, `job` is that of a check. A violated condition is a result, not an error. `explained`
+    returns what an error of the client says of the data; None: it says nothing of them, and passes through.
     """
     started = time.monotonic()
-    with cursors as cursor:
-        found = [trees(cursor)]
-        if found[0]["passed"]:
-            try:
+
+    def well_formed() -> dict[str, Any]:
+        with cursors() as cursor:
+            return trees(cursor)
+
+    def rest() -> list[dict[str, Any]]:
+        try:
+            with cursors() as cursor:
                 # Of PostgreSQL's second client `stream` keeps few rows of an answer.
                 ask = getattr(cursor, "stream", None)
-                found += check_all(job["workload"], job["delivered_orders"], database, dialect, cursor, ask)
-            except Exception as error:
-                if (explanation := explained(error)) is None:
-                    raise
-                raise explanation from error
+                return check_all(job["workload"], job["delivered_orders"], database, dialect, cursor, ask)
+        except Exception as error:
+            if (explanation := explained(error)) is None:
+                raise
+            raise explanation from error
+
+    found = trees_and_conditions(well_formed, rest)
     return {"seconds": time.monotonic() - started, "conditions": found}
 
 

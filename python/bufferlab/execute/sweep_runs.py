@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from bufferlab.results.schema import Run, StoredStop
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS
 from bufferlab.units import format_bytes
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -111,10 +114,11 @@ class SweepRuns:
 
     def _run(self, todo: list[PlannedRun], place: int) -> RunRecord:
         run, started = todo[place], time.monotonic()
-        point = self.plan.points[run.point]
-        reporter = self._stage_reporter(todo, place, started)
+        point, begun_s = self.plan.points[run.point], dict[str, float]()
+        reporter = self._stage_reporter(todo, place, started, begun_s)
         record = execute_run(self.backend, self.folder, run, point, reporter, self.stop)
-        self.pace.finish(run.point, time.monotonic() - started)
+        self.pace.finish(run.point, seconds := time.monotonic() - started)
+        _LOG.info("%s, block %d: %s", point.label, run.block + 1, stages_in_words(begun_s, seconds))
         self._warn(record.run)
         self._tell(record.run.status, describe(record), self._before(todo) + place + 1)
         return record
@@ -141,13 +145,17 @@ class SweepRuns:
         else:
             self.progress.warn(Problem(text, None, "its samples and worker.log are in its run folder"))
 
-    def _stage_reporter(self, todo: list[PlannedRun], place: int, started: float) -> Callable[[str, float], None]:
-        """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep."""
+    def _stage_reporter(
+        self, todo: list[PlannedRun], place: int, started: float, begun_s: dict[str, float]
+    ) -> Callable[[str, float], None]:
+        """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep.
+
+        It notes in `begun_s` how many seconds after `started` each stage began.
+        """
         run = todo[place]
         point = self.plan.points[run.point]
         label = f"{point.label}, block {run.block + 1}"
         later = [run.point for run in todo[place + 1 :] if run.block < self._blocks]
-        begun_s: dict[str, float] = {}
 
         def on_stage(stage: str, share: float) -> None:
             now_s = time.monotonic() - started
@@ -160,6 +168,16 @@ class SweepRuns:
             self.progress.show(SweepStatus(shown, self._before(todo) + place + 1, self._runs, label, done, left))
 
         return on_stage
+
+
+def stages_in_words(begun_s: Mapping[str, float], seconds: float) -> str:
+    """Return the stages of a run with the seconds of each, from when each began and when the last one ended.
+
+    >>> stages_in_words({"copying": 0.0, "measuring": 0.5}, 2.25)
+    'copying 0.50 s, measuring 1.75 s'
+    """
+    ends_s = [*list(begun_s.values())[1:], seconds]
+    return ", ".join(f"{name} {end_s - begun_s[name]:.2f} s" for name, end_s in zip(begun_s, ends_s, strict=True))
 
 
 def describe(record: RunRecord) -> str:

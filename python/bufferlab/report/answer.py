@@ -367,8 +367,8 @@ def _noise(analysis: Analysis, metric: str) -> str | None:
     if any(fit.step(a, b).times is not None for a, b in fit.comparisons):
         return (
             "So few runs do not tell how much another would differ. A step of a count is claimed where it is more "
-            f"than {CLAIM_TIMES:g} times what two runs differ by: {source()} told that, not this sweep. "
-            "--repetitions 5 tells this sweep's own scatter."
+            f"than {CLAIM_TIMES:g} times what two runs differ by. That, and the intervals of such counts, are from "
+            f"{source()}, not from this sweep. --repetitions 5 tells its own scatter."
         )
     if len(fit.blocks) < 2:
         return (

@@ -7,7 +7,6 @@ POSIX_FADV_RANDOM). A setting of the host is put back after the run (engines/hos
 from __future__ import annotations
 
 from bufferlab.engines.declaration import DeclaredRates, EngineDeclaration
-from bufferlab.engines.file.results import RESULTS
 from bufferlab.engines.read_ahead_knob import AS_IS, READ_AHEAD
 from bufferlab.knob import Knob, Values
 from bufferlab.units import GIB, KIB, MIB
@@ -59,7 +58,7 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=1,
     connections_reason="reads in flight are queue_depth and threads of the workload",
-    results=RESULTS,
+    results_in="bufferlab.engines.file.results",
     chapters="bufferlab.engines.file.chapters",
     page_knob="",
     data_is_read_only=True,

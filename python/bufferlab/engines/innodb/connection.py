@@ -25,13 +25,13 @@ from bufferlab.engines.servers.client import (
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import (
     ANSWER_SECONDS,
-    LOGIN_WORDS,
     PASSWORD,
     AccessDenied,
     Address,
     Form,
 )
 from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefusedError
+from bufferlab.engines.servers.server_knob import LOGIN_WORDS
 from bufferlab.errors import EnvironmentLackingError
 
 _USUAL_FILE = "~/.my.cnf"

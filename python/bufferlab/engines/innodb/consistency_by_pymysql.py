@@ -36,7 +36,7 @@ def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str,
         what = f"the workload's conditions cannot be asked of this database: {error.args[-1]}"
         return DataFileError(what, str(database), NOT_OURS)
 
-    return check_on_server(_cursor(address), _trees, job, database, MYSQL, explained)
+    return check_on_server(lambda: _cursor(address), _trees, job, database, MYSQL, explained)
 
 
 @contextmanager

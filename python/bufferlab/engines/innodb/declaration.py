@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
-from bufferlab.engines.innodb.results import RESULTS
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
-from bufferlab.engines.servers.builds import ON_PATH
-from bufferlab.engines.servers.existing.address import url_pattern
+from bufferlab.engines.servers.server_knob import ON_PATH, url_pattern
 from bufferlab.knob import PREFIX, Knob, Value
 from bufferlab.units import GIB, KIB, MIB, TIB
 
@@ -148,7 +146,7 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         rates=RATES_OF_SERVERS,
         max_connections=1000,
         connections_reason=f"{title} keeps a thread for each connection; more than a thousand measure the scheduler",
-        results=RESULTS,
+        results_in="bufferlab.engines.innodb.results",
         chapters="bufferlab.engines.innodb.chapters",
         # With pages of 64 KiB the servers need a pool of 24 MiB. With small pages the minimum of pool_size is larger
         # than this.

@@ -49,7 +49,7 @@ def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str,
             return DataFileError(what, str(database), NOT_OURS)
         return DataFileError(f"the database cannot be read: {error}", str(database), "check the disk") if code else None
 
-    return check_on_server(_cursor(address), _trees, job, database, POSTGRES, explained)
+    return check_on_server(lambda: _cursor(address), _trees, job, database, POSTGRES, explained)
 
 
 @contextmanager

@@ -11,10 +11,8 @@ from decimal import Decimal
 from functools import partial
 
 from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
-from bufferlab.engines.postgres.results import RESULTS
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
-from bufferlab.engines.servers.builds import ON_PATH
-from bufferlab.engines.servers.existing.address import url_pattern
+from bufferlab.engines.servers.server_knob import ON_PATH, url_pattern
 from bufferlab.knob import PREFIX, Knob
 from bufferlab.units import GIB, KIB, MIB, TIB
 
@@ -117,7 +115,7 @@ DECLARATION = EngineDeclaration(
     rates=RATES_OF_SERVERS,
     max_connections=500,
     connections_reason="PostgreSQL keeps a process for each connection; more than five hundred measure the scheduler",
-    results=RESULTS,
+    results_in="bufferlab.engines.postgres.results",
     chapters="bufferlab.engines.postgres.chapters",
     min_frames=128,
     # A row has a header of 24 bytes and an item pointer, and an index holds its key again.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bufferlab.engines.postgres.metrics import DERIVED, RAW, TABLES_GETS
-from bufferlab.engines.read_ahead_knob import READ_AHEAD_WORDS
+from bufferlab.engines.read_ahead_words import READ_AHEAD_WORDS
 from bufferlab.results.check import (
     Check,
     EngineResults,

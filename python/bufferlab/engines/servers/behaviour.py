@@ -28,7 +28,7 @@ from bufferlab.engines.behaviour import (
 )
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers import data_folder, page_sites, user
-from bufferlab.engines.servers.builds import MANIFEST, ON_PATH, Build, servers_root
+from bufferlab.engines.servers.builds import MANIFEST, Build, servers_root
 from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.data_folder import DATABASE, Identity, Sizes
 from bufferlab.engines.servers.existing.address import is_url
@@ -37,6 +37,7 @@ from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.hosts.running import Host, RunningHost, is_existing
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.restoring import LOADER_VERSION, Dump, RoomWatch
+from bufferlab.engines.servers.server_knob import ON_PATH
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, SpecError
 
@@ -201,7 +202,10 @@ class ServerBehaviour(Host, Behaviour):
         }
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}."""
+        """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}.
+
+        A server whose data nothing uses later is killed: to stop cleanly would only take time.
+        """
         family, database = self.family, Path(job["database"])
         if is_existing(database):
             return self._running.check(job, on_event)
@@ -215,7 +219,10 @@ class ServerBehaviour(Host, Behaviour):
             self._interrupted = server
             try:
                 with signs_of_life(on_event, "checking", server.listen):
-                    return family.conditions(server.address, job, database)
+                    found = family.conditions(server.address, job, database)
+                if job.get("is_last"):
+                    server.abandon()
+                return found
             except Exception:
                 self.require_not_cancelled()
                 raise

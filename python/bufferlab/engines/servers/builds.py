@@ -18,9 +18,6 @@ Flavour = Literal["mysql", "mariadb", "postgres"]
 Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
 """Returns the (version, flavour) that a binary with these libraries prints; raises EnvironmentLackingError."""
 
-ON_PATH = "path"
-"""The name that means the first server of the flavour on $PATH or, without one, the newest that was fetched."""
-
 MANIFEST = "manifest.json"
 
 

@@ -22,7 +22,6 @@ from pathlib import Path
 from bufferlab import marked
 from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import (
-    ON_PATH,
     Ask,
     Build,
     Flavour,
@@ -33,6 +32,7 @@ from bufferlab.engines.servers.builds import (
     newest_fetched,
     servers_root,
 )
+from bufferlab.engines.servers.server_knob import ON_PATH
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 _RECORD = "files.json"

@@ -38,7 +38,7 @@ _SOCKET_BYTES_MAX = 107
 """sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
 SHORT_SOCKETS = "bufferlab-socket-"
 """Folders below /tmp for sockets whose own path would be too long are named so."""
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
 
 
 @dataclass(eq=False, repr=False)

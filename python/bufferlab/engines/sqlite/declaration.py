@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bufferlab.engines.declaration import DeclaredRates, EngineDeclaration
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
-from bufferlab.engines.sqlite.results import RESULTS
 from bufferlab.knob import Knob
 from bufferlab.units import KIB, MIB, TIB
 
@@ -45,7 +44,7 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=1,
     connections_reason="SQLite gives each connection a cache of its own, so one connection drives all terminals",
-    results=RESULTS,
+    results_in="bufferlab.engines.sqlite.results",
     min_frames=64,
     changes_host=True,
     notes=("the write-ahead log is always buffered: a miss may be served by it",),

@@ -107,6 +107,7 @@ def execute_run(
         ended_at=now,
     )
     filled = FilledRun(run)
+    on_stage("preparing", 0.0)
     with backend.home(run.run_id) as home:
         try:
             filled.end(backend.do(planned, point, home, filled, on_stage))
@@ -121,6 +122,7 @@ def execute_run(
         finally:
             backend.leave(home, filled)
         filled.run.ended_at = _now()
+        on_stage("publishing", 0.0)
         return folder.publish_run(filled.run, filled.samples, filled.latency, filled.log, filled.beside, filled.tables)
 
 

@@ -26,9 +26,9 @@ from bufferlab.execute.host.restore_host import restore_host
 from bufferlab.execute.probes.command_line_probe import AskedProbe, EndedRun
 from bufferlab.execute.rates import KnownRates
 from bufferlab.execute.run.backend import FilledRun, OnStage
-from bufferlab.execute.run.jobs import Job, check_job, run_job, run_workload, stored_conditions, violations
+from bufferlab.execute.run.jobs import check_job, run_job, run_workload, stored_conditions, violations
 from bufferlab.execute.run.run_checks import check_run, fatal, started_with
-from bufferlab.execute.run.supervise import Event, Outcome, supervise
+from bufferlab.execute.run.supervise import Event, Worker
 from bufferlab.execute.stop import StopRequest
 from bufferlab.plan import GridPoint, PlannedRun, stored_workload
 from bufferlab.plan.estimate import window_seconds
@@ -37,7 +37,7 @@ from bufferlab.results.store import SweepFolder, latency_rows, sample_rows
 from bufferlab.spec import Experiment
 
 _LOG = logging.getLogger(__name__)
-COPYING, WARMING_UP, MEASURING = "copying", "warming up", "measuring"
+COPYING, STARTING, WARMING_UP, MEASURING = "copying", "starting", "warming up", "measuring"
 _SERVER = "server"
 """The folder, next to a run's database, in which its server keeps its socket, logs and pid."""
 _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
@@ -61,13 +61,10 @@ class SweepContext:
     probes: tuple[AskedProbe, ...] = ()
     """Probes beyond those that watch every run."""
 
-    def supervised(self, kind: str, job: Job, home: Path, on_event: Callable[[Event], None]) -> Outcome:
-        """Have a worker do a job of a run, and return how it ended."""
+    def worker(self, home: Path) -> Worker:
+        """Return a new worker for the jobs of a run."""
         silent_seconds = self.experiment.limits.worker_silent
-        return supervise(
-            kind, self.engine.name, job,
-            log_file=home / "worker.log", stop=self.stop, silent_seconds=silent_seconds, on_event=on_event,
-        )  # fmt: skip
+        return Worker(self.engine.name, log_file=home / "worker.log", stop=self.stop, silent_seconds=silent_seconds)
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class EngineBackend:
         """Return the seconds that a run still needs: of the window, or of all that comes before it."""
         if stage == MEASURING:
             return _window_left_s(self.context.experiment, share, spent_s)
-        if stage in (COPYING, WARMING_UP):
+        if stage in (COPYING, STARTING, WARMING_UP):
             return window_seconds(self.context.experiment, point, self.context.rates.now)
         return 0.0
 
@@ -154,14 +151,19 @@ class _OneRun:
 
     def do(self) -> Failure | None:
         """Copy the database, measure, keep the answer, and check the data. Return why the run cannot be used."""
+        self.filled.run.data_key = self.dataset.data_key
+        with self.context.worker(self.home) as worker:  # It imports its engine while the database is copied.
+            if not self.context.engine.data_is_read_only:
+                self._restore()
+            self.on_stage(STARTING, 0.0)
+            return self._measure(worker)
+
+    def _measure(self, worker: Worker) -> Failure | None:
         context, filled, dataset = self.context, self.filled, self.dataset
-        filled.run.data_key = dataset.data_key
-        if not context.engine.data_is_read_only:
-            self._restore()
         job = run_job(context.experiment, self.point, filled.run.seed, self.database)
         probes = {probe.name: probe.job(self.home) for probe in context.probes}
         try:
-            outcome = context.supervised("run", job | ({"probes": probes} if probes else {}), self.home, self._hear)
+            outcome = worker.do("run", job | ({"probes": probes} if probes else {}), self._hear)
         finally:
             if self.status_texts:
                 filled.beside["engine_status.txt"] = _engine_status(self.status_texts)
@@ -182,7 +184,7 @@ class _OneRun:
         if outcome.failure is not None:
             return outcome.failure
         assert outcome.result is not None
-        return self._check(outcome.result)
+        return self._check(worker, outcome.result)
 
     def _restore(self) -> None:
         self.on_stage(COPYING, 0.0)
@@ -247,7 +249,7 @@ class _OneRun:
         if result["warm_up"]["gate"] not in ("cap", "cold"):
             context.rates.observe("warm_up_bytes_per_s", self.dataset.size_bytes, result["warm_up"]["seconds"])
 
-    def _check(self, result: dict[str, Any]) -> Failure | None:
+    def _check(self, worker: Worker, result: dict[str, Any]) -> Failure | None:
         """Check the workload's consistency conditions after the measured window; return why the run cannot be used.
 
         Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
@@ -256,8 +258,10 @@ class _OneRun:
         self.on_stage("checking", 0.0)
         started, size_bytes = time.monotonic(), size_of(self.database)
         workload = run_workload(context.experiment.workload, self.point)
-        job = check_job(workload, self.database, result["delivered_orders"])
-        outcome = context.supervised("check", job, self.home, lambda event: None)
+        job = check_job(
+            workload, self.database, result["delivered_orders"], is_last=not context.engine.data_is_read_only
+        )
+        outcome = worker.do("check", job, lambda event: None)
         self.filled.log = outcome.log
         if outcome.failure is not None:
             failure = outcome.failure

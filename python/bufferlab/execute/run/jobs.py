@@ -105,12 +105,15 @@ def load_job(workload: Mapping[str, Any], knobs: Values, database: Path) -> Job:
     return {"database": str(database), "knobs": dict(knobs), "workload": dict(workload), "threads": _LOAD_THREADS}
 
 
-def check_job(workload: Mapping[str, Any], database: Path, delivered: Sequence[Sequence[int]]) -> Job:
+def check_job(
+    workload: Mapping[str, Any], database: Path, delivered: Sequence[Sequence[int]], *, is_last: bool = False
+) -> Job:
     """Return the job for the consistency check of a closed database.
 
-    `delivered` has rows of [warehouse, district, orders since the load].
+    `delivered` has rows of [warehouse, district, orders since the load]. `is_last`: nothing uses the database later.
     """
-    return {"database": str(database), "workload": dict(workload), "delivered_orders": list(delivered)}
+    told = {"database": str(database), "workload": dict(workload), "delivered_orders": list(delivered)}
+    return {**told, "is_last": is_last}
 
 
 def shape_job(database: Path) -> Job:

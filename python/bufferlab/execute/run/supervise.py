@@ -1,4 +1,4 @@
-"""Starts a worker process, reads its events, and ends it: at its last event, when asked to, or when it goes silent.
+"""Starts a worker process, reads its events, and ends it: after its last job, when asked to, or when it goes silent.
 
 A worker that crashes never ends this process. The caller decides what the events mean.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from bufferlab.errors import Failure
 from bufferlab.execute.stop import StopRequest
@@ -52,6 +52,44 @@ class Outcome:
         return self.failure.kind if self.failure else "ok"
 
 
+class Worker:
+    """A worker process as a context: it does one job after another, and is gone afterwards.
+
+    Its standard error is appended to `log_file`. No process that it started outlives the context, unless it left the
+    worker's process group. `module` is the module that runs in the process.
+    """
+
+    def __init__(
+        self, engine: str, *, log_file: Path, stop: StopRequest, silent_seconds: float, module: str = WORKER
+    ) -> None:
+        self._engine, self._log_file, self._stop, self._silent_seconds = engine, log_file, stop, silent_seconds
+        with log_file.open("ab") as log:
+            self._process = _started(engine, log) if module == WORKER else start_module(module, log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _end(self._process)
+
+    def do(self, kind: str, job: dict[str, Any], on_event: Callable[[Event], None]) -> Outcome:
+        """Have the worker do a job, wait for its end, and return its outcome. After a failure it can do no other.
+
+        `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker,
+        which then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed.
+        """
+        _LOG.debug("%s job for %s: %s", kind, self._engine, json.dumps(job))
+        started, process = time.monotonic(), self._process
+        watch = _Watch(process, self._stop, self._silent_seconds, on_event)
+        _send_job(process, {"kind": kind, "engine": self._engine, "job": job, "parent_pid": os.getpid()})
+        watch.until_end()
+        if watch.last is None or watch.last["event"] == "error":
+            _end(process)  # Without a last word its exit code says why.
+        outcome = _outcome(process, watch, _tail(self._log_file))
+        _LOG.debug("%s ended as %s after %.2f s", kind, outcome.kind, time.monotonic() - started)
+        return outcome
+
+
 def supervise(
     kind: str,
     engine: str,
@@ -63,40 +101,22 @@ def supervise(
     on_event: Callable[[Event], None],
     module: str = WORKER,
 ) -> Outcome:
-    """Run one job in a new worker process, wait for its end, and return its outcome.
-
-    `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker, which
-    then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed. The
-    worker's standard error is appended to `log_file`. No process that the worker started outlives this call, unless
-    it left the worker's process group. `module` is the module that runs in the process.
-    """
-    _LOG.debug("%s job for %s: %s", kind, engine, json.dumps(job))
-    started = time.monotonic()
-    envelope = {"kind": kind, "engine": engine, "job": job, "parent_pid": os.getpid()}
-    with log_file.open("ab") as log:
-        process = _started(engine, log) if module == WORKER else start_module(module, log)
-    try:
-        watch = _Watch(process, stop, silent_seconds, on_event)
-        _send_job(process, envelope)
-        watch.until_end()
-    finally:
-        _end(process)
-    outcome = _outcome(process, watch, _tail(log_file))
-    _LOG.debug("%s ended as %s after %.2f s", kind, outcome.kind, time.monotonic() - started)
-    return outcome
+    """Have a new worker do one job, as `Worker.do` does, and return its outcome."""
+    with Worker(engine, log_file=log_file, stop=stop, silent_seconds=silent_seconds, module=module) as worker:
+        return worker.do(kind, job, on_event)
 
 
 def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a worker for a job of that engine (tests/support/forked.py has another way for the fake one)."""
-    return start_module(WORKER, log)
+    return start_module(WORKER, log, engine)
 
 
-def start_module(module: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a module that does a job as workers do; its standard error goes to `log`."""
+def start_module(module: str, log: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a module that does jobs as workers do; its standard error goes to `log`."""
     # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal
     # reaches this process alone, and the processes that the worker starts can be killed with it.
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module],
+        [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,
@@ -105,7 +125,7 @@ def start_module(module: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 class _Watch:
-    """The reader of a worker's events, until the worker's output ends or the worker must be killed."""
+    """The reader of a worker's events, until its job or its output ends, or the worker must be killed."""
 
     def __init__(
         self,
@@ -137,6 +157,8 @@ class _Watch:
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in lines:
                         self._hear(line)
+                    if self.last is not None:
+                        return
                 if self._must_end():
                     _kill(self.process)
                     return
@@ -182,17 +204,26 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait at most 5 s for the worker to exit, then kill the rest of its process group, and reap the worker."""
+    """Let the worker exit within 5 s, then kill the rest of its process group, and reap the worker.
+
+    May be called again.
+    """
+    if process.returncode is not None:
+        return
+    _close(process.stdin)
     deadline = time.monotonic() + _END_SECONDS
     # The worker is not reaped yet: until it is, its number cannot name another process group.
     while not _has_ended(process) and time.monotonic() < deadline:
         time.sleep(0.01)
     _kill(process)
     process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
+    _close(process.stdout)
+
+
+def _close(stream: IO[bytes] | None) -> None:
+    if stream is not None:
+        with suppress(OSError):
+            stream.close()
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

@@ -1,8 +1,9 @@
 """The worker process of a run, and the common part of all processes that work for their parent.
 
-Such a process takes a job, sends events, and ends with a result or an error. It never outlives its parent: it ends when
-standard input does, and the kernel kills it at its parent's death. The worker has its engine do the job, and stops it
-when asked. It publishes nothing and decides nothing. The parent's side is supervise.py.
+Such a process takes one job after another, sends events, and ends each job with a result; an error is its last word. It
+never outlives its parent: it ends when standard input does, and the kernel kills it at its parent's death. The worker
+has its engine do the job, and stops it when asked. It publishes nothing and decides nothing. The parent's side is
+supervise.py.
 
 Imports are few: a process whose parent has died must not stay for seconds of them.
 """
@@ -17,7 +18,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -30,17 +34,25 @@ Tell = Callable[[str], None]
 """Sends one event, a line of JSON, to the parent. Any thread may call it."""
 
 
-def main() -> int:
-    """Do the job on standard input. Return 0 after a result was sent, 1 after an error or without a parent."""
+def main(engine: str | None = None) -> int:
+    """Do the jobs on standard input. Return 1 after an error or without a parent; the end of the jobs ends it with 0.
+
+    `engine` is the one of the jobs, which is imported while the first one is awaited.
+    """
     # Blocked in every thread, so that the thread that waits for these signals gets them, however busy the core is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    return serve(_do)
+    return serve(_do, partial(_prepare, engine) if engine else lambda: None)
+
+
+def _prepare(engine: str) -> None:
+    with suppress(Exception):  # The job meets the same error, and tells it.
+        engine_of({"engine": engine})
 
 
 def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     """Do the job and return its result. Events are sent as lines of JSON. Raises the engine's errors."""
     engine = engine_of(envelope)
-    threading.Thread(target=_wait_for_stop, args=(engine.cancel,), daemon=True).start()
+    _stop_when_asked(engine)
     kind, job = envelope["kind"], envelope["job"]
     match kind:
         case "load":
@@ -54,50 +66,59 @@ def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     raise ValueError(f"no such kind of job: {kind}")
 
 
-def _wait_for_stop(cancel: Callable[[], None]) -> None:
-    while True:
-        signal.sigwait(_STOP_SIGNALS)
-        cancel()
+@cache
+def _stop_when_asked(engine: Behaviour) -> None:
+    """Have a thread wait for signals that ask to stop, and pass them on to the engine."""
+
+    def wait() -> None:
+        while True:
+            signal.sigwait(_STOP_SIGNALS)
+            engine.cancel()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def engine_of(job: Mapping[str, Any]) -> Behaviour:
     """Return the behaviour of the engine that the job names."""
-    # Imported only now: from a cold disk it takes seconds, and a worker whose parent has died must not stay so long.
+    # Imported only now: from a cold disk it takes seconds, and a process whose parent has died must not stay so long.
     from bufferlab.engines import registry
 
     return registry.behaviour(job["engine"])
 
 
-def serve(do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]]) -> int:
-    """Take the job on standard input, have `do` do it, and send the result that it returns, or the error it raises.
+def serve(
+    do: Callable[[Mapping[str, Any], Tell], Mapping[str, Any]], prepare: Callable[[], None] = lambda: None
+) -> int:
+    """Take jobs on standard input, have `do` do each, and send the result that it returns, or the error it raises.
 
-    `do` gets the envelope that `supervise` sends: kind, engine and job. Return 0 after a result, 1 after an error, and
-    1 without output when the parent has died. Everything that is printed goes to the log.
+    `do` gets the envelope that `supervise` sends: kind, engine and job; `prepare` is called before the first one.
+    Return 1 after an error, and without output when the parent has died. The end of standard input ends this process.
+    Everything that is printed goes to the log.
     """
     faulthandler.enable()
     out = _take_stdout()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    line = sys.stdin.readline()
-    if not line:
-        return 1  # The parent died before it had sent a job.
-    envelope: dict[str, Any] = json.loads(line)
-    if os.getppid() != envelope["parent_pid"]:
-        return 1  # The parent died before this process had asked for a signal at its death.
-    threading.Thread(target=_watch_lifeline, daemon=True).start()
-    lock = threading.Lock()
+    jobs, idle, telling = SimpleQueue[bytes](), threading.Event(), threading.Lock()
+    threading.Thread(target=_hear_parent, args=(jobs, idle), daemon=True).start()
+    prepare()
 
     def tell(event: str) -> None:
-        with lock:
+        with telling:
             out.write(event + "\n")
             out.flush()
 
-    try:
-        result = do(envelope, tell)
-    except Exception as error:  # Every error must be reported to the parent.
-        tell(json.dumps({"event": "error", **described(error), "more": _more(error)}))
-        return 1
-    tell(json.dumps({"event": "result", "result": result}))
-    return 0
+    while True:
+        envelope: dict[str, Any] = json.loads(jobs.get())
+        idle.clear()
+        if os.getppid() != envelope["parent_pid"]:
+            return 1  # The parent died before this process had asked for a signal at its death.
+        try:
+            result = do(envelope, tell)
+        except Exception as error:  # Every error must be reported to the parent.
+            tell(json.dumps({"event": "error", **described(error), "more": _more(error)}))
+            return 1
+        idle.set()
+        tell(json.dumps({"event": "result", "result": result}))
 
 
 def leave(code: int) -> NoReturn:
@@ -132,12 +153,18 @@ def _take_stdout() -> Any:
     return stream
 
 
-def _watch_lifeline() -> None:
-    """Wait for the end of standard input, which comes when the parent ends, however it ends; then end this process."""
-    while os.read(0, 4096):
-        pass
-    os._exit(1)
+def _hear_parent(jobs: SimpleQueue[bytes], idle: threading.Event) -> None:
+    """Pass on the lines of standard input. Its end, which comes however the parent ends, ends this process.
+
+    The exit code is 0 if that is `idle` after its jobs, else 1.
+    """
+    rest = b""
+    while chunk := os.read(0, 1 << 16):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            jobs.put(line)
+    os._exit(0 if idle.is_set() else 1)
 
 
 if __name__ == "__main__":
-    leave(main())
+    leave(main(*sys.argv[1:]))

@@ -6,7 +6,6 @@ Its runs say source = predicted, inputs = given and clock = virtual: nothing of 
 from __future__ import annotations
 
 from bufferlab.engines.declaration import DeclaredRates, EngineDeclaration
-from bufferlab.engines.sqlite.results import RESULTS
 from bufferlab.knob import Knob
 from bufferlab.units import KIB, MIB
 
@@ -35,7 +34,7 @@ DECLARATION = EngineDeclaration(
     ),
     max_connections=1,
     connections_reason="the fake engine has one imaginary connection",
-    results=RESULTS,  # It counts as SQLite does.
+    results_in="bufferlab.engines.sqlite.results",  # It counts as SQLite does.
     needs_disk=False,
     size_factor=0.005,
     source="predicted",

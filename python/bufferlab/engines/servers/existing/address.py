@@ -17,15 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from bufferlab.engines.servers.server_knob import PLACES, SWITCHES, WORDS, url_pattern
 from bufferlab.errors import EnvironmentLackingError
 
 MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 _FILES = {"sslrootcert": "root_cert", "sslcert": "cert", "sslkey": "key", "server_public_key": "server_public_key"}
-_SWITCHES = ("get_server_public_key", "allow_unverified_password")
-TLS_WORDS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
-"""The words of every family's URLs."""
-LOGIN_WORDS = ("server_public_key", *_SWITCHES)
-"""The words of URLs of MySQL and MariaDB: the keys that a full login by caching_sha2_password may trust."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +67,10 @@ def security_of(options: Mapping[str, str]) -> Security:
         raise ValueError(f"sslmode={mode} needs sslrootcert=/path, the certificate that signed the server's")
     if ("cert" in files) != ("key" in files):
         raise ValueError("sslcert and sslkey go together")
-    for word in _SWITCHES:
+    for word in SWITCHES:
         if options.get(word, "false") not in ("true", "false"):
             raise ValueError(f"{word}={options[word]} is neither true nor false")
-    switches: dict[str, Any] = {word: options.get(word) == "true" for word in _SWITCHES}
+    switches: dict[str, Any] = {word: options.get(word) == "true" for word in SWITCHES}
     return Security(mode, **files, **switches)
 
 
@@ -89,9 +85,6 @@ LOOK_SECONDS = 10.0
 LOOK_LASTS_SECONDS = 18.0
 """The seconds after which such a look asks nothing more."""
 TOO_SLOW = f"it answers too slowly: its first answers took {LOOK_LASTS_SECONDS:.0f} s"
-_PLACES = ("socket", "password_file")
-_WORDS = (*_PLACES, *TLS_WORDS)
-"""The options of every family's URLs."""
 _NO_LOGIN_PATH = "login_path"
 
 
@@ -197,18 +190,6 @@ class Form:
         return next(there, self.usual_sockets[0] if self.usual_sockets else None)
 
 
-def url_pattern(*schemes: str) -> str:
-    """Return the regular expression of a URL, for a knob. It allows no password, because results keep the URL."""
-    # `parse` reports an unknown word. Here a word only must not look like that of a password.
-    word = rf"(?:{'|'.join((*_WORDS, *LOGIN_WORDS))}|(?!\w*(?:pass|pw))\w{{1,40}})"
-    label, option = "[A-Za-z0-9_-]{1,63}", rf"{word}=[^\s&=\x00-\x1f\x7f-\x9f]+"
-    host = rf"(?:(?:{label}(?:\.{label}){{0,7}}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::[0-9]{{1,5}})?)?"
-    return (
-        rf"(?:{'|'.join(schemes)})://[^\s:/@?#\[\]\x00-\x1f\x7f-\x9f]{{1,64}}@{host}"
-        rf"/[A-Za-z0-9_]+(?:\?{option}(?:&{option})*)?"
-    )
-
-
 def is_url(server: object) -> bool:
     """Return whether a value of the knob `server` is the URL of a running server.
 
@@ -237,7 +218,7 @@ def parse(url: str, form: Form) -> Address:
         port = form.port if parts.port is None else parts.port
     except ValueError:
         port = 0
-    socket, password_file = (options.get(name) for name in _PLACES)
+    socket, password_file = (options.get(name) for name in PLACES)
     if not parts.hostname and socket is None:
         socket = form.usual_socket
     if (
@@ -266,7 +247,7 @@ def parse(url: str, form: Form) -> Address:
 
 def _refuse_unknown(options: Mapping[str, str], form: Form, shown: str) -> None:
     """Raise EnvironmentLackingError for an option that the family's URLs do not have, with those that they have."""
-    known = (*_WORDS, *form.more_words)
+    known = (*WORDS, *form.more_words)
     if _NO_LOGIN_PATH in options:
         what = f"login_path={options[_NO_LOGIN_PATH]}: bufferlab does not read .mylogin.cnf"
         raise EnvironmentLackingError(what, shown, f"set {PASSWORD}, or name an option file by ?password_file=/path")

@@ -1,0 +1,10 @@
+"""The read-ahead knob in the words of reports; apart from the knob, because lists need none of the results' schema."""
+
+from __future__ import annotations
+
+from bufferlab.engines.read_ahead_knob import AS_IS
+from bufferlab.results.check import SettingWords
+
+READ_AHEAD_WORDS = SettingWords(
+    "read-ahead", "Read-ahead of the device (KiB)", "read-ahead", "KiB", values={AS_IS: "the host's read-ahead"}
+)
