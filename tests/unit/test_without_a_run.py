@@ -127,7 +127,8 @@ def test_a_larger_work_is_left_out_and_said_with_its_command(tmp_path: Path, mon
     monkeypatch.setattr(module, "_MOST_S", 1e-5)
     found, why_not = predicted(folder)
     assert found is None
-    assert why_not[0].endswith("before the first run; bufferlab predict traced has as long as it needs")
+    said = "before the first run; bufferlab predict traced --engine sqlite has as long as it needs"
+    assert why_not[0].endswith(said)
 
 
 @pytest.mark.parametrize("profile", [None, "quick"])
