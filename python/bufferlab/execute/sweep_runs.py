@@ -71,11 +71,14 @@ class SweepRuns:
             self.progress.say(stopping.said(analysis))
         return run.block >= self._blocks
 
+    def begin(self) -> None:
+        """Note in the folder how many blocks are done for certain, where the runs decide on more."""
+        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and self.folder.stop is None:
+            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
+
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
         outcome = SweepOutcome(self.folder)
-        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and self.folder.stop is None:
-            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
         resuming = bool(self.folder.runs())
         todo = resume.to_do(self.plan, self.folder)
         if resuming:
