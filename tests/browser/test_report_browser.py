@@ -17,6 +17,7 @@ import pytest
 
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.report.build import publish
+from bufferlab.report.running import Running, write_page
 from bufferlab.spec import Overrides
 from support.chromium import chromium, console_messages, fetched, look
 from support.fake import Bench
@@ -224,6 +225,21 @@ def test_no_word_of_a_figure_is_clipped_and_every_series_is_seen(desk: Any) -> N
 def test_no_box_inside_the_page_scrolls_or_cuts(desk: Any) -> None:
     desk.execute_script(_OPEN_ALL)
     assert desk.execute_script(_CUT_OFF) == []
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_page_of_a_sweep_that_runs_is_whole_at_its_begin_and_in_its_middle(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    sweep = build(tmp_path)
+    for runs in (0, 7):
+        write_page(Running().answer(sweep, sweep.runs()[:runs], 90), sweep)
+        look(browser, sweep.path / "report.html", width=width)
+        assert console_messages(browser) == []
+        assert browser.execute_script(_CUT_OFF) == []
+        assert browser.execute_script(_BROKEN_WORDS) == []
+        assert f"{runs} of 15 runs" in browser.find_element("css selector", ".facts").text
+        assert (sweep.path / "report.html").stat().st_size < 40_000
 
 
 @pytest.mark.parametrize("width", [1280, 400])

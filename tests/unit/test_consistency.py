@@ -10,14 +10,15 @@ import random
 import shutil
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bufferlab.engines.sqlite.consistency_by_sqlite3 import check
-from bufferlab.engines.workload_conditions import TREES, conditions
+from bufferlab.engines.workload_conditions import TREES, WorkloadCondition, check_by_two, conditions
 from bufferlab.errors import DataFileError
 from support.corrupted import corrupt, failed
 
@@ -497,12 +498,12 @@ def test_a_check_stops_with_the_exception_of_whoever_interrupts_it(
     def interrupt() -> None:
         nonlocal calls
         calls += 1
-        if calls >= 3:
+        if calls == 3:
             raise StopAsked
 
     with pytest.raises(StopAsked):
         check(database, WORKLOAD, delivered, interrupt=interrupt)
-    assert calls <= 4  # The trees and the conditions are asked at the same time, and each stops at once.
+    assert calls == 3
 
 
 def test_a_check_that_nobody_interrupts_asks_and_goes_on(
@@ -513,3 +514,36 @@ def test_a_check_that_nobody_interrupts_asks_and_goes_on(
     result = check(database, WORKLOAD, delivered, interrupt=lambda: asked.append(None))
     assert failed(result) == set()
     assert len(asked) > 10
+
+
+CONDITIONS = [WorkloadCondition(number, "what must hold", "SELECT 1") for number in range(1, 9)]
+
+
+def asked_by_two(*, sound: bool, fails: bool = False) -> tuple[list[dict[str, Any]], list[int]]:
+    """The results of two sessions' check, and the conditions that both asked, in their order."""
+    asked: list[int] = []
+
+    def some(session: None, left: Iterator[WorkloadCondition]) -> list[dict[str, Any]]:
+        rows = []
+        for condition in left:
+            asked.append(condition.number)
+            if fails:
+                raise StopAsked
+            rows.append({"condition": condition.number, "passed": True})
+        return rows
+
+    trees = {"condition": 0, "passed": sound}
+    return check_by_two(nullcontext, lambda session: trees, some, CONDITIONS), asked
+
+
+def test_two_sessions_ask_each_condition_once_and_answer_in_the_specifications_order() -> None:
+    rows, asked = asked_by_two(sound=True)
+    assert [row["condition"] for row in rows] == list(range(9))
+    assert sorted(asked) == list(range(1, 9))
+
+
+def test_of_a_damaged_tree_two_sessions_tell_nothing_else_and_of_a_sound_one_every_failure() -> None:
+    assert asked_by_two(sound=False)[0] == [{"condition": 0, "passed": False}]
+    assert asked_by_two(sound=False, fails=True)[0] == [{"condition": 0, "passed": False}]
+    with pytest.raises(StopAsked):
+        asked_by_two(sound=True, fails=True)

@@ -12,6 +12,7 @@ import pytest
 
 from bufferlab.errors import Interrupted
 from bufferlab.execute import sweep as module
+from bufferlab.execute.progress import Standing
 from bufferlab.models import access_rules
 from bufferlab.models.managers.declaration import Server
 from bufferlab.plan import Plan
@@ -179,6 +180,16 @@ def test_a_run_is_read_once_for_all_answers(bench: Bench, monkeypatch: pytest.Mo
     for count in range(1, len(runs) + 1):
         running.answer(folder, runs[:count], 0)
     assert read == [record.run_id for record in runs]
+
+
+def test_an_answer_that_cannot_be_made_is_a_warning_once_and_costs_no_run(bench: Bench) -> None:
+    class Broken(Heard):
+        def look(self, standing: Standing) -> None:
+            raise ZeroDivisionError("by nothing")
+
+    heard = Broken()
+    bench.measure(bench.experiment(repetitions=1), heard)
+    assert [problem.what for problem in heard.warned] == ["the answer so far cannot be shown: by nothing"]
 
 
 #: The servers whose cells docs/prediction.md has, by the rules that predict them.

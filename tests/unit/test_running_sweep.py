@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Hashable
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
 
-from bufferlab.chapter.analysis import Analysis
+from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.storage import folder_lock
 from bufferlab.registry import open_sweep
@@ -96,3 +97,21 @@ def test_no_step_is_unresolved_whose_means_have_intervals_that_lie_apart(tmp_pat
                         (low, high) = sorted((mean for mean in means if mean), key=lambda mean: mean.value)
                         apart = (low.ci_high or 0) < (high.ci_low or 0)
                         assert verdict.direction != "not_resolved" or not apart, (metric, cells, a.label, b.label)
+
+
+def test_a_point_whose_only_values_are_of_a_block_that_is_not_whole_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysis = Analysis.of(without(build(tmp_path, Sweep(blocks=2)), (4, 1)))
+    whole = PointRuns.values
+
+    def values(point: PointRuns, metric: str) -> list[tuple[Hashable, Hashable, float]]:
+        return [value for value in whole(point, metric) if point.index != 1 or value[1] == 1]
+
+    monkeypatch.setattr(PointRuns, "values", values)
+    for metric in (analysis.headline, analysis.work_per_s):
+        fit = analysis.fit(metric)
+        assert fit
+        assert {point for pair in fit.comparisons for point in pair} <= set(fit.points)
+        assert (1 in fit.points) is (metric == analysis.headline)
+        assert [fit.step(a, b) for a, b in fit.comparisons]

@@ -104,25 +104,21 @@ def test_each_point_has_three_runs_that_read_what_predict_tells_of_their_seeds(t
 
 def test_a_point_whose_server_had_another_pool_is_predicted_anew_with_that_pool(tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, sweep=POOLS, reads=150, actual={"pool_size": 4 * MIB})
-    before, _ = predicted(folder)
     other = with_other_pools(plan_of(folder), folder)
-    anew, _ = generated_points(other, SQLITE, nothing)
-    assert before is not None
-    assert [(point.index, point.pool_bytes) for point in before.points] == [(0, 2 * MIB), (1, 8 * MIB)]
-    found = with_points(before, anew)
-    assert [(point.index, point.pool_bytes) for point in found.points] == [(0, 4 * MIB), (1, 8 * MIB)]
-    assert found.points[1] == before.points[1]
+    assert [(point.index, point.knobs["pool_size"]) for point in other.points] == [(0, 4 * MIB)]
+    whole = kept(measured(tmp_path / "whole"), traces=False).other_pools()
+    assert whole is not None
+    assert whole.generated is not None
+    small, large = whole.generated.points
+    anew = small.model_copy(update={"pool_bytes": 4 * MIB})
+    found = with_points(whole.generated, whole.generated.model_copy(update={"points": [anew]}))
+    assert found.points == [anew, large]
+    assert with_points(whole.generated, None) == whole.generated
 
 
 def test_pools_that_ran_as_planned_are_not_predicted_anew(tmp_path: Path) -> None:
     folder = build(tmp_path, LOOP, LOOP, sweep=POOLS, reads=150, actual={"pool_size": 2 * MIB})
     assert with_other_pools(plan_of(folder), folder).points == ()
-
-
-def test_points_are_predicted_before_any_ran(tmp_path: Path) -> None:
-    found, _ = predicted(build(tmp_path, LOOP, LOOP, sweep=POOLS, reads=150))
-    assert found is not None
-    assert [point.index for point in found.points] == [0, 1]
 
 
 def test_a_larger_work_is_left_out_and_said_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +127,8 @@ def test_a_larger_work_is_left_out_and_said_with_its_command(tmp_path: Path, mon
     monkeypatch.setattr(module, "_MOST_S", 1e-5)
     found, why_not = predicted(folder)
     assert found is None
-    assert why_not[0].endswith("before the first run; bufferlab predict traced has as long as it needs")
+    said = "before the first run; bufferlab predict traced --engine sqlite has as long as it needs"
+    assert why_not[0].endswith(said)
 
 
 @pytest.mark.parametrize("profile", [None, "quick"])

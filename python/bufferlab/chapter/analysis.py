@@ -265,13 +265,12 @@ class Analysis:
         """Return the fit of one metric over all points and blocks; None without any value."""
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
-            comparisons = self._comparisons({value[0] for value in values})
-            scale = self.metric(metric).scale
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
             # The known scatter is that between runs of one host.
             scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
             if not scatter:
                 values = [value for value in values if value[1] not in self._begun_blocks] or values
+            comparisons, scale = self._comparisons({value[0] for value in values}), self.metric(metric).scale
             self._fits[metric] = (
                 fit(values, comparisons=comparisons, scale=scale, looks=self.looks, known_scatter=scatter)
                 if values

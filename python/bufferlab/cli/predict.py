@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_OUT = Path("runs")
 
-_OF_THE_REPORT = ("matplotlib.figure", "matplotlib.backends.backend_svg", "bufferlab.stats.special", "jinja2")
+_OF_THE_REPORT = ("matplotlib.figure", "matplotlib.backends.backend_svg", "scipy.special", "jinja2")
 """Modules that only the report needs, and that take half a second of one processor to import."""
 
 _SECTIONS = {

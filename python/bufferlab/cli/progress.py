@@ -167,10 +167,11 @@ class _LiveProgress:
         changed = next((place for place, row in enumerate(table.rows) if row not in self._rows), 0)
         self._rows = table.rows
         rows, lines = len(table.rows), console.render_lines(drawn(answer), pad=False)
-        while (over := len(lines) + _BAR_LINES - console.height) > 0 and rows > 1:
-            rows = max(1, rows - over)
+        room = console.height - _BAR_LINES
+        while len(lines) > room and rows > 1:
+            rows = max(1, min(rows - 1, rows * room // len(lines)))
             first = max(0, min(changed - rows // 2, len(table.rows) - rows))
             shown = replace(table, rows=table.rows[first : first + rows])
             part = replace(answer, sections=(replace(answer.sections[0], blocks=(shown,)),))
             lines = console.render_lines(drawn(part), pad=False)
-        return "" if over > 0 else Segments([one for line in lines for one in (*line, Segment.line())])
+        return "" if len(lines) > room else Segments([one for line in lines for one in (*line, Segment.line())])

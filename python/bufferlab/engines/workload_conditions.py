@@ -104,32 +104,42 @@ def conditions(workload: str, dialect: Dialect = SQLITE) -> list[WorkloadConditi
     ]
 
 
-def trees_and_conditions(
-    trees: Callable[[], dict[str, Any]], rest: Callable[[], list[dict[str, Any]]]
+def check_by_two(
+    sessions: Callable[[], AbstractContextManager[Any]],
+    trees: Callable[[Any], dict[str, Any]],
+    some: Callable[[Any, Iterator[WorkloadCondition]], list[dict[str, Any]]],
+    parts: Sequence[WorkloadCondition],
 ) -> list[dict[str, Any]]:
-    """Return the result of the trees and, if they are sound, those of the workload's conditions.
+    """Return the result of the trees and, if they are sound, those of the conditions, asked in two sessions at once.
 
-    Both are asked at the same time, the conditions in a thread. When a tree is damaged, what `rest` found, or how it
-    failed, means nothing.
+    The session of the trees then helps with the conditions that are left; `some` takes them one by one. When a tree is
+    damaged, what the queries found, or how they failed, means nothing.
     """
-    found: list[dict[str, Any]] = []
+    left, found = iter(parts), list[dict[str, Any]]()
     failed: list[BaseException] = []
 
     def ask() -> None:
         try:
-            found.extend(rest())
+            with sessions() as session:
+                found.extend(some(session, left))
         except BaseException as error:  # Raised again below, KeyboardInterrupt and SystemExit too.
             failed.append(error)
 
     thread = threading.Thread(target=ask)
     thread.start()
     try:
-        first = trees()
+        with sessions() as session:
+            first = trees(session)
+            rest = some(session, left) if first["passed"] else []
     finally:
+        for _ in left:  # After an error nothing more is asked.
+            pass
         thread.join()
-    if first["passed"] and failed:
+    if not first["passed"]:
+        return [first]
+    if failed:
         raise failed[0]
-    return [first, *found] if first["passed"] else [first]
+    return [first, *sorted([*found, *rest], key=lambda row: int(row["condition"]))]
 
 
 def check_on_server(
@@ -148,34 +158,29 @@ def check_on_server(
     """
     started = time.monotonic()
 
-    def well_formed() -> dict[str, Any]:
-        with cursors() as cursor:
-            return trees(cursor)
-
-    def rest() -> list[dict[str, Any]]:
+    def some(cursor: Any, left: Iterator[WorkloadCondition]) -> list[dict[str, Any]]:
         try:
-            with cursors() as cursor:
-                # Of PostgreSQL's second client `stream` keeps few rows of an answer.
-                ask = getattr(cursor, "stream", None)
-                return check_all(job["workload"], job["delivered_orders"], database, dialect, cursor, ask)
+            # Of PostgreSQL's second client `stream` keeps few rows of an answer.
+            ask = getattr(cursor, "stream", None)
+            return check_some(left, job["workload"], job["delivered_orders"], database, cursor, ask)
         except Exception as error:
             if (explanation := explained(error)) is None:
                 raise
             raise explanation from error
 
-    found = trees_and_conditions(well_formed, rest)
+    found = check_by_two(cursors, trees, some, conditions(job["workload"]["name"], dialect))
     return {"seconds": time.monotonic() - started, "conditions": found}
 
 
-def check_all(
+def check_some(
+    left: Iterator[WorkloadCondition],
     workload: Mapping[str, Any],
     delivered: Sequence[Sequence[int]],
     database: Path,
-    dialect: Dialect,
     cursor: Any,
     ask: Callable[[str], Iterator[Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Check every condition of the workload through a DB-API cursor, and return their results.
+    """Check the conditions that are left, through a DB-API cursor, and return their results.
 
     `delivered` is [warehouse, district, orders delivered since the load]. `ask` returns the rows of a query one by one,
     where the cursor's `execute` would keep all of them. Raises DataFileError for a database without data, or of another
@@ -200,7 +205,7 @@ def check_all(
     if expected.delivered:
         _give_deliveries(cursor, delivered)
     results = []
-    for condition in conditions(workload["name"], dialect):
+    for condition in left:
         # One by one: a database that breaks everywhere must not fill memory with its violations.
         violations = rows(condition.with_values({**expected.values, **workload}))
         first = next(violations, None)

@@ -9,7 +9,7 @@ began go there too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -213,10 +213,10 @@ def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:
     return {cell for cell, failure in last.items() if failure is not None and failure.lasts}
 
 
-def supersede(folder: SweepFolder, new: RunRecord) -> None:
-    """Move the failed earlier attempts at the new run's point and block to superseded/."""
-    for record in folder.runs():
-        if _cell(record) == _cell(new) and record.run_id != new.run_id and not record.ok:
+def supersede(folder: SweepFolder, earlier: Iterable[RunRecord], new: RunRecord) -> None:
+    """Move those of the `earlier` runs that failed, and are of the new run's point and block, to superseded/."""
+    for record in earlier:
+        if _cell(record) == _cell(new) and not record.ok:
             _set_aside(folder, record)
 
 

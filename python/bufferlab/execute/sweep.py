@@ -431,11 +431,13 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool
     A prediction that is interrupted ends the sweep as an interrupted run does.
     """
     folder, outcome = context.folder, SweepOutcome(context.folder)
+    backend = EngineBackend(context, lambda point: _dataset(sweep, point))
+    runs = SweepRuns(plan, folder, backend, sweep.progress, sweep.stop, sweep.pace, looks=True)
+    runs.begin()
     try:
         if predicts and has_generator(plan) and _kept(folder) is None:
             _keep(folder, [], _generated(sweep, plan, context))
-        backend = EngineBackend(context, lambda point: _dataset(sweep, point))
-        outcome = SweepRuns(plan, folder, backend, sweep.progress, sweep.stop, sweep.pace, looks=True).do()
+        outcome = runs.do()
         if outcome.signal_number is None:
             stored_noise.keep(folder, sweep.progress)
             generated = _kept(folder)

@@ -73,23 +73,29 @@ class SweepRuns:
             self.progress.say(stopping.said(analysis))
         return run.block >= self._blocks
 
-    def _is_decided(self, todo: Sequence[PlannedRun]) -> bool:
-        """Return whether the number of blocks stands. It falls if it sufficed without runs that are done only now."""
+    def begin(self) -> None:
+        """Note in the folder how many blocks are done for certain, where the runs decide on more.
+
+        Blocks that sufficed without runs that are done only now are judged again with them.
+        """
         stop = self.folder.stop
-        return stop is not None and not (stop.enough and any(run.block < stop.blocks for run in todo))
+        if stop is not None and stop.enough:
+            lacking = resume.to_do(self.plan, self.folder)
+            stop = None if any(run.block < stop.blocks for run in lacking) else stop
+        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and stop is None:
+            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
 
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
         outcome = SweepOutcome(self.folder)
         resuming = bool(self.folder.runs())
         todo = resume.to_do(self.plan, self.folder)
-        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and not self._is_decided(todo):
-            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
         if resuming:
             resume.supersede_all(self.folder)
             left = sum(run.block < self._blocks for run in todo)
             self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
-        runs = {(record.run.point.index, record.run.block): record for record in self.folder.runs()}
+        earlier = self.folder.runs()  # It reads and hashes all files: not after each run.
+        runs = {(record.run.point.index, record.run.block): record for record in earlier}
         self._look(runs, todo)
         # A look takes as the square of the points: with more of them it is had after as many runs more.
         every = max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
@@ -101,8 +107,7 @@ class SweepRuns:
                 self._leave(outcome, self._before(todo) + place + 1, run)
                 continue
             record = self._run(todo, place)
-            if resuming:
-                resume.supersede(self.folder, record)
+            resume.supersede(self.folder, earlier, record)
             runs[run.cell] = record
             if place % every == 0:
                 self._look(runs, todo[place + 1 :])

@@ -91,7 +91,7 @@ def _generated_points(
 ) -> tuple[GeneratedPoints | None, list[str]]:
     if (seconds := _processor_s(plan)) > _MOST_S:
         what = f"it would take about {format_duration(seconds)} of one processor before the first run"
-        return None, [f"{what}; bufferlab predict {plan.experiment.name} has as long as it needs"]
+        return None, [f"{what}; {_command(plan)} has as long as it needs"]
     target, why_not = of_measured(plan, server)
     if not target.plan.runs:
         return None, why_not
@@ -120,6 +120,14 @@ def _generated_points(
         points=found,
     )
     return points_told, why_not
+
+
+def _command(plan: Plan) -> str:
+    """Return the command that predicts the points without a limit of time, without settings of the command line."""
+    experiment, server = plan.experiment, plan.experiment.knobs.get("server")
+    profile = "" if experiment.profile == "default" else f" --{experiment.profile}"
+    told = f"bufferlab predict {experiment.name}{profile} --engine {experiment.engine}"
+    return told + (f" --server {server}" if server else "")
 
 
 def _processor_s(plan: Plan) -> float:

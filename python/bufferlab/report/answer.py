@@ -69,7 +69,8 @@ def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
 def _without_figures(analysis: Analysis, metric: str) -> str:
     """Return why the answer is missing: the reason that all failed runs have in common, or the number of reasons."""
     failed = [record for point in analysis.points for record in point.failures]
-    if not analysis.runs and not failed and (told := _predicted(analysis)):
+    ended_badly = any(record.run.status == "failed" for record in failed)
+    if not analysis.runs and not ended_badly and (told := _predicted(analysis)):
         return told
     if analysis.runs or not failed:
         reasons = [point.reason for point in analysis.points if point.reason]

@@ -50,7 +50,7 @@ def write_page(answer: Report, sweep: SweepFolder) -> None:
 
 def _report(analysis: Analysis, seconds_left: float) -> Report:
     done = sum(map(len, (point.records for point in analysis.points)))
-    planned, more = len(_planned(analysis)), " or more" if _is_open(analysis) else ""
+    planned, more = len(analysis.sweep.planned_cells), " or more" if _is_open(analysis) else ""
     table = _table(analysis)
     return Report(
         title=analysis.sweep.experiment,
@@ -70,17 +70,12 @@ def _is_open(analysis: Analysis) -> bool:
     return stop is not None and stop.enough is None
 
 
-def _planned(analysis: Analysis) -> list[int]:
-    """Return the point of each run that is sure to be done."""
-    return [point for point, _ in analysis.sweep.planned_cells]
-
-
 def _table(analysis: Analysis) -> Table:
     """Return a row for each point: its prediction, its mean so far, and how many of its runs are done."""
     found = without_run(analysis)
     metric = analysis.metric(found.metric if found else analysis.headline)
     error = known_error(analysis, found) if found else ""
-    planned = _planned(analysis)
+    planned = [point for point, _ in analysis.sweep.planned_cells]
 
     def row(point: PointRuns) -> tuple[str, ...]:
         mean = analysis.mean(metric.name, point)
@@ -95,8 +90,9 @@ def _table(analysis: Analysis) -> Table:
             words.number(mean.value / predicted.value) if mean and predicted and predicted.value else words.NOTHING,
         )
 
-    heads = ("<Point", "Predicted", f"<{_ERROR}", "Measured", "Runs", "Measured / predicted")
+    heads = ("<Point", "Predicted", f"<{_ERROR}", "Measured", "Runs", "Ratio")
     shown = heads if not analysis.runs else tuple(head for head in heads if head != f"<{_ERROR}")
     caption = f"{words.with_unit(metric.label, metric)}: means with 95 % intervals."
+    caption += " Ratio: measured / predicted." if found and analysis.runs else ""
     brief = tuple(head.removeprefix("<") for head in shown) if found or analysis.runs else ()
     return Table.of("so-far-table", metric.label, heads, map(row, analysis.points), caption, brief=brief)

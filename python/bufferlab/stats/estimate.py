@@ -35,13 +35,13 @@ class Estimate:
 @lru_cache(maxsize=4096)
 def quantile_of_t(probability: float, df: float) -> float:
     """Return the value that Student's t with `df` degrees of freedom stays below with this probability."""
-    from bufferlab.stats.special import stdtrit
+    from scipy.special import stdtrit
 
     return float(stdtrit(df, probability))
 
 
 def tail_of_t(value: float, df: float) -> float:
     """Return how often Student's t with `df` degrees of freedom is above this value."""
-    from bufferlab.stats.special import stdtr
+    from scipy.special import stdtr
 
     return float(stdtr(df, -value))

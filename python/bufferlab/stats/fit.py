@@ -483,7 +483,7 @@ def _resolved_shift(df_own: float, df_rest: float, rest: float, level: float, po
 
 def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Array:
     """Return half widths of an interval in drawn sweeps, where the pair's error is one and the others' is `rest`."""
-    from bufferlab.stats.special import stdtrit
+    from scipy.special import stdtrit
 
     rng = np.random.default_rng(_SEED)
     own = rng.chisquare(df_own, _DRAWS) / df_own
@@ -496,7 +496,7 @@ def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Ar
 
 def _shift_found(halves: Array, power: float) -> float:
     """Return the shift that intervals with these half widths resolve with this power; the pair's error is one."""
-    from bufferlab.stats.special import ndtr
+    from scipy.special import ndtr
 
     low, high = 0.0, float(halves.max()) + 10
     for _ in range(50):
@@ -508,7 +508,7 @@ def _shift_found(halves: Array, power: float) -> float:
 @lru_cache(maxsize=1024)
 def _median_of_variance(df: float) -> float:
     """Return the median of the estimates of a variance whose true value is one."""
-    from bufferlab.stats.special import chdtri
+    from scipy.special import chdtri
 
     return float(chdtri(df, 0.5)) / df
 

@@ -82,7 +82,7 @@ def detectable(deviation: float, repetitions: int, *, paired: bool, level: float
 
 def clearly_more(one: Scatter, floor: Scatter) -> bool:
     """Return whether one scatter is CLEARLY_TIMES above the floor, and not by chance (Fisher's F)."""
-    from bufferlab.stats.special import fdtrc
+    from scipy.special import fdtrc
 
     if floor.value == 0 or one.value <= CLEARLY_TIMES * floor.value:
         return False
@@ -95,6 +95,6 @@ def _mean(cells: Sequence[Cell]) -> float:
 
 def _chi_square(probability: float, df: float) -> float:
     """Return the value that a chi-square with `df` degrees of freedom stays below with this probability."""
-    from bufferlab.stats.special import chdtri
+    from scipy.special import chdtri
 
     return float(chdtri(df, 1 - probability))

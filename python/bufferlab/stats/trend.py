@@ -106,7 +106,7 @@ def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
 
     The order test, which asks little more, is left out.
     """
-    from bufferlab.stats.special import chdtri, nctdtrinc
+    from scipy.special import chdtri, nctdtrinc
 
     # A variance from few blocks is more often too small than too large, so correct its median.
     median = float(chdtri(df, 0.5)) / df
@@ -139,7 +139,7 @@ def _order(table: Array) -> int:
 
 
 def _normal_p(ranks: Sequence[tuple[int, ...]], seen: int) -> float:
-    from bufferlab.stats.special import ndtr
+    from scipy.special import ndtr
 
     points = len(ranks[0])
     centre = sum(sum(row) for row in ranks) * (points - 1) / 2

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from bufferlab.engines.workload_conditions import NOT_OURS, SQLITE, check_all, result_of_trees, trees_and_conditions
+from bufferlab.engines.workload_conditions import NOT_OURS, check_some, conditions, result_of_trees
 from bufferlab.errors import DataFileError
 from bufferlab.units import MIB
 
@@ -41,26 +41,15 @@ def check(
     is the first violation as {column: value}, or None.
     """
     started = time.monotonic()
-
-    def rest() -> list[dict[str, Any]]:
-        with _opened(database, interrupt) as connection:
-            _use_memory(connection, cache_bytes)
-            return check_all(workload, delivered, database, SQLITE, connection.cursor())
-
-    def well_formed() -> dict[str, Any]:
-        with _opened(database, interrupt) as connection:
-            return _trees(connection)
-
-    return {"conditions": trees_and_conditions(well_formed, rest), "seconds": time.monotonic() - started}
-
-
-@contextmanager
-def _opened(database: Path, interrupt: Callable[[], None] | None) -> Iterator[sqlite3.Connection]:
-    """Context manager for a connection of this thread, which calls `interrupt` as `check` does."""
     calls = _Interrupts(interrupt)
     with _as_data_file_errors(database, calls), closing(_open(database)) as connection:
         calls.install(connection)
-        yield connection
+        _use_memory(connection, cache_bytes)
+        rows = [_trees(connection)]
+        if rows[0]["passed"]:
+            left = iter(conditions(workload["name"]))
+            rows += check_some(left, workload, delivered, database, connection.cursor())
+    return {"seconds": time.monotonic() - started, "conditions": rows}
 
 
 def _trees(connection: sqlite3.Connection) -> dict[str, Any]:

@@ -111,12 +111,11 @@ def make_durable(database: Path) -> None:
         fsync(path)
 
 
-def fsync(path: Path, then: Callable[[int], None] = lambda descriptor: None) -> None:
-    """Wait until this file or directory is on the device; pass its open descriptor to `then`."""
+def fsync(path: Path) -> None:
+    """Wait until this file or directory is on the device."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-        then(descriptor)
     finally:
         os.close(descriptor)
 

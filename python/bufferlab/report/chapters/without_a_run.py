@@ -99,7 +99,7 @@ def known_error(analysis: Analysis, found: WithoutRun) -> str:
     if told is None:
         return ""
     if told.mean is None:
-        return f"at most {told.most:g}"
+        return f"at most {told.most:g}" if told.most else f"none in {told.cells} cells"
     return f"{words.two_digits(told.mean)} %, at most {words.two_digits(told.most)} %"
 
 
