@@ -23,7 +23,7 @@ pub const SILENCE: Duration = Duration::from_secs(60);
 
 const FIRST_INPUT_BYTES: usize = 16 * 1024;
 const FIRST_OUTPUT_BYTES: usize = 16 * 1024;
-/// The longest message of a login, and of everything after it: no workload reads rows near this size.
+/// The most bytes of a message during the login, and (`LIMIT_BYTES`) after it: no workload reads rows near 256 MiB.
 const LOGIN_LIMIT_BYTES: usize = 64 * 1024;
 const LIMIT_BYTES: usize = 256 << 20;
 /// The most notices and settings of a login. A server of today reports 15 settings.
@@ -46,7 +46,7 @@ pub trait Transport: Read + Write + Send {
     /// Returns true when something can be read without waiting.
     fn has_input(&mut self) -> bool;
 
-    /// Waits for something to read where a read alone would wake up twice for it. A read must follow.
+    /// Waits for input, on sockets whose blocking read would wake up twice for one message. The caller must read next.
     fn await_input(&self) {}
 
     /// Returns the hash of the server's certificate to which a login binds, over TLS.
@@ -59,7 +59,7 @@ pub trait Transport: Read + Write + Send {
         false
     }
 
-    /// Returns the socket's descriptor; none of a test's replacement.
+    /// Returns the socket's descriptor; none for a test's replacement.
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
@@ -155,12 +155,12 @@ pub struct Wire {
     /// The bytes that the next [`Wire::flush`] writes.
     pub out: BytesMut,
     input: Vec<u8>,
-    /// The bytes read and not yet taken, and the body of the message taken last.
+    /// Ranges in `input`: the bytes not yet taken, and the body of the message taken last.
     unread: std::ops::Range<usize>,
     body: std::ops::Range<usize>,
-    /// A longer message is refused.
+    /// The most bytes of a message; reading fails at a longer one.
     limit: usize,
-    /// The limit for all that is read and written, in place of `silence`; none where that rules.
+    /// The time limit of all reads and writes together, instead of `silence`; none if `silence` applies.
     patience: Option<Patience>,
 }
 
@@ -180,7 +180,7 @@ impl Wire {
             unread: 0..0,
             body: 0..0,
             limit: LOGIN_LIMIT_BYTES,
-            // A login ends at some time, however slowly the server sends.
+            // A login has to end at some time, however slowly the server sends.
             patience: Some(Patience::of(timeout)),
         })
     }
@@ -215,7 +215,7 @@ impl Wire {
         self.transport.endpoint()
     }
 
-    /// Returns the socket's descriptor; none of a test's replacement.
+    /// Returns the socket's descriptor; none for a test's replacement.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.transport.descriptor()
     }
@@ -352,7 +352,7 @@ impl Wire {
         }
     }
 
-    /// Bounds the next call by the patience, if there is one.
+    /// Sets the socket's time limit for the next read or write to the time that the patience leaves, if there is one.
     fn begin_step(&self) -> Result<(), PgError> {
         match &self.patience {
             Some(patience) => match patience.step() {
@@ -394,7 +394,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Bytes that a scripted server sends, and its next act.
+    /// One act of a scripted server: it sends bytes, or it stays silent.
     pub enum Cue {
         Bytes(Vec<u8>),
         Silence,

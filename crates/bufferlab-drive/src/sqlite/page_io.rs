@@ -53,9 +53,9 @@ impl RawFile for File {
 pub struct Transfer {
     /// Bytes of the request that it transferred; fewer than asked only at the end of the file.
     pub filled: usize,
-    /// Bytes that crossed the device's interface, alignment and read-modify-write included.
+    /// Bytes read from the device, with those that alignment and partly written blocks add.
     pub device_read_bytes: u64,
-    /// Bytes written over the device's interface, alignment included.
+    /// Bytes written to the device, with those that alignment adds.
     pub device_write_bytes: u64,
     /// True when the data passed through the bounce buffer.
     pub bounced: bool,
@@ -68,7 +68,7 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Allocates at least one block of `bytes`, aligned to `alignment` (a power of two).
+    /// Allocates `bytes` bytes, at least one, at an address that is a multiple of `alignment`, a power of two.
     ///
     /// # Panics
     /// When `alignment` is not a power of two.
@@ -108,7 +108,7 @@ pub struct AlignedFile<F: RawFile> {
 impl<F: RawFile> AlignedFile<F> {
     /// Wraps a file opened with O_DIRECT on a device of `block_bytes` logical blocks.
     pub fn new(raw: F, block_bytes: usize) -> Self {
-        // Two pages between two blocks that they cover in part.
+        // Room for two pages of 64 KiB, and for the two blocks at their ends that they cover in part.
         let bounce_bytes = 2 * 65_536 + 2 * block_bytes;
         AlignedFile { raw, block_bytes, bounce: AlignedBuffer::new(bounce_bytes, block_bytes.max(4096)), bounce_bytes }
     }
@@ -153,10 +153,10 @@ impl<F: RawFile> AlignedFile<F> {
         Ok(transfer)
     }
 
-    /// Writes all of `buffer` at `offset`. Reads blocks first that the buffer covers in part.
+    /// Writes all of `buffer` at `offset`. First reads the blocks that the buffer covers only in part.
     ///
     /// # Errors
-    /// The system call's error. Bytes written before it stay written, as with any torn write.
+    /// The system call's error. Bytes written before the error stay written, as with any torn write.
     pub fn write(&mut self, buffer: &[u8], offset: u64) -> io::Result<Transfer> {
         if self.is_aligned(buffer.as_ptr() as usize, buffer.len(), offset) {
             write_whole(&self.raw, buffer, offset, self.block_bytes)?;

@@ -1,7 +1,7 @@
 //! A prepared statement over SQLite's C interface: bind, step, read columns, reset, without an allocation.
 //!
-//! rusqlite's own statement borrows its connection, which a client that keeps both cannot express, and it looks cached
-//! statements up by their text. This file serves the hot path and does neither.
+//! rusqlite's own statement borrows its connection, which a client that keeps both cannot express. rusqlite also looks
+//! cached statements up by their text. The statement of this file serves the hot path and does neither.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -44,7 +44,7 @@ impl SqliteError {
 }
 
 impl Statement {
-    /// Prepares one statement that will be used many times.
+    /// Prepares a statement for many executions.
     ///
     /// # Errors
     /// SQLite's error when the text does not compile.
@@ -85,11 +85,11 @@ impl Statement {
         unsafe { ffi::sqlite3_bind_parameter_count(self.raw) as usize }
     }
 
-    /// Binds a parameter, counted from zero. Text is not copied.
+    /// Binds the parameter `index`, counted from zero, without copying a text.
     ///
     /// # Safety
-    /// A text must live until the next [`Statement::run`] returns, and each run must be preceded by a bind of every
-    /// parameter that had one.
+    /// A text must live until the next [`Statement::run`] returns. Before each run the caller must bind every parameter
+    /// again that it has ever bound.
     pub unsafe fn bind(&mut self, index: usize, value: Value<'_>) {
         let index = index as c_int + 1;
         // SAFETY: a valid statement that is not being stepped; a wrong index is answered with a code and shows as a
@@ -110,10 +110,10 @@ impl Statement {
         }
     }
 
-    /// Executes with the bound parameters, hands every row to `on_row`, and resets.
+    /// Executes the statement with the bound parameters, passes every row to `on_row`, and resets the statement.
     ///
     /// # Errors
-    /// SQLite's error; the statement is reset then too.
+    /// SQLite's error; the statement is then reset, too.
     pub fn run(&mut self, mut on_row: impl FnMut(Row<'_>)) -> Result<(), SqliteError> {
         // SAFETY: a valid statement; a row is read only before the next step.
         unsafe {

@@ -272,7 +272,7 @@ fn open_direct(path: &CStr) -> io::Result<std::fs::File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path)
 }
 
-/// Keeps the system's error for the message and returns its SQLite code.
+/// Keeps the system's error, with the action and the offset, for the message of the run's failure.
 fn remember(shared: &Shared, action: &str, offset: i64, error: &io::Error) {
     if let Ok(mut last) = shared.last_error.lock() {
         *last = Some(format!("{action} at byte {offset}: {error}"));
@@ -440,8 +440,8 @@ unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    // Without this bit SQLite reads overflow pages through the pool. With it, it reads them from the file whenever no
-    // page is dirty (sqlite3PagerDirectReadOk): at pages of 512 B that was four reads in five, seen by no pool.
+    // Without this bit SQLite reads overflow pages through the pool. With the bit it reads them from the file whenever
+    // no page is dirty (sqlite3PagerDirectReadOk). At pages of 512 B those were four reads in five, which no pool saw.
     parent_call!(file, xDeviceCharacteristics) & !ffi::SQLITE_IOCAP_SUBPAGE_READ
 }
 

@@ -1,9 +1,10 @@
 //! The catalogue of statements, list `spec`: one statement for each step of the specification's profiles.
 //!
-//! A dialect gives each name its text, with as many parameters and columns and in the order documented here. Drivers
-//! push a parameter used twice twice, so that dialects with plain `?` need no numbering. *locks* marks a read whose row
-//! the same transaction then updates: a dialect of an engine with row locks and statement snapshots must take the row's
-//! write lock there (`FOR UPDATE`).
+//! Each statement's comment lists its parameters, then after `->` the columns of its rows. A dialect gives each name
+//! its text, with these parameters and columns in this order. Drivers push a parameter that a text uses twice two
+//! times, so that dialects with plain `?` need no numbering. *locks* marks a read whose row the same transaction then
+//! updates: a dialect of an engine with row locks and statement snapshots must take the row's write lock there (`FOR
+//! UPDATE`).
 
 use std::borrow::Cow;
 
@@ -41,7 +42,8 @@ catalogue! {
     INSERT_NEW_ORDER = "insert_new_order"(3) -> 0;
     /// i_id -> i_price, i_name, i_data
     READ_ITEM = "read_item"(1) -> 3;
-    /// s_w_id, s_i_id -> s_quantity, s_dist_01, s_data; locks. The nine that follow read the other districts'.
+    /// s_w_id, s_i_id -> s_quantity, s_dist_01, s_data; locks. The nine statements that follow read the other
+    /// districts' column.
     READ_STOCK_01 = "read_stock_01"(2) -> 3;
     /// As [`READ_STOCK_01`] with s_dist_02.
     READ_STOCK_02 = "read_stock_02"(2) -> 3;
@@ -91,7 +93,7 @@ catalogue! {
     /// h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data
     INSERT_HISTORY = "insert_history"(8) -> 0;
 
-    // Order-Status (2.6.2.2); it also lists customers by name.
+    // Order-Status (2.6.2.2), which also executes `LIST_CUSTOMERS_BY_NAME`.
 
     /// c_w_id, c_d_id, c_id -> c_balance, c_first, c_middle, c_last
     READ_CUSTOMER_STATUS = "read_customer_status"(3) -> 4;
@@ -126,7 +128,7 @@ catalogue! {
     COUNT_LOW_STOCK = "count_low_stock"(6) -> 1;
 }
 
-/// Returns the statement that reads stock with the district information of `district`, counted from 1 to 10.
+/// Returns the statement that reads stock with the column of `district`, s_dist_01 to s_dist_10.
 pub fn read_stock(district: u32) -> StatementId {
     debug_assert!((1..=10).contains(&district), "there is no district {district}");
     StatementId(READ_STOCK_01.0 + district as u16 - 1)
