@@ -1,5 +1,5 @@
-//! The catalogue of statements. Drivers push parameters in the order given here. Each statement is a transaction by
-//! itself.
+//! The catalogue of statements of hot_rows. A statement's comment lists its parameters in order, then after `->` the
+//! columns of its row. Each statement is a transaction by itself.
 
 use std::borrow::Cow;
 

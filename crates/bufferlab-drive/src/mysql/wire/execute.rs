@@ -1,4 +1,4 @@
-//! `COM_STMT_EXECUTE`: a prepared statement's number and its parameters in binary.
+//! Encodes the command `COM_STMT_EXECUTE`: a prepared statement's number, and its parameters in binary.
 
 use bufferlab_workload::client::Value;
 
@@ -35,7 +35,7 @@ pub(super) fn encode<'v>(statement: u32, params: impl Iterator<Item = Value<'v>>
             Value::Real(_) => DOUBLE,
             Value::Text(_) => VAR_STRING,
         };
-        // The second byte says whether it is unsigned.
+        // The second byte is zero for a signed type.
         request.extend_from_slice(&[kind, 0]);
     }
     for param in params {
