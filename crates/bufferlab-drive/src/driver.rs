@@ -16,13 +16,14 @@ use crate::merge::{Counts, Merged};
 use crate::pacing::{Clock, Monotonic};
 use crate::recorder::Latency;
 
-/// How often the driver retries a deadlock's victim before the run fails.
+/// The number of times that the driver retries a transaction before the run fails.
 const MAX_RETRIES: u32 = 1000;
 
 /// Longest wait for an arrival that the driver does in one piece. Between the pieces of a longer wait it looks for
 /// requests of the sampler, and for a request to stop.
 const LONGEST_WAIT_NS: u64 = 5_000_000;
-/// A transaction that takes longer than this is long: a caller that counts transactions reads the clock after it.
+/// A transaction that takes longer than this is long: [`Driver::was_long`] then tells the caller to check its time
+/// limit.
 const LONG_NS: u64 = 10_000_000;
 /// Length of one piece of a longer wait. At least 1 ms of the wait is left after it, in which the driver wakes up
 /// exactly on time.
@@ -43,7 +44,7 @@ pub struct Tally {
     pub arrivals: u64,
     /// Open loop: arrivals that the driver began more than a millisecond after their intended start.
     pub late: u64,
-    /// Open loop: arrivals whose patience ended before the driver could begin them; it did not execute them.
+    /// Open loop: arrivals that waited longer than the patience. The driver did not execute them.
     pub dropped: u64,
     /// Times from the beginning of a transaction to its end, retries included.
     pub service: Latency,
@@ -129,7 +130,7 @@ pub struct Driver<C: Client, K: Clock = Monotonic> {
 }
 
 impl<C: Client> Driver<C> {
-    /// Makes a driver in a closed loop that has done nothing yet.
+    /// Makes a driver in a closed loop that has executed nothing yet.
     pub fn new(client: C, workload: Box<dyn Workload>) -> Self {
         Driver::with_clock(client, workload, Monotonic)
     }
@@ -232,7 +233,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Returns the intended start of the next transaction, on the driver's clock; none in a closed loop.
+    /// Returns the intended start of the next transaction, on the driver's clock; none in a closed loop, or before the
+    /// schedule starts.
     fn next_arrival_ns(&self) -> Option<u64> {
         let open = self.open.as_ref()?;
         open.start_ns.map(|start_ns| start_ns.saturating_add(open.arrivals.next_ns()))
@@ -307,8 +309,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         Ok(())
     }
 
-    /// Begins the measured window: transactions from here on belong to it, even if the schedule of the warm-up had more
-    /// to come. Forgets all latencies and restarts the queue clocks, because those records belong to the warm-up.
+    /// Begins the measured window, to which all later transactions belong. Forgets all latencies and measures waits
+    /// from now on, because the earlier records belong to the warm-up.
     pub fn begin_window(&mut self) {
         self.workload.begin_window();
         let now_ns = self.clock.now_ns();
@@ -322,7 +324,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Returns the time since which the next arrival has been due; none before the schedule has started.
+    /// Returns the nanoseconds for which the next arrival has been due, zero if it is not due yet; none without a
+    /// schedule, or before it starts.
     fn lag_ns(&self) -> Option<u64> {
         self.next_arrival_ns().map(|next_ns| self.clock.now_ns().saturating_sub(next_ns))
     }
@@ -337,7 +340,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         merged.set_lag(driver, self.lag_ns());
     }
 
-    /// Returns the names of the transaction types as they stand in samples.
+    /// Returns the names that the transaction types have in samples.
     pub fn subjects(&self) -> &[Arc<str>] {
         &self.subjects
     }
@@ -498,7 +501,7 @@ mod tests {
         assert_eq!((total.arrivals, total.committed, total.late, total.dropped), (5_000, 5_000, 0, 0));
         assert_eq!(total.queue.max_ns(), Some(0));
         assert_eq!((total.response.max_ns(), total.service.max_ns()), (Some(MS / 10), Some(MS / 10)));
-        // The last arrival is due 5 s after the start, for any sum of the schedule's gaps.
+        // The schedule's 5,000 gaps add up to exactly 5 s.
         assert_eq!(driver.clock.now_ns(), 7 * MS + 5_000 * MS + MS / 10);
     }
 
@@ -508,7 +511,8 @@ mod tests {
         let mut driver = open(1000.0, Spacing::Constant, 10_000 * MS, stall);
         play(&mut driver, 10_000);
         let open = total(&driver);
-        // Arrivals come every 1 ms and are then served every 0.1 ms: the k-th after the stall waits 1000 - 0.9 k ms.
+        // Arrivals come every 1 ms, and the server serves the waiting ones every 0.1 ms: the k-th after the stall waits
+        // 1000 - 0.9 k ms.
         let waiting_over_1_ms = (1..2_000).filter(|k| 10_000 - 9 * k > 10).count() as u64;
         assert_eq!(open.late, waiting_over_1_ms);
         assert_eq!((open.dropped, open.committed), (0, 10_000));
@@ -540,7 +544,8 @@ mod tests {
         let mut driver = open(1000.0, Spacing::Constant, 400 * MS, Some((100, 1_000 * MS)));
         play(&mut driver, 5_000);
         let total = total(&driver);
-        // The stall ends at 1100.1 ms; of the arrivals 101.. those due before 700.1 ms have lost their patience.
+        // The stall ends at 1100.1 ms. The arrivals that were due before 700.1 ms have then waited longer than the
+        // patience, 400 ms.
         assert_eq!(total.dropped, 600);
         assert_eq!((total.arrivals, total.committed), (5_000, 4_400));
         assert_eq!(driver.client.served, 4_400);
@@ -552,7 +557,8 @@ mod tests {
 
     #[test]
     fn a_saturated_server_drops_what_it_cannot_serve_and_serves_the_rest_at_full_speed() {
-        // 20,000 arrivals a second, 10,000 served: half must go once the backlog has used up the patience.
+        // There are 20,000 arrivals a second, and the server serves 10,000: the driver must drop half once the backlog
+        // has used up the patience.
         let mut driver = open(20_000.0, Spacing::Poisson, 50 * MS, None);
         play(&mut driver, 200_000);
         let total = total(&driver);
@@ -570,7 +576,8 @@ mod tests {
         let total = total(&driver);
         let mean = |latency: &Latency| latency.mean_ns().expect("there are transactions");
         assert!((mean(&total.response) - mean(&total.queue) - mean(&total.service)).abs() < 1.0);
-        // M/D/1 with a load of 0.9 waits rho / (2 (1 - rho)) services on average (Pollaczek and Khinchine).
+        // In a queue M/D/1 with a load rho of 0.9 the mean wait is rho / (2 (1 - rho)) services (Pollaczek and
+        // Khinchine).
         let waits = mean(&total.queue) / (MS / 10) as f64;
         assert!((waits / 4.5 - 1.0).abs() < 0.2, "the mean wait is {waits} services");
     }

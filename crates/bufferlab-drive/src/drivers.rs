@@ -43,8 +43,8 @@ struct Told {
     merged: Merged,
     /// The number of the last question that each driver has answered; none while the driver stands still.
     answered: Vec<Option<u64>>,
-    /// The whole answer of a driver inside its engine to the last question: the engine's counters and its tallies, of
-    /// one moment. Other drivers leave it empty.
+    /// The whole answer of a driver with the engine in its thread to the last question: the engine's counters and the
+    /// driver's tallies, of one moment. Other drivers leave it empty.
     answer: Vec<Reading>,
 }
 
@@ -326,7 +326,8 @@ fn prefill<C: Client, K: Clock>(
     Ok(())
 }
 
-/// Asks `enough` until it returns true, then makes sure that every driver ends. Runs on the calling thread.
+/// Calls `enough` every `interval` until it returns true, then makes sure that every driver ends. It runs on the
+/// calling thread.
 fn watch(
     shared: &Shared<'_>,
     interval: Duration,
@@ -393,7 +394,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Runs one driver; the body of its thread.
+/// Runs one driver until the segment is over. It is the body of the driver's thread.
 fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &Shared<'_>) {
     let leaving = Leaving { shared, index };
     if driver.is_open() {

@@ -55,14 +55,14 @@ pub enum Edge {
 pub enum Event {
     /// A phase has begun.
     Phase {
-        /// Which.
+        /// The phase that has begun.
         phase: Phase,
         /// Seconds since the run's clock was anchored.
         t_s: f64,
     },
     /// The progress of a phase.
     Progress {
-        /// Which phase.
+        /// The phase that goes on at this moment.
         phase: Phase,
         /// Transactions (or rows) done.
         done: u64,
@@ -75,7 +75,7 @@ pub enum Event {
     Sample {
         /// Seconds since the run's clock was anchored.
         t_s: f64,
-        /// Which phase.
+        /// The phase that goes on at this moment.
         phase: Phase,
         /// The edge; none except for the two samples that bound a window.
         edge: Option<Edge>,
@@ -86,7 +86,7 @@ pub enum Event {
     StatusText {
         /// Seconds since the run's clock was anchored, the same number as in the edge's sample.
         t_s: f64,
-        /// Which phase.
+        /// The phase that goes on at this moment.
         phase: Phase,
         /// The edge to which the text belongs.
         edge: Option<Edge>,
@@ -95,7 +95,7 @@ pub enum Event {
     },
     /// A sign of life during work that sends nothing else. The parent takes a silent worker for dead.
     Alive {
-        /// The work, in words.
+        /// A short description of the work.
         phase: &'static str,
         /// Seconds since the work began.
         t_s: f64,

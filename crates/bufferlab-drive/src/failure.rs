@@ -15,7 +15,7 @@ pub enum FailureKind {
     Usage,
     /// The machine lacks something: a permission, O_DIRECT, a file system.
     Environment,
-    /// A file that is corrupt or belongs to something else.
+    /// A file or database that is corrupt, or is another one than expected.
     Data,
     /// The operating system or the device answered with an error.
     Io,

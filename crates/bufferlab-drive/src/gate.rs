@@ -4,7 +4,7 @@
 //! once: the replacement policy then chose each page under load. A larger pool never turns over. It is warm when demand
 //! misses per transaction no longer change; those that remain are compulsory misses of a growing database. A pool that
 //! is larger than the touched pages is warm when reads bring no new page. A prefill, which reads the tables once, may
-//! fill the pool ahead of the transactions. Pure: no clock, no engine.
+//! fill the pool ahead of the transactions. This file uses no clock and no engine.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub enum GateEnd {
     Cap,
     /// The run has no pool to warm: its warm-up had only a limit.
     Fixed,
-    /// The job asked for no warm-up: the window begins with the pool as opened.
+    /// The job asked for no warm-up: the window begins with the pool as it is when the engine has opened.
     Cold,
 }
 
@@ -238,7 +238,7 @@ mod tests {
             (0..200).find_map(|window| Some((window, gate.window(Window { misses: 40, dropped })?)))
         };
         assert_eq!(end(40), Some((19, GateEnd::NoNewPages)));
-        // Each window fills ten frames that were empty.
+        // In each window ten of the 40 misses fill frames that no drop emptied.
         assert_eq!(end(30), None);
     }
 

@@ -2,8 +2,8 @@
 //! misses so far.
 //!
 //! It spreads the misses between two polls evenly over their transactions. This is exact if a poll comes at the end of
-//! every window. Otherwise it matters little, because the gate compares sums over many windows. Pure: no clock, no
-//! engine.
+//! every window. Otherwise it matters little, because the gate compares sums over many windows. This file uses no clock
+//! and no engine.
 
 use crate::gate::{Gate, GateEnd, Window};
 

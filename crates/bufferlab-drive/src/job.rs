@@ -39,7 +39,7 @@ impl Limit {
     }
 }
 
-/// The warm-up of a run: it lasts until the gate opens, within two bounds.
+/// The warm-up of a run. It lasts until the gate opens, for at least `at_least` transactions and at most `limit`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
     /// The least number of transactions before the gate may open, for workloads in which more than the pool must become

@@ -63,7 +63,7 @@ pub trait AtEdge {
 /// An engine without questions at the edges.
 impl AtEdge for () {}
 
-/// The part of the run that goes on now.
+/// The present part of the run.
 #[derive(Clone, Default)]
 struct Stage {
     phase: Phase,
@@ -161,7 +161,7 @@ impl<'a> Sampler<'a> {
         Ok(())
     }
 
-    /// Samples every `interval` until [`Sampler::stop`]. Missed ticks are skipped, not made up for.
+    /// Samples every `interval` until [`Sampler::stop`]. It skips ticks that it has missed.
     pub fn sample_until_stopped(&self, interval: Duration) {
         let mut tick = Instant::now() + interval;
         while !self.sleep_until(tick) {

@@ -63,8 +63,8 @@ impl LivePageTrace {
         json_text(&py.detach(|| self.lock().told()))
     }
 
-    /// Passes the server's own list of its buffers, for which the caller asked at `asked_ns`, to the trace. See
-    /// `Buffers`.
+    /// Gives the trace the server's own list of its buffers. The caller asked the server for the list at `asked_ns`.
+    /// See `Buffers`.
     fn name_frames(
         &self,
         py: Python<'_>,
@@ -85,7 +85,7 @@ impl LivePageTrace {
     }
 }
 
-/// Begins to record a server that runs already. See `LiveSettings`.
+/// Begins to record a server that runs already. The options are `LiveSettings` as JSON.
 #[pyfunction]
 pub fn live_trace(py: Python<'_>, settings_json: &str) -> PyResult<LivePageTrace> {
     let settings: LiveSettings = parse(settings_json)?;
@@ -93,7 +93,7 @@ pub fn live_trace(py: Python<'_>, settings_json: &str) -> PyResult<LivePageTrace
     Ok(LivePageTrace(Mutex::new(trace)))
 }
 
-/// Prepares a trace of a server's binary. See `Settings`.
+/// Prepares a page trace of a server that bufferlab will start. The options are `Settings` as JSON.
 #[pyfunction]
 pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
     let settings: Settings = parse(settings_json)?;

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::error::{guarded, json_text};
 use crate::watch::Teller;
 
-/// See `bufferlab_sim::Curve`.
+/// The miss curve of `bufferlab_sim::Curve`, for Python.
 #[pyclass]
 pub(crate) struct Curve {
     curve: bufferlab_sim::Curve,
@@ -179,7 +179,8 @@ pub(crate) fn model_defaults() -> PyResult<String> {
     json_text(&MODELS.iter().map(|model| (model.name, (model.defaults)())).collect::<BTreeMap<_, _>>())
 }
 
-/// Returns the words of a page trace as JSON: its kinds by their numbers, its columns, and the fields of a record.
+/// Returns the names in page traces as JSON: the kinds of records by their numbers, the columns, and the fields of a
+/// record.
 #[pyfunction]
 pub(crate) fn page_trace_words() -> PyResult<String> {
     json_text(&json!({ "kinds": KINDS.map(|(_, name)| name), "columns": COLUMNS, "record": RECORD }))

@@ -38,7 +38,7 @@ pub enum Value<'a> {
     Null,
     /// Any integer.
     Int(i64),
-    /// A decimal.
+    /// A decimal number, as binary floating point.
     Real(f64),
     /// Text (ASCII in every workload here).
     Text(&'a str),
@@ -126,7 +126,7 @@ struct Call {
     affected: u64,
 }
 
-/// Calls that a client executes in order, and afterwards their rows.
+/// A list of calls that a client executes in order, and afterwards their rows.
 #[derive(Debug, Default)]
 pub struct Batch {
     calls: Vec<Call>,
@@ -183,7 +183,7 @@ impl Batch {
         self.params.get(self.calls[call].first_param + index)
     }
 
-    /// For clients: says that the next rows belong to `call`. Clients answer calls in order.
+    /// For clients: begins the rows of `call`. Clients answer calls in order.
     pub fn begin_rows(&mut self, call: usize) {
         self.calls[call].first_cell = self.results.len();
         self.calls[call].rows = 0;
@@ -199,7 +199,7 @@ impl Batch {
         self.calls[call].rows += 1;
     }
 
-    /// For clients: records the number of rows that a write touched.
+    /// For clients: stores the number of rows that a write affected.
     pub fn set_affected(&mut self, call: usize, rows: u64) {
         self.calls[call].affected = rows;
     }
@@ -279,7 +279,7 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// A connection to an engine, synchronous. A client may hide a runtime or pipelining inside.
+/// A synchronous connection to an engine. A client may hide a runtime or pipelining inside.
 pub trait Client {
     /// Starts a transaction that may write. `read_only` lets an engine take a cheaper snapshot.
     ///
@@ -305,7 +305,7 @@ pub trait Client {
     /// The first call that fails ends the batch.
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
 
-    /// Returns the number of rows from all statements since the client was made.
+    /// Returns the number of rows that all statements have returned since the client was made.
     fn rows_returned(&self) -> u64;
 }
 
@@ -329,7 +329,7 @@ pub enum Outcome {
 
 /// The statements of a user's script, whose texts come from the script and not from dialects.
 pub struct OwnSql {
-    /// The source of the script, for messages.
+    /// The name of the script's source, for messages.
     pub source: String,
     /// The statements, named by their places, and their texts.
     pub statements: Vec<(StatementSpec, String)>,
@@ -369,7 +369,7 @@ pub trait Workload: Send {
     /// Returns the names of the transaction types, in the order of their indices.
     fn transaction_types(&self) -> Vec<String>;
 
-    /// Returns the number of terminals that this driver multiplexes.
+    /// Returns the number of terminals whose transactions this driver executes.
     fn terminals(&self) -> usize;
 
     /// Chooses the next transaction and generates its inputs.

@@ -78,7 +78,7 @@ fn area(x: f64, exponent: f64) -> f64 {
     exp_m1_over((1.0 - exponent) * ln) * ln
 }
 
-/// Returns the `x` for which [`area`] is this.
+/// Returns the position `x` at which [`area`] has this value.
 fn inverse_area(area: f64, exponent: f64) -> f64 {
     // Rounding may push the argument of the logarithm just below zero.
     let t = (area * (1.0 - exponent)).max(-1.0);

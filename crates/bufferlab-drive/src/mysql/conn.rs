@@ -62,7 +62,7 @@ impl Conn {
         Ok(self.first(sql)?.and_then(|text| text.parse().ok()))
     }
 
-    /// Prepares a statement.
+    /// Prepares a statement; returns its number at the server, its number of parameters, and its columns.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].

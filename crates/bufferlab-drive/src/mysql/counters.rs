@@ -206,7 +206,7 @@ fn values(pairs: Vec<(String, String)>) -> Values {
     parsed.flatten().collect()
 }
 
-/// The counters of one server.
+/// A reader of all counters of one server.
 pub struct Counters {
     control: Control,
     one_pool: bool,
@@ -214,7 +214,7 @@ pub struct Counters {
     metrics_sql: Option<String>,
     /// The server's name for each of `METRICS`, or the reason why the server has no such metric.
     metrics: Vec<Result<&'static str, Arc<str>>>,
-    /// The reason of a missing status variable.
+    /// The reason that samples give for a status variable that the server lacks.
     no_status: Arc<str>,
     tablespaces: Result<PathBuf, Arc<str>>,
     last_demand_misses: i64,

@@ -56,7 +56,7 @@ const CONNECT_ATTRS: u32 = 1 << 20;
 const CACHE_METADATA: u32 = 1 << 4;
 
 const PROTOCOL: u8 = 10;
-/// The longest packet that this client takes.
+/// Bytes of the longest packet that this client announces to take.
 const MOST_BYTES: u32 = 4 << 20;
 const UTF8MB4_GENERAL_CI: u8 = 45;
 const UTF8_GENERAL_CI: u8 = 33;

@@ -79,7 +79,7 @@ impl<'a> Running<'a> {
             Failure::new(FailureKind::Environment, what, job.argv.join(" "), hint)
         };
         let (program, arguments) = job.argv.split_first().ok_or_else(|| unusable("no program is named".to_owned()))?;
-        // Standard output of this process carries events.
+        // The program writes to this process's standard error, because this process's standard output carries events.
         let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(|error| unusable(error.to_string()))?;
         let mut command = Command::new(program);
         command.args(arguments).envs(job.env.iter().map(|(name, value)| (name, value)));
@@ -265,7 +265,7 @@ mod tests {
     fn a_program_and_its_children_end_with_the_run() {
         let place = tempfile::tempdir().expect("a directory");
         let file = place.path().join("pid");
-        // The program and its child ignore a request to end.
+        // The program and its child both ignore the request to end.
         let job = program(&format!("trap '' TERM; sleep 60 & echo $! > {}; wait; sleep 60", file.display()));
         let mut running = Running::start(&job).expect("sh is everywhere");
         running.check().expect("it runs");

@@ -1,6 +1,6 @@
 //! The product and version of a server, MySQL or MariaDB, and the questions on which they differ.
 
-/// The product.
+/// A product, MySQL or MariaDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// MySQL and servers built from it.
@@ -12,7 +12,7 @@ pub enum Flavour {
 /// A server's product and version, parsed from its answer to `SELECT VERSION()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The product.
+    /// The server's product.
     pub flavour: Flavour,
     /// Major and minor number.
     pub number: (u32, u32),

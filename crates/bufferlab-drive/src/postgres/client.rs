@@ -166,7 +166,7 @@ impl PostgresClient {
             for call in calls.clone() {
                 let statement = &self.statements[usize::from(batch.statement(call).0)];
                 if let Err(error) = bind_call(statement, batch, call, self.rows, &mut self.connection.wire.out) {
-                    // Nothing of the exchange is sent.
+                    // Send no part of the exchange.
                     self.connection.wire.out.clear();
                     return Err(error);
                 }
@@ -271,7 +271,7 @@ impl Client for PostgresClient {
 
     fn commit(&mut self) -> Result<(), ClientError> {
         match self.to_begin.take() {
-            // A transaction without a statement is a transaction too.
+            // Also begin and commit a transaction that has executed no statement.
             Some(begin) => self.exchange(None, &[begin, COMMIT.0]).map_err(|error| client_error(COMMIT.0, &error))?,
             None => self.command(COMMIT.0)?,
         }

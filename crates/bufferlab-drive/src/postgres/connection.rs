@@ -116,7 +116,7 @@ impl Connection {
             match self.wire.read() {
                 Ok(b'Z') => return self.ready().err().unwrap_or(error),
                 Ok(b'E') if !self.said().leaves_the_connection_whole() => return self.said(),
-                // The failed statement had begun a copy.
+                // The failed statement had begun a copy from the client.
                 Ok(b'G') => {
                     if let Err(lost) = self.refuse_copy() {
                         return lost;
@@ -169,7 +169,7 @@ impl Connection {
                     frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;
                     self.wire.flush()?;
                 }
-                // Ends of commands, descriptions of rows, and data of COPY TO STDOUT.
+                // Ignore ends of commands, descriptions of rows, and data of COPY TO STDOUT.
                 b'C' | b'T' | b'I' | b'H' | b'd' | b'c' => {}
                 b'E' => {
                     let error = self.said();

@@ -10,14 +10,14 @@ use super::wire::Silence;
 use crate::failure::{Failure, FailureKind};
 use crate::server::target::Target;
 
-/// The database that every server has.
+/// A database that every PostgreSQL server has, for connections before the target's database exists.
 pub(super) const MAINTENANCE_DATABASE: &str = "postgres";
 
 /// Longest silence of a server after a question for counters. Then the reader checks whether the server answers other
 /// connections.
 const READING_SILENCE: Duration = Duration::from_secs(30);
 
-/// The oldest server that can be made to flush counters.
+/// The oldest major version whose server flushes counters when a client asks.
 const OLDEST_MAJOR: u32 = 15;
 
 /// A connection on which no run measures transactions.
@@ -72,7 +72,7 @@ impl Control {
     /// Returns the major number of the server's version.
     ///
     /// # Errors
-    /// When the server is older than the oldest one supported here.
+    /// When the server is older than PostgreSQL 15.
     pub fn major(&self) -> Result<u32, Failure> {
         let major = major(self.version());
         if major >= OLDEST_MAJOR {
@@ -92,7 +92,7 @@ impl Control {
         self.connection.handle().map_err(|error| failure("connecting", &self.place, &error))
     }
 
-    /// Returns the connection itself.
+    /// Returns the connection, for COPY and other exchanges.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }

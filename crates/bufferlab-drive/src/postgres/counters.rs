@@ -58,7 +58,7 @@ use Kind::{Counter, Gauge, Held};
 enum Told {
     /// An expression over the views of [`from_sql`].
     By(&'static str),
-    /// The version has no source; the reason.
+    /// The reason why the version has no source for the metric.
     Not(&'static str),
 }
 
@@ -264,7 +264,7 @@ impl DemandMisses {
     }
 }
 
-/// The counters of one server.
+/// A reader of all counters of one server.
 pub struct Counters {
     reader: Reader,
     major: u32,

@@ -97,7 +97,7 @@ fn meaning(error: &PgError) -> Meaning {
         return if error.leaves_the_connection_whole() { Meaning::Statement } else { Meaning::Lost };
     };
     match server.code.as_str() {
-        // serialization_failure, deadlock_detected, lock_not_available
+        // These are serialization_failure, deadlock_detected and lock_not_available.
         "40001" | "40P01" | "55P03" => Meaning::Retry,
         "53100" => Meaning::DiskFull,
         // For a full disk the server may also send 58030 (io_error), whose message says more than the code.

@@ -1,4 +1,4 @@
-//! Interrupts statements of other connections.
+//! Interrupts statements that other connections execute at a PostgreSQL server.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -33,8 +33,8 @@ const HANG_UP_AFTER: Duration = Duration::from_secs(3);
 pub struct Interrupter {
     target: Target,
     connections: Mutex<(Vec<Handle>, Option<Instant>)>,
-    /// Connections without long statements: the interrupter ends them with the others, and does not ask the server to
-    /// interrupt them.
+    /// Connections without long statements. The interrupter ends them together with the interrupted ones, but does not
+    /// ask the server to interrupt them.
     watching: Vec<HangUp>,
 }
 
@@ -90,7 +90,7 @@ impl Interrupter {
         let mut request = BytesMut::new();
         frontend::cancel_request(handle.process_id, handle.secret_key, &mut request);
         stream.write_all(&request)?;
-        // The server hangs up once it has passed the request on.
+        // The server closes this connection once it has passed the request on.
         stream.read(&mut [0]).map(|_| ())
     }
 }

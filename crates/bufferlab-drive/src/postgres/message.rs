@@ -1,7 +1,7 @@
 //! Reads the server's messages in place: their frames, and the bodies that a client needs.
 //!
-//! PostgreSQL's documentation, "Frontend/Backend Protocol", version 3.0, Message Formats. No function here trusts a
-//! length: a message that does not fit is [`Malformed`]. Pure: no socket.
+//! The formats are those of PostgreSQL's documentation ("Frontend/Backend Protocol", version 3.0, Message Formats). No
+//! function here trusts a length: a message that does not fit is [`Malformed`]. This file uses no socket.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +31,7 @@ const TRUNCATED: Malformed = Malformed(Cow::Borrowed("a message is shorter than 
 /// When the length in the header is impossible: below four, or above one gigabyte.
 pub fn message_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(&[tag, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-    // The length counts itself and not the type.
+    // The length counts its own four bytes, but not the byte of the type.
     let length = i32::from_be_bytes([a, b, c, d]);
     match usize::try_from(length) {
         Ok(length) if (4..=MAX_MESSAGE_BYTES).contains(&length) => Ok(Some(1 + length)),
@@ -44,7 +44,7 @@ pub fn message_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
 pub struct Body<'a>(pub &'a [u8]);
 
 impl<'a> Body<'a> {
-    /// Returns the next bytes.
+    /// Returns the next `bytes` bytes.
     ///
     /// # Errors
     /// When the message has fewer bytes.
@@ -171,7 +171,7 @@ pub fn server_error(body: &[u8]) -> Result<ServerError, Malformed> {
     loop {
         let field = match body.byte()? {
             0 => return Ok(error),
-            // The untranslated severity.
+            // The severity in English, which the server's language does not change.
             b'V' => &mut error.severity,
             b'C' => &mut error.code,
             b'M' => &mut error.message,

@@ -114,7 +114,7 @@ impl Questions {
                     return Ok(table);
                 }
                 b'G' => connection.refuse_copy()?,
-                // Ends of steps, descriptions of parameters, and data of COPY TO STDOUT.
+                // Ignore ends of steps, descriptions of parameters, and data of COPY TO STDOUT.
                 b'1' | b'2' | b't' | b'n' | b'C' | b'I' | b'H' | b'd' | b'c' => {}
                 b'E' => return Err(connection.said()),
                 tag => return Err(unexpected(tag)),

@@ -151,7 +151,7 @@ pub fn patient(target: &Target) -> Silence {
     Silence::Unless(Box::new(move || answers(&target)))
 }
 
-/// Returns a new socket to the server.
+/// Returns a new socket to the server, without TLS.
 pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
     match &target.place {
         Place::Socket(path) => Ok(Box::new(connect_within(path, CONNECT_TIMEOUT)?)),
@@ -235,7 +235,7 @@ impl Connection {
             }
             method => return Err(PgError::Refused(Refusal::other_method(method))),
         }
-        // One proof is enough.
+        // After this one proof the server must accept the login.
         self.expect(b'R')?;
         if Body(self.wire.body()).int()? == 0 { Ok(()) } else { Err(unexpected(b'R')) }
     }

@@ -29,7 +29,7 @@ const NUMERIC: u32 = 1700;
 const EPOCH_DAYS: i64 = 10_957;
 const EPOCH_US: i64 = EPOCH_DAYS * 86_400_000_000;
 
-/// Largest number of digits behind the point.
+/// Largest number of digits behind the decimal point.
 const MAX_SCALE: i32 = 18;
 
 /// The meaning of integers for a parameter that is a date at the server.
@@ -153,7 +153,7 @@ fn unscaled(bytes: &[u8]) -> Option<i64> {
     let negative = match sign {
         0 => false,
         0x4000 => true,
-        // NaN and the infinities.
+        // NaN and the infinities are no integers.
         _ => return None,
     };
     if digits.len() != usize::try_from(count).ok()? * 2 || !(0..=MAX_SCALE).contains(&scale) {

@@ -18,7 +18,7 @@ use crate::server::input::{await_input, has_input};
 use crate::server::patience::{Patience, was_ended};
 use crate::tls::Tls;
 
-/// Longest time without a byte before a connection checks its server.
+/// Longest time without a byte before a connection applies its rule for silence.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 const FIRST_INPUT_BYTES: usize = 16 * 1024;
@@ -49,12 +49,12 @@ pub trait Transport: Read + Write + Send {
     /// Waits for input, on sockets whose blocking read would wake up twice for one message. The caller must read next.
     fn await_input(&self) {}
 
-    /// Returns the hash of the server's certificate to which a login binds, over TLS.
+    /// Returns the hash of the server's certificate to which a login over TLS binds; none if there is none.
     fn endpoint(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Returns true for TLS.
+    /// Returns true if the connection uses TLS.
     fn is_secured(&self) -> bool {
         false
     }
@@ -141,7 +141,7 @@ impl Transport for Tls {
 
 /// The rule for a server that has sent nothing for [`SILENCE`].
 pub enum Silence {
-    /// The connection is lost: its statements take milliseconds.
+    /// The connection counts as lost, because its statements take only milliseconds.
     Fatal,
     /// Statements may take long. The function says whether the server still answers other connections.
     Unless(Box<dyn FnMut() -> bool + Send>),
@@ -210,7 +210,7 @@ impl Wire {
         self.limit = limit_bytes;
     }
 
-    /// Returns the hash of the server's certificate to which a login binds, over TLS.
+    /// Returns the hash of the server's certificate to which a login over TLS binds; none if there is none.
     pub fn endpoint(&self) -> Option<&[u8]> {
         self.transport.endpoint()
     }
@@ -233,7 +233,7 @@ impl Wire {
         !self.unread.is_empty() || self.transport.has_input()
     }
 
-    /// Writes the gathered bytes.
+    /// Writes the bytes in `out`.
     ///
     /// # Errors
     /// The server's last message, else the socket's error.
@@ -245,7 +245,7 @@ impl Wire {
         written
     }
 
-    /// Writes these bytes after the gathered ones, without a copy.
+    /// Writes the bytes in `out`, and after them these bytes, which it does not copy.
     ///
     /// # Errors
     /// The errors of [`Wire::flush`].
@@ -400,7 +400,7 @@ pub(super) mod tests {
         Silence,
     }
 
-    /// A server that sends its script for any question, and then hangs up.
+    /// A server that sends its script whatever the client asks, and then closes the connection.
     #[derive(Default)]
     pub struct Scripted {
         pub cues: VecDeque<Cue>,
@@ -455,7 +455,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a message of the server.
+    /// Returns the bytes of a server's message.
     pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![tag];
         bytes.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());

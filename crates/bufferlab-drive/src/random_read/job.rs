@@ -15,18 +15,18 @@ pub const SECTOR_BYTES: u64 = 512;
 pub const LARGEST_READ_BYTES: u64 = 1 << 20;
 /// Most reads that a thread keeps in flight.
 pub const DEEPEST_QUEUE: usize = 256;
-/// Most threads.
+/// Most threads that read.
 pub const MOST_THREADS: usize = 64;
 
 /// The way of bytes from the file into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoMode {
-    /// Past the page cache (`O_DIRECT`).
+    /// Reads bypass the page cache (`O_DIRECT`).
     Direct,
-    /// Through the page cache.
+    /// Reads go through the page cache.
     Buffered,
-    /// Through a mapping of the page cache, from which the reader copies.
+    /// Readers copy from a mapping of the page cache.
     Mmap,
 }
 
@@ -34,7 +34,7 @@ pub enum IoMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// Nothing of the file.
+    /// No page of the file.
     Cold,
     /// The pages of the file, as many as memory allows.
     Warm,
@@ -46,9 +46,9 @@ pub enum Cache {
 pub enum Backend {
     /// `io_uring` if this process may use it, else threads.
     Auto,
-    /// `io_uring`, or a failure.
+    /// `io_uring`; the run fails if this process may not use it.
     IoUring,
-    /// A thread for every read in flight, each with `pread`.
+    /// Threads with `pread`, one for every read in flight.
     Threads,
 }
 
@@ -143,7 +143,7 @@ pub struct Run {
     pub reads: Reads,
     /// Limits of the reads before the window, which do not count.
     pub warm_up: Limit,
-    /// The measured window.
+    /// The limit of the measured window.
     pub measure: Limit,
     /// Time between two samples.
     #[serde(rename = "sample_interval_ms", deserialize_with = "sample_interval")]

@@ -21,7 +21,7 @@ pub struct Offsets {
 #[derive(Clone, Debug)]
 enum Drawing {
     Uniform,
-    /// The next place.
+    /// Places in the order of the range, of which this is the next one.
     Sequential(u64),
     /// The distribution of ranks, and the place of each rank in the range.
     Zipf(Zipf, Box<Permutation>),

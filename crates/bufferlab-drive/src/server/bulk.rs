@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time between two requests to interrupt a statement.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Rows on their way to the server.
+/// A chunk of rows on their way to the server.
 pub struct Chunk {
     /// The rows as text, in the form that the load's statement takes.
     pub text: Vec<u8>,
@@ -192,7 +192,7 @@ impl<'a> Bulk<'a> {
         let (generated, sent) = std::thread::scope(|scope| {
             let generator = scope.spawn(move || self.generate(table, &mut encoder, head, &sender));
             let sent = send(&chunks);
-            // When sending failed, the generator must not wait for a place in the channel.
+            // Close the channel: if sending failed, the generator must not wait for a place in it.
             drop(chunks);
             (generator.join(), sent)
         });

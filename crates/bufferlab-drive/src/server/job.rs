@@ -19,7 +19,7 @@ use crate::probes::Asked;
 pub struct Run<T = Target> {
     /// A loaded database, which the run may change: on a running server, or in a file.
     pub target: T,
-    /// The server's process, when it runs on this host.
+    /// The id of the server's process, when the server runs on this host.
     pub server_pid: Option<u32>,
     /// The server's data directory, when this host can see it.
     pub datadir: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub struct Run<T = Target> {
     pub phases: Vec<PhaseJob>,
     /// The warm-up of the pool.
     pub warm_up: WarmUp,
-    /// The measured window.
+    /// The limit of the measured window.
     pub measure: Limit,
     /// Time between two samples.
     #[serde(rename = "sample_interval_ms", deserialize_with = "sample_interval")]

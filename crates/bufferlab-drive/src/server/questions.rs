@@ -73,7 +73,7 @@ pub fn is_out_of_reach(error: &io::Error) -> bool {
 /// The type of a column's values, which come as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
+    /// A text.
     Text,
     /// Bytes that are not text.
     Bytes,
@@ -157,7 +157,7 @@ pub enum Unanswered {
     },
     /// The session has ended, or never began. The text is a sentence that begins with "it", the server.
     Lost(String),
-    /// The process must end.
+    /// The wait ended because this process must end.
     Ended,
 }
 

@@ -29,7 +29,7 @@ use crate::server::job::Run;
 /// Time between two of the session's checks for a window's end; the drivers check, too.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
 
-/// The hint when the server is gone.
+/// The hint of a failure after which the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
 /// The questions of a session to a server. A server in another process answers them over connections on which the

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::security::Security;
 
-/// Where a server listens.
+/// The place at which a server listens.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Place {

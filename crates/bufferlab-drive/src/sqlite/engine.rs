@@ -43,7 +43,8 @@ impl Engine {
     /// Opens a loaded database with these settings.
     ///
     /// # Errors
-    /// When the file is missing or foreign, the file system refuses or ignores O_DIRECT, or SQLite refuses a setting.
+    /// When the file is missing or is not a database of this page size, the file system refuses or ignores O_DIRECT, or
+    /// SQLite refuses a setting.
     pub fn open(path: &Path, knobs: &SqliteKnobs) -> Result<Self, Failure> {
         Self::open_recorded(path, knobs, |_| Ok(()))
     }
@@ -224,7 +225,7 @@ impl Engine {
         self.pool_counters.as_deref().map_or(0, left)
     }
 
-    /// Adds SQLite's own counters. They are 32 bits wide, so each read resets them.
+    /// Adds SQLite's own counters to the totals. SQLite's are 32 bits wide, so each read resets them to zero.
     fn collect_status(&mut self) {
         let hits = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_HIT);
         let misses = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_MISS);
@@ -278,7 +279,7 @@ impl Engine {
         counters
     }
 
-    /// Returns gauges by their names in the table of metrics.
+    /// Returns the present values of gauges, by their names in the table of metrics.
     pub fn gauges(&self) -> Vec<(&'static str, u64)> {
         let pages = self.pragma_int("page_count").unwrap_or(0).max(0) as u64;
         let mut wal = self.path.clone().into_os_string();

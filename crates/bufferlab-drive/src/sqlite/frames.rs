@@ -193,6 +193,8 @@ fn mapped(layout: Layout) -> *mut u8 {
     aligned as *mut u8
 }
 
+/// Unmaps memory that [`mapped`] has mapped.
+///
 /// # Safety
 /// `memory` came from [`mapped`] with this layout and is not used afterwards.
 unsafe fn unmap(memory: *mut u8, layout: Layout) {

@@ -1,6 +1,6 @@
 //! Block-aligned reads and writes over a file opened with O_DIRECT.
 //!
-//! The kernel wants offset, length and address of a direct I/O aligned to the device's logical block. Requests that are
+//! The kernel needs offset, length and address of a direct I/O aligned to the device's logical block. Requests that are
 //! aligned go straight between the caller's memory and the device; others pass through one bounce buffer, and the
 //! result says so. This file continues after short transfers and EINTR, so that callers see whole transfers or errors.
 
@@ -26,7 +26,7 @@ pub trait RawFile {
     /// # Errors
     /// The system call's error.
     fn length_bytes(&self) -> io::Result<u64>;
-    /// Cuts or extends the file.
+    /// Cuts or extends the file to `bytes` bytes.
     ///
     /// # Errors
     /// The system call's error.
@@ -51,7 +51,7 @@ impl RawFile for File {
 /// The cost of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes of the request that it transferred; fewer than asked only at the end of the file.
+    /// Bytes of the request that were transferred; fewer than asked only at the end of the file.
     pub filled: usize,
     /// Bytes read from the device, with those that alignment and partly written blocks add.
     pub device_read_bytes: u64,
@@ -83,7 +83,7 @@ impl AlignedBuffer {
         AlignedBuffer { start, layout }
     }
 
-    /// Returns the memory.
+    /// Returns the buffer's memory.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: start points to layout.size() initialised bytes that we own exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.layout.size()) }
@@ -248,7 +248,7 @@ mod tests {
     struct Unreliable {
         bytes: RefCell<Vec<u8>>,
         calls: Cell<u32>,
-        /// The outcome of call number k: the script is repeated.
+        /// The outcomes of the calls, one after the other; the script repeats.
         script: Vec<u8>,
     }
 

@@ -18,7 +18,7 @@ use crate::counter::Counter;
 /// Cumulative counters of the pool's work, and gauges of its present state. Only the connection's thread writes them.
 #[derive(Debug, Default)]
 pub struct PoolCounters {
-    /// Logical gets: fetches that ask for a page with the intent to have it.
+    /// Logical gets: fetches whose caller wants the page even if the pool lacks it.
     pub fetches: Counter,
     /// Fetches that found the page.
     pub hits: Counter,
@@ -32,14 +32,14 @@ pub struct PoolCounters {
     pub frames: Counter,
     /// Gauge: frames that hold a page.
     pub frames_used: Counter,
-    /// Gauge: pages held beyond the pool's size because all others were pinned.
+    /// Gauge: pages held beyond the pool's size because all other pages were pinned.
     pub overflow_frames: Counter,
 }
 
 /// The effort that a fetch may make for a page that the pool lacks; SQLite chooses it (`createFlag` of `xFetch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// Look only.
+    /// Only look for the page.
     No,
     /// Take a frame if that is cheap. Otherwise SQLite writes a dirty page first and asks again.
     IfEasy,
@@ -153,7 +153,7 @@ impl Pool {
     /// step 3 of `pcache1FetchStage2`.
     fn is_nearly_all_pinned(&self) -> bool {
         let pinned = self.used - self.unpinned;
-        // pcache1 counts in its cache size N = frames + 1; mxPinned is N + 10 - 10 for a single cache.
+        // pcache1's rule uses its cache size N, which is frames + 1. Its mxPinned is N + 10 - 10 for a single cache.
         let stock_size = self.capacity + 1;
         pinned >= stock_size || pinned >= stock_size * 9 / 10
     }

@@ -28,7 +28,7 @@ pub struct Tree {
     pub name: String,
     /// Name of the table to which the tree belongs.
     pub table: String,
-    /// Its content.
+    /// The tree's content.
     pub kind: TreeKind,
     /// Rows, or entries of an index.
     pub rows: u64,

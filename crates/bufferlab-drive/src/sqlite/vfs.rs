@@ -1,8 +1,8 @@
 //! A shim over SQLite's own `unix` VFS that counts page I/O and, in direct mode, does it with O_DIRECT.
 //!
-//! The parent does locks, shared memory, sizes and syncs. Only reads and writes of the main database file go through a
-//! second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The WAL stays
-//! buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
+//! The parent VFS does locks, shared memory, sizes and syncs. Only reads and writes of the main database file go
+//! through a second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The
+//! WAL stays buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
 //!
 //! POSIX drops a process's locks on a file when *any* descriptor of it is closed; therefore the direct descriptor
 //! lives exactly as long as the database file itself, and one process opens a database through one connection.
@@ -25,7 +25,7 @@ use crate::counter::Counter;
 pub enum IoMode {
     /// O_DIRECT with this logical block size: the kernel keeps no copy of a page.
     Direct {
-        /// Alignment that the file system demands of a direct I/O.
+        /// Alignment in bytes that the file system demands of a direct I/O.
         block_bytes: usize,
     },
     /// Ordinary reads and writes through the kernel's page cache.
@@ -128,12 +128,12 @@ impl Vfs {
         Ok(Vfs { name, shared })
     }
 
-    /// Returns the name to open a connection with.
+    /// Returns the shim's name, with which a caller opens a connection.
     pub fn name(&self) -> &'static CStr {
         self.name
     }
 
-    /// Returns the counters.
+    /// Returns the shim's counters.
     pub fn counters(&self) -> Arc<VfsCounters> {
         Arc::clone(&self.shared.counters)
     }
@@ -157,7 +157,7 @@ struct FileState {
     direct: Option<AlignedFile<std::fs::File>>,
 }
 
-/// The memory that SQLite allocates for a file: our part, then the parent's file.
+/// The memory that SQLite allocates for a file: the shim's part, then the parent's file.
 #[repr(C)]
 struct ShimFile {
     base: ffi::sqlite3_file,

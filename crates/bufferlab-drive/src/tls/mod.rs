@@ -42,7 +42,7 @@ pub enum TlsError {
     /// The server has not finished the handshake within the time limit.
     #[error("{0}")]
     Silent(Refusal),
-    /// The process must end.
+    /// The handshake ended because this process must end.
     #[error("the handshake was ended")]
     Ended,
 }

@@ -11,7 +11,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::server::security::{Security, SslMode};
 
-/// A certificate with its key.
+/// A server's certificate with its key, in files and in memory.
 pub(crate) struct Identity {
     pub chain: Vec<CertificateDer<'static>>,
     pub cert: PathBuf,

@@ -146,11 +146,11 @@ fn said_to(answer: &'static [u8]) -> String {
 #[test]
 fn old_versions_and_ciphers_are_refused_by_one_sentence_and_strangers_by_another() {
     let too_old = "the server offers TLS 1.1 at most, or only DHE ciphers, which are refused";
-    // Alerts: protocol_version, handshake_failure, insufficient_security.
+    // The server answers with the alerts protocol_version, handshake_failure and insufficient_security.
     for alert in [b"\x15\x03\x02\0\x02\x02\x46", b"\x15\x03\x03\0\x02\x02\x28", b"\x15\x03\x03\0\x02\x02\x47"] {
         assert_eq!(said_to(alert), too_old);
     }
-    // A hello of TLS 1.1 with TLS_RSA_WITH_AES_128_CBC_SHA.
+    // A server's hello of TLS 1.1 with TLS_RSA_WITH_AES_128_CBC_SHA.
     let hello = b"\x16\x03\x02\0\x2a\x02\0\0\x26\x03\x02\
         01234567890123456789012345678901\0\0\x2f\0";
     assert_eq!(said_to(hello), too_old);

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// Most rows accepted: 20 GB of data, and every id fits 32 bits.
+/// Most rows accepted: they are 20 GB of data, and every id fits 32 bits.
 pub const MAX_ROWS: u32 = 100_000_000;
 /// Largest exponent of Zipf's law accepted: beyond it nearly every read is of the three most popular rows.
 const MAX_ZIPF: f64 = 3.0;

@@ -73,12 +73,12 @@ impl Sums {
     }
 }
 
-/// One row of the answer.
+/// One row of Q1's answer: a group and its sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// L_RETURNFLAG.
+    /// The group's L_RETURNFLAG.
     pub return_flag: char,
-    /// L_LINESTATUS.
+    /// The group's L_LINESTATUS.
     pub line_status: char,
     /// The sums of the group.
     pub sums: Sums,

@@ -61,7 +61,7 @@ impl TryFrom<f64> for ScaleFactor {
 /// The rows that one run reads, and their plan.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct IndexScanConfig {
-    /// Scale of the loaded data.
+    /// Scale factor of the loaded data.
     pub scale_factor: ScaleFactor,
     /// First ship date read, in days since 1970.
     #[serde(rename = "ship_from", deserialize_with = "day")]
@@ -81,7 +81,7 @@ fn day<'de, D: Deserializer<'de>>(from: D) -> Result<i32, D::Error> {
 /// A configuration that cannot be loaded or run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum IndexScanConfigError {
-    /// The scale is out of range.
+    /// The scale factor is out of range.
     #[error("scale_factor = {scale_factor} is not between {MIN_SCALE_FACTOR} and {MAX_SCALE_FACTOR}")]
     ScaleFactor {
         /// The scale factor asked for.

@@ -9,7 +9,7 @@ use super::{NAME, Number, Script, ScriptError, ScriptWorkload};
 use crate::bundle::{Bundle, boxed, read};
 use crate::random::Random;
 
-/// The workload's bundle.
+/// The bundle of users' scripts: no tables, and a [`ScriptWorkload`] for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: None,

@@ -80,7 +80,7 @@ pub(super) trait Names {
     /// Returns the slot of a variable, or an error for an unknown variable.
     fn slot(&mut self, name: &str) -> Result<usize, Fault>;
 
-    /// Returns a place for one more Zipf distribution.
+    /// Returns the place in [`Memory::zipfs`] of one more Zipf distribution.
     fn zipf_place(&mut self) -> usize;
 
     /// Keeps a text of `choose` and returns its place.

@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
 struct Words {
     /// The first six words, in capitals.
     first: Vec<String>,
-    /// The last two tokens: words in capitals, ";" or "".
+    /// The last two tokens, each a word in capitals, ";", or "" before there are two.
     last: [String; 2],
     /// Whether BEGIN has begun a body of several statements.
     has_block: bool,

@@ -29,7 +29,7 @@ impl TpccConfig {
     /// seed: clause 2.1.6.1 ties the run's constant for last names to the load's constant.
     ///
     /// # Errors
-    /// [`TpccConfigError::Warehouses`] when the scale is zero or above [`MAX_WAREHOUSES`].
+    /// [`TpccConfigError::Warehouses`] when the number of warehouses is zero or above [`MAX_WAREHOUSES`].
     pub fn new(warehouses: u32, load_seed: u64, run_seed: u64) -> Result<Self, TpccConfigError> {
         if warehouses == 0 || warehouses > MAX_WAREHOUSES {
             return Err(TpccConfigError::Warehouses { warehouses });
@@ -77,10 +77,10 @@ fn warehouses<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 /// The error of a configuration that cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TpccConfigError {
-    /// The scale is out of range.
+    /// The number of warehouses is out of range.
     #[error("warehouses = {warehouses} is not between 1 and {MAX_WAREHOUSES}")]
     Warehouses {
-        /// The scale asked for.
+        /// The number of warehouses asked for.
         warehouses: u32,
     },
     /// There are more drivers than terminals.

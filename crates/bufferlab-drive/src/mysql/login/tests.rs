@@ -214,7 +214,8 @@ fn the_password_itself_goes_only_where_the_user_lets_it() {
     let file = Security { server_public_key: Some("/key".into()), ..Security::default() };
     let (verified, unverified) = (Channel::Tls { is_verified: true }, Channel::Tls { is_verified: false });
     let refused = || Err(Refusal::unverified_password());
-    // Channel, whether it stays on this host, the allowed methods, and the method.
+    // The channel, whether it stays on this host, the user's permissions, and the form in which the client then sends
+    // the password.
     let table = [
         (Channel::Unix, true, &nothing, Ok(Way::Plain)),
         (Channel::Tcp, true, &nothing, Ok(Way::ByKeyAsked)),
@@ -261,7 +262,7 @@ fn over_a_unix_socket_the_password_goes_as_it_is_and_no_mode_wants_tls() {
 #[test]
 fn hostile_servers_are_refused_and_get_no_password() {
     let clear = "the server asks for the password in clear text, which is refused";
-    // The server's packets after the login, and the expected error.
+    // The packets that the server sends after the client's login, and the expected error.
     let table: [(Vec<u8>, &str); 12] = [
         (switch("mysql_clear_password"), clear),
         (switch("dialog"), clear),

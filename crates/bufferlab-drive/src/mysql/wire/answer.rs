@@ -20,12 +20,12 @@ const ERR: u8 = 0xff;
 /// row in text.
 const EOF_LENGTH: usize = 9;
 const MORE_RESULTS: u16 = 0x0008;
-/// The number of the character set of bytes.
+/// The number of the character set `binary`, which columns of bytes have.
 const BINARY: u16 = 63;
 /// The most columns of a table, and of a query's result.
 const MOST_COLUMNS: u64 = 4096;
 
-/// Rows of values as text.
+/// Rows of values as text; a value is none for NULL.
 pub type TextRows = Vec<Vec<Option<String>>>;
 
 /// The most bytes of rows that one answer may have as text. The largest answer, InnoDB's metrics, has 30 KiB.

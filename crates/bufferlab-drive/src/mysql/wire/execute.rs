@@ -12,7 +12,7 @@ const NULL: u8 = 6;
 const LONGLONG: u8 = 8;
 const VAR_STRING: u8 = 253;
 
-/// Appends the command to a request.
+/// Appends the command that executes a prepared statement to a request.
 pub(super) fn encode<'v>(statement: u32, params: impl Iterator<Item = Value<'v>> + Clone, request: &mut Vec<u8>) {
     request.push(COM_STMT_EXECUTE);
     request.extend_from_slice(&statement.to_le_bytes());

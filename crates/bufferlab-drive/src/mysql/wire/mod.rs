@@ -1,9 +1,9 @@
-//! The commands of an open connection. The path of prepared statements writes once, reads the answer in place, and
-//! allocates nothing.
+//! Sends commands over an open connection, and reads their answers. An execution of a prepared statement is one write;
+//! its answer is read in place, and nothing is allocated.
 //!
-//! Client/server protocol 4.1 (MySQL internals manual, "Text Protocol", "Prepared Statements"; MariaDB's "Protocol"),
-//! without compression, with EOF packets, as the [login](super::login) negotiates. This module bounds and checks
-//! everything that a server sends: a broken answer is an error, after which the connection is lost.
+//! The protocol is the client/server protocol 4.1 (MySQL internals manual, "Text Protocol", "Prepared Statements";
+//! MariaDB's "Protocol"). The [login](super::login) negotiates it without compression and with EOF packets. This module
+//! bounds and checks everything that a server sends: a broken answer is an error, after which the connection is lost.
 
 mod answer;
 mod bytes;
@@ -29,7 +29,7 @@ const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_CLOSE: u8 = 0x19;
 const COM_QUIT: u8 = 0x01;
 const ERR: u8 = 0xff;
-/// Bytes of a file in one packet.
+/// Most bytes of a file that one packet carries.
 const FILE_PIECE_BYTES: usize = 1 << 20;
 
 /// A prepared statement, with its columns as the server described them.
@@ -72,7 +72,7 @@ impl Wire {
         Wire { stream, request: Vec::with_capacity(4096), packets: Packets::of_login(), login }
     }
 
-    /// Returns the stream.
+    /// Returns the connection's stream.
     pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -91,7 +91,7 @@ impl Wire {
         Ok(Wire { stream: change(self.stream)?, ..self })
     }
 
-    /// Allows longer packets from now on, up to `limit_bytes`.
+    /// Ends the login: allows longer packets from now on, up to `limit_bytes`.
     pub(super) fn logged_in(&mut self, limit_bytes: usize) {
         self.packets.logged_in(limit_bytes);
     }
@@ -210,7 +210,7 @@ impl Wire {
         self.skip()
     }
 
-    /// Prepares a statement.
+    /// Prepares a statement; returns its number at the server, its number of parameters, and its columns.
     ///
     /// # Errors
     /// The errors of [`Wire::command`].

@@ -13,7 +13,7 @@ const UNSIGNED: u16 = 0x20;
 /// The first two bits of a row's bitmap of nulls are not used.
 const NULLS_OFFSET: usize = 2;
 
-/// The form of a value on the wire.
+/// The encoding of a value in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Int {
@@ -31,7 +31,7 @@ enum Form {
 }
 
 impl Form {
-    /// Returns the form of a type's number (mysql's include/field_types.h).
+    /// Returns the encoding of the type with this number (mysql's include/field_types.h).
     fn of(kind: u8, unsigned: bool) -> Form {
         let int = |bytes| Form::Int { bytes, unsigned };
         match kind {

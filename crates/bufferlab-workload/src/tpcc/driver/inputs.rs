@@ -54,7 +54,7 @@ pub(super) struct LineInput {
 /// Most lines of an order, as the length of arrays.
 pub(super) const MAX_LINES: usize = MAX_ORDER_LINES as usize;
 
-/// Inputs of New-Order (2.4.1).
+/// The inputs of a New-Order (specification, 2.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NewOrderInput {
     pub(super) warehouse: u32,
@@ -98,7 +98,7 @@ pub(super) enum CustomerChoice {
     Name(LastName),
 }
 
-/// A customer of some district.
+/// The customer of a Payment or an Order-Status, by district and choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CustomerInput {
     pub(super) warehouse: u32,
@@ -106,7 +106,7 @@ pub(super) struct CustomerInput {
     pub(super) choice: CustomerChoice,
 }
 
-/// Inputs of Payment (2.5.1).
+/// The inputs of a Payment (specification, 2.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PaymentInput {
     pub(super) warehouse: u32,
@@ -115,14 +115,14 @@ pub(super) struct PaymentInput {
     pub(super) amount_cents: i64,
 }
 
-/// Inputs of Delivery (2.7.1).
+/// The inputs of a Delivery (specification, 2.7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeliveryInput {
     pub(super) warehouse: u32,
     pub(super) carrier: u32,
 }
 
-/// Inputs of Stock-Level (2.8.1).
+/// The inputs of a Stock-Level (specification, 2.8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StockLevelInput {
     pub(super) warehouse: u32,

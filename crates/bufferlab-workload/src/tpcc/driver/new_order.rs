@@ -17,7 +17,7 @@ struct Header {
     discount_basis_points: i64,
 }
 
-/// The state of one line.
+/// The state of one order line during a New-Order.
 #[derive(Clone, Copy, Default)]
 struct Line {
     amount_cents: i64,

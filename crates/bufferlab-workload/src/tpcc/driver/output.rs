@@ -8,7 +8,7 @@ use crate::tpcc::schema::DISTRICTS;
 pub enum TransactionOutput {
     /// The transaction entered an order, or would have done so if the last item existed.
     NewOrder {
-        /// O_ID.
+        /// Number of the order (O_ID).
         order: u32,
         /// Amount after discount and taxes of the lines whose item exists, in cents.
         total_cents: i64,
@@ -17,18 +17,18 @@ pub enum TransactionOutput {
     },
     /// The transaction booked a payment.
     Payment {
-        /// C_ID.
+        /// Number of the customer (C_ID).
         customer: u32,
-        /// C_BALANCE after the payment.
+        /// Balance of the customer (C_BALANCE) after the payment.
         balance_cents: i64,
     },
     /// The transaction read the last order of a customer.
     OrderStatus {
-        /// C_ID.
+        /// Number of the customer (C_ID).
         customer: u32,
-        /// C_BALANCE.
+        /// Balance of the customer (C_BALANCE).
         balance_cents: i64,
-        /// O_ID.
+        /// Number of the order (O_ID).
         order: u32,
         /// Number of the order's lines.
         lines: u32,

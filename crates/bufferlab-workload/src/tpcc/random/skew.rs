@@ -69,17 +69,17 @@ impl Choices {
         }
     }
 
-    /// Returns the number of a last name.
+    /// Draws the number of a last name.
     pub fn last_name(&self, random: &mut Random) -> u32 {
         self.last_names.draw(random)
     }
 
-    /// Returns the number of a customer.
+    /// Draws the number of a customer.
     pub fn customer(&self, random: &mut Random) -> u32 {
         self.customers.draw(random)
     }
 
-    /// Returns the number of an item.
+    /// Draws the number of an item.
     pub fn item(&self, random: &mut Random) -> u32 {
         self.items.draw(random)
     }
