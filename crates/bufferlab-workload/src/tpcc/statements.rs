@@ -43,8 +43,8 @@ catalogue! {
     INSERT_NEW_ORDER = "insert_new_order"(3) -> 0;
     /// Parameters: i_id. Columns: i_price, i_name, i_data.
     READ_ITEM = "read_item"(1) -> 3;
-    /// Parameters: s_w_id, s_i_id. Columns: s_quantity, s_dist_01, s_data. Locks the row. The nine statements that follow read
-    /// the other districts' column.
+    /// Parameters: s_w_id, s_i_id. Columns: s_quantity, s_dist_01, s_data. Locks the row. The next nine statements read
+    /// the other districts' columns.
     READ_STOCK_01 = "read_stock_01"(2) -> 3;
     /// As [`READ_STOCK_01`] with s_dist_02.
     READ_STOCK_02 = "read_stock_02"(2) -> 3;
