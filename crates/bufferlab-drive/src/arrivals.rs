@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn constant_arrivals_are_exact_over_ten_million() {
-        // 1024.5 = 2049 / 2 is a binary fraction, 3 and 7000 do not divide a second, 1000 does.
+        // 1024.5 = 2049 / 2 is a binary fraction; 3 and 7000 do not divide a second's nanoseconds, and 1000 does.
         for (rate_per_s, numerator, denominator) in
             [(1000.0, 1000, 1), (3.0, 3, 1), (7_000.0, 7_000, 1), (1024.5, 2049, 2), (10_000_000.0, 10_000_000, 1)]
         {

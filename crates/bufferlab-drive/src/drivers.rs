@@ -248,8 +248,8 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         }
     }
 
-    /// Executes the reading that the workload does before the warm-up, piece by piece, of one driver after the other. A
-    /// driver with the engine in its thread answers the sampler after each piece.
+    /// Executes the reading that the workload does before the warm-up, driver by driver and piece by piece. A driver
+    /// with the engine in its thread answers the sampler after each piece.
     ///
     /// # Errors
     /// The client's error.

@@ -75,8 +75,8 @@ impl Failure {
         Failure::new(kind, format!("{action}: {error}"), path.display().to_string(), hint)
     }
 
-    /// Makes a failure from the error of a workload's client and the place of its database. `lost_hint` says what to try
-    /// when the engine is gone.
+    /// Makes a failure from the error of a workload's client and the place of its database. `lost_hint` says what to
+    /// try when the engine is gone.
     pub fn from_client(error: &ClientError, place: &str, lost_hint: &str) -> Self {
         if let ClientError::Script { place, message, hint } = error {
             return Failure::new(FailureKind::Usage, message, place, hint);

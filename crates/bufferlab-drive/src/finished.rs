@@ -12,7 +12,7 @@ use crate::driver::Tally;
 use crate::gate::GateEnd;
 use crate::recorder::Latency;
 
-/// A part of a run that has ended.
+/// The size of a part of a run that has ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Part {
     /// Transactions of any type.
@@ -85,9 +85,9 @@ pub struct Finished {
     pub interrupted: bool,
     /// Settings as read back from the engine.
     pub actual: Settings,
-    /// The warm-up.
+    /// The warm-up, as far as it went.
     pub warm_up: WarmedUp,
-    /// The measured window.
+    /// The transactions and seconds of the measured window.
     pub measured: Part,
     /// The phases after the measured window that have begun.
     pub phases: Vec<PhasePart>,

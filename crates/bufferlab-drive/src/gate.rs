@@ -50,10 +50,10 @@ const FLAT_SHARE: f64 = 0.05;
 /// The counts of one window of the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Demand misses.
+    /// Demand misses in the window.
     pub misses: u64,
-    /// Pages that the pool dropped because their content was no longer true, as after a rollback in `SQLite`. Their next
-    /// gets are misses in a pool of any size.
+    /// Pages that the pool dropped because their content was no longer true, as after a rollback in `SQLite`. Their
+    /// next gets are misses in a pool of any size.
     pub dropped: u64,
 }
 

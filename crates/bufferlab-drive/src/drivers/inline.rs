@@ -25,7 +25,7 @@ const CLOCK_LOOK: u64 = 64;
 /// The driver's place on the scoreboard.
 const ONLY: usize = 0;
 
-/// The driver's answers to the sampler, while it is on the scoreboard.
+/// A maker of the driver's answers to the sampler, while the driver is on the scoreboard.
 pub(super) struct Answers<'a> {
     board: &'a Scoreboard,
     inside: &'a mut dyn Inside,

@@ -50,7 +50,7 @@ impl Control {
         self.line.answer_within(None).map_err(|error| no_socket(&error, &self.place))
     }
 
-    /// Returns the connection's number at the server.
+    /// Returns the connection's number at the server, as in SHOW PROCESSLIST.
     pub fn id(&self) -> u32 {
         self.conn.connection_id()
     }

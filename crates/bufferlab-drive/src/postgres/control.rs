@@ -44,8 +44,8 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// Connects to `database`, or else to the target's, for short questions that wait for no other session. A silence
-    /// of 30 s ends the connection, until [`Control::be_patient`] allows more.
+    /// Connects to `database`, or else to the target's, for short questions that wait for no other session. If the
+    /// server is silent for 30 s, the connection ends, until [`Control::be_patient`] allows longer waits.
     ///
     /// # Errors
     /// The errors of [`Control::open`].

@@ -13,7 +13,7 @@ struct Mapped {
 
 impl Mapped {
     fn new(bytes: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address the kernel chooses touches no memory in use.
+        // SAFETY: the call makes a new mapping at an address that the kernel chooses, and touches no memory in use.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -273,7 +273,7 @@ fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
         return (told == 0).then(|| u64::try_from(bytes).ok()).flatten().filter(|&bytes| bytes > 0);
     }
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: statx fills the zeroed structure; an empty path with AT_EMPTY_PATH means the open file.
+    // SAFETY: the call fills the zeroed structure; an empty path with AT_EMPTY_PATH means the open file.
     let told = unsafe {
         libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, answer.as_mut_ptr())
     };

@@ -86,8 +86,8 @@ impl Ring {
     fn push(&mut self, place: usize, offset: u64, now_ns: u64) -> Result<(), Failure> {
         self.flights[place] = (offset, now_ns);
         let entry = self.entry(place, offset);
-        // SAFETY: the buffer is this ring's own, no other read in flight uses it, and it outlives the read: `read_all` waits
-        // for every read before it returns.
+        // SAFETY: the buffer is this ring's own, no other read in flight uses it, and it outlives the read: `read_all`
+        // waits for every read before it returns.
         unsafe { self.ring.submission().push(&entry) }.map_err(|_| broken("the submission queue is full"))
     }
 

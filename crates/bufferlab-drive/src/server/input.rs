@@ -23,7 +23,7 @@ pub(crate) fn await_input(socket: &impl AsFd) {
 /// Returns true when something can be read, or the connection has ended, within the time `within`.
 pub(crate) fn has_input(socket: &impl AsFd, within: Duration) -> bool {
     let mut poll = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor's record, which lives until the call is over.
+    // SAFETY: the call gets one descriptor's record, which lives until the call is over.
     let ready = unsafe { libc::poll(&raw mut poll, 1, within.as_millis() as libc::c_int) };
     ready == 1
 }

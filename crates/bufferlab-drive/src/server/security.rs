@@ -44,7 +44,8 @@ impl fmt::Display for SslMode {
     }
 }
 
-/// The security of the connections to one server. The default uses no TLS and trusts no key. A Unix socket never has TLS.
+/// The security of the connections to one server. The default uses no TLS and trusts no key. A Unix socket never has
+/// TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Security {

@@ -36,7 +36,7 @@ impl SqliteClient {
     pub unsafe fn new(engine: &Engine, workload: &Statements) -> Result<Self, Failure> {
         let handle = engine.handle();
         let prepare = |name: &str, sql: &str| {
-            // SAFETY: the caller's promise that the engine outlives the client.
+            // SAFETY: the caller promises that the engine outlives the client.
             unsafe { Statement::prepare(handle, sql) }.map_err(|error| {
                 if workload.rows == RowUse::Counted {
                     let hint = "correct the statement, or create what it refers to in the script's setup section";

@@ -115,7 +115,7 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
 pub fn filesystem_name(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let Ok(c_path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return "unknown".to_owned() };
-    // SAFETY: statfs fills the zeroed structure; the path is a valid C string.
+    // SAFETY: the call fills the zeroed structure; the path is a valid C string.
     let magic = unsafe {
         let mut answer: libc::statfs = std::mem::zeroed();
         if libc::statfs(c_path.as_ptr(), &raw mut answer) != 0 {

@@ -167,7 +167,7 @@ impl Engine {
     /// # Errors
     /// SQLite's error.
     pub fn execute_script_unless(&self, cancelled: &AtomicBool, sql: &str) -> Result<bool, Failure> {
-        // SAFETY: an open connection; the guard ends with this function.
+        // SAFETY: the connection is open; the guard ends with this function.
         let _guard = unsafe { Interruptible::begin(self.handle(), cancelled) };
         match self.connection.execute_batch(sql) {
             Ok(()) => Ok(true),
@@ -236,7 +236,7 @@ impl Engine {
 
     fn status_and_reset(&self, operation: i32) -> u64 {
         let (mut current, mut highest) = (0, 0);
-        // SAFETY: an open connection used by this thread alone.
+        // SAFETY: the connection is open, and only this thread uses it.
         unsafe { ffi::sqlite3_db_status(self.handle(), operation, &raw mut current, &raw mut highest, 1) };
         u64::from(current as u32)
     }

@@ -94,7 +94,7 @@ impl FrameMemory {
     /// # Safety
     /// `frame` was made by [`FrameMemory::overflow_frame`] of this memory, is in no list and is not used again.
     pub unsafe fn free_overflow_frame(&self, frame: *mut Frame) {
-        // SAFETY: the caller's promise; the layouts are those of overflow_frame().
+        // SAFETY: the caller promises a frame of this memory; the layouts are those of overflow_frame().
         unsafe {
             dealloc((*frame).page.pBuf.cast(), self.overflow_page_layout());
             dealloc((*frame).page.pExtra.cast(), layout(self.extra_bytes, 16));
@@ -161,7 +161,7 @@ fn zeroed(layout: Layout) -> *mut u8 {
 /// Maps zeroed anonymous memory, aligned as the layout asks. Its pages become resident when they are touched.
 fn mapped(layout: Layout) -> *mut u8 {
     let slack = if layout.align() > 4096 { layout.align() } else { 0 };
-    // SAFETY: an anonymous private mapping at an address the kernel chooses.
+    // SAFETY: the call makes an anonymous private mapping at an address that the kernel chooses.
     let start = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -180,7 +180,7 @@ fn mapped(layout: Layout) -> *mut u8 {
     }
     let address = start as usize;
     let aligned = address.next_multiple_of(layout.align());
-    // SAFETY: trims the unused head and tail of the mapping just made, both whole system pages.
+    // SAFETY: the calls unmap the unused head and tail of the new mapping, which are whole system pages.
     unsafe {
         if aligned > address {
             libc::munmap(start, aligned - address);
@@ -198,7 +198,7 @@ fn mapped(layout: Layout) -> *mut u8 {
 /// # Safety
 /// `memory` came from [`mapped`] with this layout and is not used afterwards.
 unsafe fn unmap(memory: *mut u8, layout: Layout) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the memory came from `mapped` with this layout.
     unsafe { libc::munmap(memory.cast(), layout.size()) };
 }
 
@@ -226,7 +226,7 @@ mod tests {
                 memory.add_region(64, &mut frames);
             }
             for &frame in &frames {
-                // SAFETY: a frame of this memory.
+                // SAFETY: the frame belongs to this memory.
                 let page = unsafe { (*frame).page.pBuf.cast::<u8>() };
                 assert!(is_mapped(page, page_bytes + OVERREAD_BYTES));
             }

@@ -92,7 +92,7 @@ impl AlignedBuffer {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        // SAFETY: allocated with this very layout in new().
+        // SAFETY: new() allocated the memory with this layout.
         unsafe { dealloc(self.start, self.layout) }
     }
 }

@@ -76,12 +76,12 @@ unsafe fn pool<'a>(cache: *mut sqlite3_pcache) -> &'a mut Pool {
 }
 
 unsafe extern "C" fn cache_size(cache: *mut sqlite3_pcache, frames: c_int) {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.set_capacity(frames.max(0) as usize);
 }
 
 unsafe extern "C" fn page_count(cache: *mut sqlite3_pcache) -> c_int {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.len() as c_int
 }
 
@@ -91,7 +91,8 @@ unsafe extern "C" fn fetch(cache: *mut sqlite3_pcache, key: c_uint, create: c_in
         1 => Create::IfEasy,
         _ => Create::Always,
     };
-    // SAFETY: see pool(). A frame begins with the structure that SQLite knows.
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()). A frame begins with the structure that
+    // SQLite knows.
     unsafe { pool(cache) }.fetch(key, create).cast()
 }
 
@@ -106,7 +107,7 @@ unsafe extern "C" fn rekey(cache: *mut sqlite3_pcache, page: *mut sqlite3_pcache
 }
 
 unsafe extern "C" fn truncate(cache: *mut sqlite3_pcache, limit: c_uint) {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.truncate(limit);
 }
 
@@ -116,6 +117,6 @@ unsafe extern "C" fn destroy(cache: *mut sqlite3_pcache) {
 }
 
 unsafe extern "C" fn shrink(cache: *mut sqlite3_pcache) {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.shrink();
 }

@@ -49,7 +49,7 @@ pub enum Create {
 
 /// A page pool for one database file.
 pub struct Pool {
-    /// Frames that the pool may hold. It holds more only while all of its pages are pinned.
+    /// Frames that the pool may hold. The pool holds more only while all of its pages are pinned.
     capacity: usize,
     /// False for temporary in-memory databases, whose pages have no other home and are never evicted.
     purgeable: bool,

@@ -261,7 +261,7 @@ impl Workload for ScriptWorkload {
         Planned { transaction_type: transaction, terminal: 0 }
     }
 
-    /// The variable `transaction_number` continues from the warm-up.
+    /// The variable `transaction_number` does not begin again: it continues from the warm-up.
     fn begin_window(&mut self) {
         [self.mix, self.draws] = self.window.clone();
     }

@@ -6,7 +6,7 @@ use crate::tpcc::schema::DISTRICTS;
 /// The output of the last executed transaction for its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionOutput {
-    /// The transaction entered an order, or would have done so if the last item existed.
+    /// The transaction entered an order, or rolled it back because the last item does not exist.
     NewOrder {
         /// Number of the order (O_ID).
         order: u32,
