@@ -57,7 +57,7 @@ pub enum Event {
     Phase {
         /// The phase that has begun.
         phase: Phase,
-        /// Seconds since the run's clock was anchored.
+        /// Seconds since the run's clock started.
         t_s: f64,
     },
     /// The progress of a phase.
@@ -68,12 +68,12 @@ pub enum Event {
         done: u64,
         /// Transactions (or rows) of the whole phase; in the warm-up its largest number, which a run rarely reaches.
         total: u64,
-        /// Seconds since the run's clock was anchored.
+        /// Seconds since the run's clock started.
         t_s: f64,
     },
     /// The readings of all probes at one moment.
     Sample {
-        /// Seconds since the run's clock was anchored.
+        /// Seconds since the run's clock started.
         t_s: f64,
         /// The phase that goes on at this moment.
         phase: Phase,
@@ -84,7 +84,7 @@ pub enum Event {
     },
     /// The engine's status text.
     StatusText {
-        /// Seconds since the run's clock was anchored, the same number as in the edge's sample.
+        /// Seconds since the run's clock started, the same number as in the edge's sample.
         t_s: f64,
         /// The phase that goes on at this moment.
         phase: Phase,

@@ -1,4 +1,4 @@
-//! The warm-up gate: it decides during the run when a pool is warm, from counts alone.
+//! The warm-up gate. It decides during the run when a pool is warm, only from counts.
 //!
 //! A pool smaller than the pages that the workload touches is warm when reads have filled it and replaced every page
 //! once: the replacement policy then chose each page under load. A larger pool never turns over. It is warm when demand

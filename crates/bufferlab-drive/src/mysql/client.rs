@@ -69,7 +69,7 @@ impl MysqlClient {
     /// statement.
     ///
     /// # Errors
-    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or its numbers of parameters and columns differ from the catalogue's.
     pub fn new(mut conn: Conn, list: &Statements, coalesced: Option<Coalesced>) -> Result<Self, Failure> {
         let mut statements = Vec::with_capacity(list.specs.len());
         for (at, text) in list.texts.iter().enumerate() {

@@ -79,7 +79,7 @@ impl PostgresClient {
     /// Makes a client, and prepares the statements of `list` and the client's own.
     ///
     /// # Errors
-    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or its numbers of parameters and columns differ from the catalogue's.
     pub fn new(
         mut connection: Connection,
         list: &Statements,

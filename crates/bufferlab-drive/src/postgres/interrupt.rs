@@ -62,8 +62,8 @@ impl Interrupter {
         lock(&self.connections).0.push(handle);
     }
 
-    /// Interrupts the running statements of the interrupter's connections; from the fourth second after the first call
-    /// on, ends the connections. Ignores a connection that executes nothing or is gone.
+    /// Interrupts the running statements of the interrupter's connections. From 3 s after the first call on, it ends
+    /// the connections instead. Ignores a connection that executes nothing or is gone.
     pub fn interrupt(&self) {
         let (handles, first) = {
             let mut connections = lock(&self.connections);

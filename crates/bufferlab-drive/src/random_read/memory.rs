@@ -25,7 +25,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone and nothing refers to it any more.
+        // SAFETY: only this value owns the mapping, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

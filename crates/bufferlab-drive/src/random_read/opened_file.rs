@@ -98,7 +98,7 @@ impl OpenedFile {
         for attempt in ["cold", "warm"] {
             // If the kernel does not count reads from storage, trust the flag O_DIRECT.
             let Ok(before) = storage_read_bytes() else { return Ok(()) };
-            // SAFETY: the buffer is ours alone and at least this large.
+            // SAFETY: only this function uses the buffer, which is at least this large.
             let memory = unsafe { std::slice::from_raw_parts_mut(buffers.at(0), job.reads.io_size_bytes as usize) };
             let read = self
                 .file

@@ -29,7 +29,7 @@ impl SqliteClient {
     /// Makes a client, and prepares a workload's statements.
     ///
     /// # Errors
-    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or its numbers of parameters and columns differ from the catalogue's.
     ///
     /// # Safety
     /// `engine` outlives the client, and one thread at a time uses both.

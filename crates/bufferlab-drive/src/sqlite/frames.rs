@@ -1,4 +1,4 @@
-//! Frames and their memory: one mapping with pages that are aligned to their size, and beside it SQLite's extra space
+//! Frames and their memory: one mapping with pages that are aligned to their size, and separately SQLite's extra space
 //! and the pool's links for each page.
 //!
 //! This file decides no replacement. A region holds the frames of the pool's size; each frame beyond this size is a

@@ -51,7 +51,7 @@ pub enum Create {
 pub struct Pool {
     /// Frames that the pool may hold. The pool holds more only while all of its pages are pinned.
     capacity: usize,
-    /// False for temporary in-memory databases, whose pages have no other home and are never evicted.
+    /// False for temporary in-memory databases, whose pages exist only in the pool and are never evicted.
     purgeable: bool,
     buckets: Vec<*mut Frame>,
     /// An upper bound of the numbers of the pages held.
@@ -181,7 +181,8 @@ impl Pool {
         if let Some(recorder) = &mut self.recorder {
             recorder.admit(key);
         }
-        // SAFETY: the frame is ours and in no list. SQLite wants the first word of the extra space to be zero.
+        // SAFETY: the frame belongs to this pool and is in no list. SQLite wants the first word of the extra space to
+        // be zero.
         unsafe { (*frame).page.pExtra.cast::<*mut c_void>().write(ptr::null_mut()) };
         self.enter(frame, key);
         self.publish();

@@ -13,7 +13,7 @@ use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 /// Executes one statement of a setup section, which stands at `place`. Returns false when `cancelled` interrupted it.
 ///
 /// # Errors
-/// SQLite's error; when the statement has other parameters than the script's.
+/// SQLite's error; when the statement's number of parameters differs from the script's.
 ///
 /// # Safety
 /// `connection` is open, and only this thread uses it meanwhile.

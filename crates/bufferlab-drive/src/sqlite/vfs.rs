@@ -252,7 +252,7 @@ unsafe extern "C" fn open(
             Ok(raw) => direct = Some(AlignedFile::new(raw, block_bytes)),
             Err(error) => {
                 remember(shared, "open with O_DIRECT", 0, &error);
-                // SAFETY: the parent file is open and ours to close again.
+                // SAFETY: this function has opened the parent file, and may close it again.
                 parent_call!(file, xClose);
                 return ffi::SQLITE_CANTOPEN;
             }

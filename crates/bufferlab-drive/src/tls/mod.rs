@@ -1,6 +1,7 @@
 //! TLS to a server, by rustls with ring: the handshake, and a stream over it that a connection reads and writes.
 //!
-//! It has only TLS 1.2 with ECDHE, and TLS 1.3. The caller begins the handshake at the point that its protocol defines.
+//! This client has only TLS 1.2 with ECDHE, and TLS 1.3. The caller begins the handshake at the point that its protocol
+//! defines.
 
 mod binding;
 mod der;
