@@ -142,7 +142,7 @@ pub enum RowUse {
 pub struct Statements {
     /// The source of the texts, for messages.
     pub place: String,
-    /// The catalogue.
+    /// The workload's catalogue of statements.
     pub specs: Vec<StatementSpec>,
     /// The text of each statement.
     pub texts: Vec<String>,

@@ -46,7 +46,7 @@ pub struct PhasePart {
 /// Latencies of one transaction type.
 #[derive(Clone, Debug, Serialize)]
 pub struct TypeLatency {
-    /// The type.
+    /// The name of the transaction type.
     pub transaction_type: String,
     /// The kind of time: `service`, `queue` or, in an open loop, `response`.
     pub time: &'static str,

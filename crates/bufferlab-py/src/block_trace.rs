@@ -25,12 +25,12 @@ impl BlockTrace {
 
 #[pymethods]
 impl BlockTrace {
-    /// Begins recording.
+    /// Begins to record requests to the device. A trace records only one span of time.
     fn begin(&self, py: Python<'_>) {
         py.detach(|| self.with(|tracer| tracer.iter_mut().for_each(|tracer| tracer.begin())));
     }
 
-    /// Ends recording.
+    /// Stops recording requests.
     fn end(&self, py: Python<'_>) {
         py.detach(|| self.with(|tracer| tracer.iter_mut().for_each(|tracer| tracer.end())));
     }

@@ -321,9 +321,9 @@ pub struct Planned {
 /// The ending of an executed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Committed.
+    /// The engine committed the transaction.
     Committed,
-    /// Rolled back as the workload asked (1 % of New-Orders), not because of an error.
+    /// The engine rolled the transaction back because the workload asked (1 % of New-Orders), not because of an error.
     RolledBack,
 }
 

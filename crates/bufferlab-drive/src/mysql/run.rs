@@ -37,7 +37,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
     let sampling = Control::open_among(&job.target, &lines)?;
     let counters = Counters::new(sampling, &version, schema.as_deref(), job.may_change_settings)?;
-    // Its queries once a second also detect a server that does not answer.
+    // The sampler's queries, once a second, also detect a server that does not answer.
     let counters: Box<dyn EngineCounters> = match &job.program {
         None => Box::new(counters),
         Some(program) => Box::new(ProgramCounters::new(counters, program.counted)),

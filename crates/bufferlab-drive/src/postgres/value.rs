@@ -35,9 +35,9 @@ const MAX_SCALE: i32 = 18;
 /// The meaning of integers for a parameter that is a date at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integers {
-    /// They are dates, as bufferlab's own workloads write them.
+    /// Integers are dates, as bufferlab's own workloads write them.
     MayBeDates,
-    /// They are numbers, which the server refuses for a date.
+    /// Integers are numbers, which the server refuses for a date.
     AreNumbers,
 }
 

@@ -8,7 +8,7 @@ const DAY_S: i64 = 86_400;
 /// A date and time of a DATETIME column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DateTime {
-    /// Year.
+    /// Year of the Gregorian calendar.
     pub year: i64,
     /// Month, 1 to 12.
     pub month: u8,

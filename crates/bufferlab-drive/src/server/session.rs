@@ -93,7 +93,7 @@ pub trait Server: AtEdge {
 
 /// A run's session: its server, its job and its sampler.
 pub struct Session<'a, S: Server> {
-    /// The server.
+    /// The run's server.
     pub server: &'a mut S,
     /// The run's job.
     pub job: &'a Run<S::Target>,

@@ -16,7 +16,7 @@ pub enum Place {
     Tcp {
         /// The name or address.
         host: String,
-        /// The port.
+        /// The TCP port.
         port: u16,
     },
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Place {
 pub struct Target {
     /// The place at which the server listens.
     pub place: Place,
-    /// The account.
+    /// The account's name.
     pub user: String,
     /// The account's password; never printed.
     pub password: String,

@@ -30,11 +30,11 @@ pub enum Pcache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
-    /// Never.
+    /// SQLite never calls sync.
     Off,
-    /// At checkpoints.
+    /// SQLite calls sync at checkpoints.
     Normal,
-    /// At every commit.
+    /// SQLite calls sync at every commit.
     Full,
 }
 

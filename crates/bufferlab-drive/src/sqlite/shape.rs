@@ -17,11 +17,11 @@ use crate::failure::{DEVICE_ERROR_HINT, Failure, FailureKind, RELOAD_HINT};
 pub enum TreeKind {
     /// A table's rows, also those of a table in the order of its key (WITHOUT ROWID).
     Table,
-    /// An index.
+    /// The entries of an index.
     Index,
 }
 
-/// One b-tree.
+/// The figures of one b-tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tree {
     /// Name of the table or index.
@@ -44,7 +44,7 @@ pub struct Tree {
     pub level_pages: Vec<u64>,
     /// Bytes of rows and keys, on pages of all kinds.
     pub payload_bytes: u64,
-    /// Unused bytes.
+    /// Unused bytes on the tree's pages.
     pub unused_bytes: u64,
 }
 

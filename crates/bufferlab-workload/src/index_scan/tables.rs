@@ -100,21 +100,21 @@ const LINEITEM: &[Column] = &[
 /// One of the eight tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
-    /// Five regions.
+    /// REGION: five regions.
     Region,
-    /// The regions' 25 nations.
+    /// NATION: the regions' 25 nations.
     Nation,
-    /// 10,000 suppliers at scale factor 1.
+    /// SUPPLIER: 10,000 suppliers at scale factor 1.
     Supplier,
-    /// 200,000 parts at scale factor 1.
+    /// PART: 200,000 parts at scale factor 1.
     Part,
-    /// Four suppliers for each part.
+    /// PARTSUPP: four suppliers for each part.
     PartSupp,
-    /// 150,000 customers at scale factor 1.
+    /// CUSTOMER: 150,000 customers at scale factor 1.
     Customer,
-    /// 1,500,000 orders at scale factor 1.
+    /// ORDERS: 1,500,000 orders at scale factor 1.
     Orders,
-    /// One to seven lines of each order.
+    /// LINEITEM: one to seven lines of each order.
     LineItem,
 }
 

@@ -29,7 +29,7 @@ pub struct ScriptJob {
     /// Seed of the script's random variables. A setup section does not use it.
     #[serde(default)]
     pub seed: u64,
-    /// Predefined variables.
+    /// Values of the script's predefined variables, by name.
     pub variables: BTreeMap<String, Number>,
 }
 

@@ -27,7 +27,7 @@ const LONGEST_CUT: usize = 512;
 /// One statement of the setup section with its parameters' values.
 #[derive(Clone, Debug)]
 pub struct SetupStatement<'a> {
-    /// The statement.
+    /// The statement's text and its parameters' places.
     pub sql: &'a Sql,
     /// The values of its parameters.
     pub values: Vec<Value<'a>>,

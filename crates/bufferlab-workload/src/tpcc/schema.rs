@@ -179,13 +179,13 @@ const ORDER_LINE: &[Column] = &[
 pub enum TableId {
     /// ITEM, the catalogue shared by all warehouses.
     Item,
-    /// WAREHOUSE.
+    /// WAREHOUSE, one row for each warehouse.
     Warehouse,
-    /// DISTRICT, ten to a warehouse.
+    /// DISTRICT, ten rows for each warehouse.
     District,
     /// STOCK, one row for each warehouse and item.
     Stock,
-    /// CUSTOMER, 3000 to a district.
+    /// CUSTOMER, 3,000 rows for each district.
     Customer,
     /// HISTORY of payments, the one table without a primary key.
     History,
@@ -193,7 +193,7 @@ pub enum TableId {
     Orders,
     /// NEW-ORDER, the orders not yet delivered.
     NewOrder,
-    /// ORDER-LINE.
+    /// ORDER-LINE, 5 to 15 rows for each order.
     OrderLine,
 }
 

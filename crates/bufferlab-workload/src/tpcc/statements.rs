@@ -27,7 +27,7 @@ macro_rules! catalogue {
 }
 
 catalogue! {
-    // New-Order (2.4.2.2).
+    // The statements of New-Order (specification, 2.4.2.2).
 
     /// Parameters: w_id. Columns: w_tax.
     READ_WAREHOUSE_TAX = "read_warehouse_tax"(1) -> 1;
@@ -46,23 +46,23 @@ catalogue! {
     /// Parameters: s_w_id, s_i_id. Columns: s_quantity, s_dist_01, s_data. Locks the row. The next nine statements read
     /// the other districts' columns.
     READ_STOCK_01 = "read_stock_01"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_02.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_02.
     READ_STOCK_02 = "read_stock_02"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_03.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_03.
     READ_STOCK_03 = "read_stock_03"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_04.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_04.
     READ_STOCK_04 = "read_stock_04"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_05.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_05.
     READ_STOCK_05 = "read_stock_05"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_06.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_06.
     READ_STOCK_06 = "read_stock_06"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_07.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_07.
     READ_STOCK_07 = "read_stock_07"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_08.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_08.
     READ_STOCK_08 = "read_stock_08"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_09.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_09.
     READ_STOCK_09 = "read_stock_09"(2) -> 3;
-    /// As [`READ_STOCK_01`] with s_dist_10.
+    /// The same as [`READ_STOCK_01`], but with the column s_dist_10.
     READ_STOCK_10 = "read_stock_10"(2) -> 3;
     /// Parameters: s_quantity to set, amounts to add to s_ytd, s_order_cnt and s_remote_cnt, then s_w_id, s_i_id.
     UPDATE_STOCK = "update_stock"(6) -> 0;
@@ -70,7 +70,7 @@ catalogue! {
     /// It leaves ol_delivery_d NULL.
     INSERT_ORDER_LINE = "insert_order_line"(9) -> 0;
 
-    // Payment (2.5.2.2).
+    // The statements of Payment (specification, 2.5.2.2).
 
     /// Parameters: h_amount, w_id. It adds to w_ytd.
     UPDATE_WAREHOUSE_YTD = "update_warehouse_ytd"(2) -> 0;
@@ -90,12 +90,12 @@ catalogue! {
     UPDATE_CUSTOMER_PAYMENT = "update_customer_payment"(5) -> 0;
     /// Parameters: c_w_id, c_d_id, c_id. Columns: c_data, for customers with bad credit.
     READ_CUSTOMER_DATA = "read_customer_data"(3) -> 1;
-    /// As [`UPDATE_CUSTOMER_PAYMENT`] with c_data to set after the two amounts.
+    /// The same as [`UPDATE_CUSTOMER_PAYMENT`], but with c_data to set after the two amounts.
     UPDATE_CUSTOMER_PAYMENT_DATA = "update_customer_payment_data"(6) -> 0;
     /// Parameters: h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data.
     INSERT_HISTORY = "insert_history"(8) -> 0;
 
-    // Order-Status (2.6.2.2), which also executes `LIST_CUSTOMERS_BY_NAME`.
+    // The statements of Order-Status (specification, 2.6.2.2), which also executes `LIST_CUSTOMERS_BY_NAME`.
 
     /// Parameters: c_w_id, c_d_id, c_id. Columns: c_balance, c_first, c_middle, c_last.
     READ_CUSTOMER_STATUS = "read_customer_status"(3) -> 4;
@@ -105,7 +105,7 @@ catalogue! {
     /// of each line.
     READ_ORDER_LINES = "read_order_lines"(3) -> 5;
 
-    // Delivery (2.7.4.2).
+    // The statements of Delivery (specification, 2.7.4.2).
 
     /// Parameters: no_w_id, no_d_id. Columns: smallest no_o_id, or no row. Locks the row.
     READ_OLDEST_NEW_ORDER = "read_oldest_new_order"(2) -> 1;
@@ -122,7 +122,7 @@ catalogue! {
     /// Parameters: amount to add to c_balance, c_w_id, c_d_id, c_id. It also counts the delivery.
     UPDATE_CUSTOMER_DELIVERY = "update_customer_delivery"(4) -> 0;
 
-    // Stock-Level (2.8.2.2).
+    // The statements of Stock-Level (specification, 2.8.2.2).
 
     /// Parameters: d_w_id, d_id. Columns: d_next_o_id.
     READ_DISTRICT_NEXT_ORDER = "read_district_next_order"(2) -> 1;

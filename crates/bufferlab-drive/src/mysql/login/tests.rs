@@ -119,7 +119,8 @@ fn refusal(outcome: Result<Conn, Failure>) -> String {
 
 #[test]
 fn proofs_are_those_of_other_clients() {
-    // From the tests of Go's MySQL driver: auth_test.go, TestAuthFastNativePassword and TestScrambleSHA256Pass.
+    // The nonces and proofs are those of the tests of Go's MySQL driver: auth_test.go, TestAuthFastNativePassword and
+    // TestScrambleSHA256Pass.
     let nonce = [70, 114, 92, 94, 1, 38, 11, 116, 63, 114, 23, 101, 126, 103, 26, 95, 81, 17, 24, 21];
     let expected = [53, 177, 140, 159, 251, 189, 127, 53, 109, 252, 172, 50, 211, 192, 240, 164, 26, 48, 207, 45];
     assert_eq!(Plugin::Native.proof(b"secret", &nonce), expected);

@@ -2,15 +2,15 @@
 
 use crate::random::Random;
 
-/// New-Order, by whose number metrics divide.
+/// The index of New-Order among the transaction types. Metrics divide by the number of New-Orders.
 pub(super) const NEW_ORDER: usize = 0;
-/// Payment.
+/// The index of Payment among the transaction types.
 pub(super) const PAYMENT: usize = 1;
-/// Order-Status.
+/// The index of Order-Status among the transaction types.
 pub(super) const ORDER_STATUS: usize = 2;
-/// Delivery.
+/// The index of Delivery among the transaction types.
 pub(super) const DELIVERY: usize = 3;
-/// Stock-Level.
+/// The index of Stock-Level among the transaction types.
 pub(super) const STOCK_LEVEL: usize = 4;
 
 /// Cards of each transaction type: this is the smallest deck that meets the minimum shares of 5.2.3.
