@@ -3,8 +3,8 @@
 //!
 //! With any number of threads, one connection writes each table in the order of its primary key. So the table's pages
 //! are packed, and the same rows lie in the same places every time. One transaction empties the table, then makes its
-//! rows and its indexes. So the server may write rows as frozen, and no later reader has to mark them. With `wal_level
-//! = minimal` it also leaves the rows out of its log. The caller of the load executes VACUUM and ANALYZE.
+//! rows and its indexes. So the server may write rows as frozen, and no later reader has to mark them. If its wal_level
+//! is minimal, it also leaves the rows out of its log. The caller of the load executes VACUUM and ANALYZE.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
