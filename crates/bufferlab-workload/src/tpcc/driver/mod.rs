@@ -100,8 +100,8 @@ impl TpccDriver {
         })
     }
 
-    /// Returns the number of orders that this driver has delivered, by district. The index of a district is `(warehouse
-    /// - 1) * 10 + district - 1`.
+    /// Returns the number of orders that this driver has delivered, by district. The index of a district is
+    /// `(warehouse - 1) * 10 + district - 1`.
     pub fn delivered_orders(&self) -> &[u64] {
         &self.delivered_orders
     }
