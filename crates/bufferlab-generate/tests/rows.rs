@@ -104,7 +104,7 @@ fn sqlite_misses_exactly_what_it_missed_in_a_run() {
     }
 }
 
-/// MySQL 5.7.22, experiments/hot-rows/README.md, n = 2: at most 0.023 misses a select away.
+/// MySQL 5.7.22, experiments/hot-rows/README.md, n = 2: the misses are at most 0.023 a select off.
 #[test]
 fn mysql_misses_what_it_was_measured_to_miss() {
     let settings = json!({"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 1024, "flush_neighbors": 1,

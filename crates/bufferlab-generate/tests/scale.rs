@@ -169,7 +169,8 @@ fn a_watch_hears_of_all_simulations_as_of_one_run_and_stops_them() {
     assert!(ended.is_ok());
     assert!(heard.iter().map(|(all, _)| all).is_sorted() && heard.iter().map(|(_, measured)| measured).is_sorted());
     assert_eq!(heard.first(), Some(&(0, None)));
-    // Three seeds of 500 and 3,000 transactions, and half the warehouses with 250 and 3,000; no last hundred is heard of.
+    // Three seeds of 500 and 3,000 transactions, and half the warehouses with 250 and 3,000. The watch is not called
+    // after the last hundred.
     let (all, measured) = *heard.last().unwrap();
     assert!(all == 13_400 && (3_950..4_000).contains(&measured.unwrap()), "{all} {measured:?}");
     assert_eq!(heard.iter().filter(|(_, measured)| measured.is_none()).count(), 5);
@@ -186,7 +187,7 @@ fn a_part_tells_bytes_types_and_turnovers_of_all() {
         let inside = counts.misses + counts.prefetch_reads + counts.creates - counts.ring_reuses;
         (pool.brought_in_since_start - inside) as f64
     };
-    // The larger pool alone, where two of four warehouses do: the smaller keeps half of its frames for ITEM.
+    // Of two of four warehouses only the larger pool: the smaller keeps half of its frames for ITEM.
     for (asked, pools, off) in [(json!({"simulated_warehouses": 2}), 1.., 0.25), (json!({"one_in": 4}), 0.., 0.1)] {
         let part = done(&job(4, asked.clone())).unwrap();
         let [own, all] = [&part, &exact].map(|run| run.database_bytes.unwrap() as f64);

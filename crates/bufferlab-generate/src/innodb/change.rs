@@ -64,8 +64,8 @@ impl Innodb {
         }
     }
 
-    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row after the new one where rows come in a row
-    /// (`btr_page_get_split_rec_to_right`), in the middle otherwise.
+    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row behind the new one if rows are inserted in
+    /// order (`btr_page_get_split_rec_to_right`), in the middle otherwise.
     fn split(&mut self, pools: &mut Pools, row: Row, place: Place, in_a_row: bool) {
         let Row { of, group, key, .. } = row;
         let bytes = self.inserted[of as usize];
@@ -115,7 +115,7 @@ impl Innodb {
             latch(pools, right);
         }
         let Some(into) = to_left.or_else(|| right.filter(room)) else { return };
-        // The node pointer goes, and the leaf out of the list of its level.
+        // Remove the node pointer, and take the leaf out of the list of its level.
         space::father(pools, tree, leaf.origin);
         latch(pools, left);
         latch(pools, right);
@@ -136,7 +136,7 @@ impl Innodb {
         tree.remove(into);
     }
 
-    /// Whether a leaf is so empty that InnoDB tries to merge it (btr0cur.h, `BTR_CUR_PAGE_COMPRESS_LIMIT`).
+    /// Returns whether a leaf is so empty that InnoDB tries to merge it (btr0cur.h, `BTR_CUR_PAGE_COMPRESS_LIMIT`).
     fn is_nearly_empty(&self, of: Relation, place: Place) -> bool {
         self.grown(of).leaf(place).bytes < self.size.0 / 2
     }

@@ -83,7 +83,7 @@ fn data<'a>(columns: impl Iterator<Item = (Column, Value<'a>)>) -> u32 {
     })
 }
 
-/// Adds a text: a short one has a header of one byte and is not aligned.
+/// Returns `bytes` and those of a text behind them: a short text has a header of one byte and is not aligned.
 pub(super) fn text(bytes: u32, chars: u32) -> u32 {
     if chars <= SHORT_MOST { bytes + 1 + chars } else { aligned(bytes, 4) + 4 + chars }
 }

@@ -22,7 +22,7 @@ pub use postgres::{Postgres, PostgresSettings};
 pub use scans::LargeTable;
 pub use sqlite::Sqlite;
 
-/// The list of models: Python knows those that stand here.
+/// All models. Python knows those in this list.
 pub const MODELS: &[Entry] = &[
     Entry::of::<Lru>(),
     Entry::of::<Opt>(),
@@ -36,7 +36,7 @@ pub const MODELS: &[Entry] = &[
 pub struct Entry {
     /// The model's name.
     pub name: &'static str,
-    /// Returns the settings of the server that the model obeys, with the server's defaults.
+    /// Returns the settings of the server that the model follows, with the server's defaults.
     pub defaults: fn() -> Value,
     /// Makes an empty pool.
     pub make: Make,
