@@ -8,7 +8,7 @@ use crate::layout::{
 use crate::{slow, sys};
 
 const PAGE: usize = 4096;
-/// Distance between two places that are tried for the trampolines, and how many are.
+/// The distance in bytes between two places that are tried for the trampolines, and the number of places on each side.
 const STEP: i64 = 16 << 20;
 const STEPS: i64 = 96;
 
@@ -17,13 +17,13 @@ const STEPS: i64 = 96;
 pub struct Plan<'a> {
     /// The program's executable segments.
     pub segments: &'a [Segment],
-    /// Numbers in the trampolines.
+    /// The values in the trampolines that depend on where the trampolines are.
     pub fixups: &'a [Fixup],
-    /// Places in the program.
+    /// The places in the program that are patched.
     pub patches: &'a [Patch],
     /// Addresses of counters that switch the program's own tracepoints on.
     pub semaphores: &'a [u64],
-    /// The trampolines; the first eight bytes are the address of the cold path.
+    /// The trampolines. Their first eight bytes are for the address of the cold path ([`slow::cold_entry`]).
     pub code: &'a [u8],
 }
 
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
     /// No other thread runs, and [`Plan::is_of`] was true.
     ///
     /// # Errors
-    /// What stands in the way, and the system's number.
+    /// The state that tells the reason, and the system's error number.
     pub unsafe fn install(&self, base: u64) -> Result<(), (State, u32)> {
         // SAFETY: the bytes of each place are mapped, as they belong to the segments.
         if self.patches.iter().any(|patch| unsafe { !patch.holds(base, &patch.old) }) {
@@ -121,7 +121,8 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Copies the trampolines to a free place near the program; returns it, and how far it is from the planned one.
+    /// Copies the trampolines to a free place near the program; returns this place, and its distance from the planned
+    /// one.
     fn place_code(&self, base: u64) -> Result<(*mut u8, i64), (State, u32)> {
         let mut last = (State::NoRoom, 0);
         for step in 1..STEPS * 2 {
@@ -165,7 +166,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Adds to a number of four bytes; none when it does not fit.
+/// Adds to a number of four bytes; returns none when the sum does not fit.
 fn add(bytes: &mut [u8], at: usize, by: i64) -> Option<()> {
     let place = bytes.get_mut(at..)?.first_chunk_mut::<4>()?;
     *place = i32::try_from(i64::from(i32::from_le_bytes(*place)) + by).ok()?.to_le_bytes();
@@ -207,7 +208,7 @@ impl Patch {
     }
 }
 
-/// Installs the plan behind a header, if it is of the program at `base`; says what became of it.
+/// Installs the plan behind a header, if it is of the program at `base`; returns the resulting state, and stores it.
 ///
 /// # Safety
 /// No other thread runs; the memory has the layout and stays mapped; the plan's segments are mapped at `base`.

@@ -44,7 +44,8 @@ static AT_START: Start = at_start;
 #[unsafe(link_section = ".fini_array")]
 static AT_END: extern "C" fn() = at_end;
 
-/// The loader of the GNU C library gives these functions what `main` gets.
+/// Maps the shared memory and installs the plan. The loader of the GNU C library calls this function with the arguments
+/// of `main`.
 unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *mut *mut c_char) {
     // SAFETY: it is the environment of the process, which has one thread.
     let Some(descriptor) = (unsafe { value(environment, VARIABLE.as_bytes()) }) else { return };
@@ -59,7 +60,7 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
         unsafe { dl_iterate_phdr(first_program, (&raw mut program).cast()) };
     }
     if !program.is_it {
-        // Another program, which will become the server: everything stays for it.
+        // This is another program, which will become the server: the environment stays as it is for the server.
         // SAFETY: no other code knows the mapping.
         unsafe { sys::unmap(memory, ALL_BYTES) };
         return;

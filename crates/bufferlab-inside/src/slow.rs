@@ -12,7 +12,7 @@ use crate::layout::{
 };
 use crate::sys;
 
-/// A pause while the ring is full.
+/// The pause between two looks at a full ring.
 const PAUSE_NS: u64 = 100_000;
 
 /// The shared memory; null before it is mapped.
@@ -141,7 +141,7 @@ pub fn prepare_xsave() -> bool {
     true
 }
 
-/// Says where the memory is. From now on threads may take slots.
+/// Stores the place of the shared memory. From now on threads may take slots.
 ///
 /// # Safety
 /// The memory has [`crate::layout::ALL_BYTES`] and stays mapped.

@@ -43,7 +43,7 @@ pub fn map_file(descriptor: usize, bytes: usize) -> Result<*mut u8, u32> {
     done(unsafe { call(9, [0, bytes, READ | WRITE, MAP_SHARED, descriptor, 0]) }).map(|at| at as *mut u8)
 }
 
-/// Maps fresh memory at this very place, which is unused.
+/// Maps fresh memory at exactly this place, which must be unused.
 ///
 /// # Errors
 /// The system's error number.

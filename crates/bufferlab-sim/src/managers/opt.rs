@@ -24,7 +24,7 @@ pub struct Opt {
     pages: u32,
     /// For each event that a manager gets, the number of the event that is the next get of its page.
     next_get: Vec<u32>,
-    /// The event that comes next.
+    /// The number of the event that comes next.
     event: usize,
     /// Next gets of the pages in the pool: a page is in the pool if the event of its next get is in this set.
     wanted: Bits,

@@ -45,7 +45,7 @@ pub struct Innodb57Settings {
     /// access can do it, with `u32::MAX` none does.
     #[serde(rename = "old_blocks_time")]
     pub old_blocks_time_ms: u32,
-    /// Free frames up to which the cleaner evicts: 1024.
+    /// Free frames up to which the cleaner evicts. The default is 1024.
     pub lru_scan_depth: u32,
     /// Dirty pages that the cleaner writes, and frees, with one at the tail: none (0), those in a row with it (1), all
     /// of its extent (2). The default is 1, in MySQL 8.0 it is 0.
