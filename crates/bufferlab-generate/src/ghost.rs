@@ -68,8 +68,8 @@ pub struct Ghost {
 /// The effect of a statement on a row.
 #[derive(Clone, Copy)]
 enum Does {
-    /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b` whether a
-    /// customer has bad credit.
+    /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b`
+    /// whether a customer has bad credit.
     Read(Purpose, &'static str),
     /// It updates the row.
     Update,

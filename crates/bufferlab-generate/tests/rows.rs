@@ -119,9 +119,9 @@ fn mysql_misses_what_it_was_measured_to_miss() {
     }
 }
 
-/// Traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions: of 2,000 hot rows of 100,000 with a fifth
-/// updates, gets for each transaction and distinct pages in 50, 500 and 2,000, and all misses; of 1,000 hot rows of
-/// 200,000 that are only read, misses.
+/// Traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions. Of 2,000 hot rows of 100,000, with a
+/// fifth updates: gets for each transaction, distinct pages in 50, 500 and 2,000 transactions, and all misses. Of 1,000
+/// hot rows of 200,000 that are only read: misses.
 #[test]
 fn postgres_gets_and_misses_what_it_was_traced_to() {
     let pool = json!([{"model": "postgres", "settings": {"large_tables": [], "ring_buffers": 32}, "frames": 1024}]);

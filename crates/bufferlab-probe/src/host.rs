@@ -22,7 +22,7 @@ pub struct HostFingerprint {
     pub architecture: &'static str,
     /// Model of the processor.
     pub cpu_model: Option<String>,
-    /// Processors this process may run on.
+    /// The number of processors that this process may run on.
     pub cores: Option<usize>,
     /// Memory of the machine.
     pub memory_total_bytes: Option<u64>,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One metric of one subject at one moment: a raw counter, a gauge, or a null with its reason. The fields are columns of
-/// samples.parquet, and the event of a sample has them under these names.
+/// One metric of one subject at one moment: a raw counter, a gauge, or a null with its reason. The fields are columns
+/// of samples.parquet; the event that reports a sample has the same names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reading {
     /// Name of the metric, with its unit at the end.
     pub metric: &'static str,
-    /// The measured subject: a whole disk, a core, a transaction type; empty where there is only one.
+    /// The measured subject: a whole disk, a core, a transaction type; empty if there is only one.
     pub subject: Arc<str>,
     /// Value of a cumulative counter.
     pub count: Option<i64>,
@@ -76,7 +76,7 @@ pub trait Probe: Send {
     /// Appends one reading per metric and subject, and does not clear `out`.
     fn sample(&mut self, out: &mut Vec<Reading>);
 
-    /// Announces that the next sample is an edge's, before the engine's counters are read for it.
+    /// Announces, before the engine's counters are read, that the next sample is at an edge of the window.
     fn before_edge(&mut self) {}
 
     /// Begins recording at the start of the measured window, after all other work of its start edge. Keeps an error for

@@ -1,5 +1,5 @@
 //! The counters against known I/O: a file read and written with O_DIRECT must move them by its size. The test runs on
-//! the machine's own disk; it fails, with the reason, where the file has no block device.
+//! the machine's own disk. If the file has no block device, it fails with the reason.
 
 use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, device};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

@@ -217,8 +217,8 @@ const WATCHED: usize = 1 << 20;
 /// event of the load, before which a check may have read all tables.
 ///
 /// # Panics
-/// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of the
-/// manager's.
+/// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of
+/// the manager's.
 pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, load: usize, window: Range<usize>) -> Replayed {
     watched(manager, columns, load, window, &mut |_| true).expect("nothing stops it")
 }

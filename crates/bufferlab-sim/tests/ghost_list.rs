@@ -1,5 +1,5 @@
-//! The ghost list against a list that the test searches from its front, and against larger pools of LRU; the slices of a
-//! replay against replays that end there.
+//! The ghost list against a list that the test searches from its front, and against larger pools of LRU. Slices of a
+//! replay against replays that end at the same rows.
 
 mod strings;
 

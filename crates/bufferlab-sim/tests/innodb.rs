@@ -304,8 +304,8 @@ fn share(count: u32, one_in: f64) -> usize {
     (f64::from(count) / one_in).round() as usize
 }
 
-/// Returns how long the old sublist of a list should be, and by how much it may differ: at least one page is old, and at
-/// least one is not.
+/// Returns how long the old sublist of a list should be, and by how much it may differ: at least one page is old, and
+/// at least one is not.
 fn target(len: usize, ratio: usize, one_in: f64) -> (usize, usize) {
     let tolerance = share(20, one_in);
     ((len * ratio / 1024).min(len - tolerance - share(5, one_in).max(1)).max(tolerance + 1), tolerance)

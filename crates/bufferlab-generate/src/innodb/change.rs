@@ -141,8 +141,8 @@ impl Innodb {
         self.grown(of).leaf(place).bytes < self.size.0 / 2
     }
 
-    /// Lets a row grow (btr0cur.cc, `btr_cur_optimistic_update`, `btr_cur_pessimistic_update`): a column that was null, the
-    /// date of a line's delivery or an order's carrier, gets a value.
+    /// Lets a row grow (btr0cur.cc, `btr_cur_optimistic_update`, `btr_cur_pessimistic_update`): a column that was null,
+    /// the date of a line's delivery or an order's carrier, gets a value.
     pub(super) fn grow(&mut self, pools: &mut Pools, row: Row, place: Place) {
         let (of, size) = (row.of, self.size);
         let by = if of == Relation::OrderLine { 5 } else { 1 };
@@ -176,8 +176,8 @@ impl Innodb {
         }
     }
 
-    /// Removes the row of a purged or rolled back transaction. `next` is its group's lowest key from now on, if the purge
-    /// removes the lowest.
+    /// Removes the row of a purged or rolled back transaction. `next` is its group's lowest key from now on, if the
+    /// purge removes the lowest.
     pub(super) fn remove(&mut self, pools: &mut Pools, row: Row, next: Option<u32>) {
         let Row { of, group, key, .. } = row;
         let place = self.grown(of).place(group, key);

@@ -71,8 +71,8 @@ struct Committed {
     deleted: Vec<(u32, u32)>,
 }
 
-/// Returns the rollback segment of a slot. Slots 1 to 32 are those of temporary tables, and the next 32 stand in for them:
-/// their segments are used twice in a round (trx0trx.cc, `get_next_redo_rseg`).
+/// Returns the rollback segment of a slot. Slots 1 to 32 are those of temporary tables, and the next 32 stand in for
+/// them: their segments are used twice in a round (trx0trx.cc, `get_next_redo_rseg`).
 fn segment_of(slot: u32) -> u32 {
     if slot <= TEMPORARY { slot } else { slot - TEMPORARY }
 }

@@ -1,8 +1,9 @@
-//! Decodes the spool into one file of events in the order of time. Memory is bounded: a page of each processor.
+//! Decodes the spool into one file of events in the order of time. It holds a page of each processor in memory, no
+//! more.
 //!
 //! Plugs and unplugs name no device. The decoder gives them the device of the requests that their task holds back,
 //! because a plug holds back a task's own requests. If a task holds none back here, its plugs belong to other devices,
-//! and the decoder only counts them. It recognises requests by their allocation where the trace has every step; else by
+//! and the decoder only counts them. If the trace has every step, it recognises requests by their allocation; else by
 //! the bios that were queued and not merged into others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -103,17 +104,17 @@ struct Held {
 }
 
 impl Holders {
-    /// Gives a plug or unplug its device; returns false when it belongs to none of ours.
+    /// Gives a plug or unplug its device; returns false if its task holds back no request of a traced device.
     fn place(&mut self, event: &mut Event) -> bool {
         match event.action {
             b'G' | b'Q' if (event.action == b'G') == self.by_allocation => {
                 let held = self.of_task.entry(event.pid).or_insert(Held { device: 0, requests: 0, last_sector: None });
-                // A request that fills a list empties it first: then the unplug of the others comes between it and its
-                // plug.
+                // A request that finds a full list empties the list first: the unplug of the others then comes between
+                // it and its plug.
                 *held = Held { device: event.device, requests: held.requests + 1, last_sector: Some(event.sector) };
             }
             b'M' | b'F' if !self.by_allocation => self.release(event.pid, 1),
-            // Issued without a plug.
+            // The request was issued without a plug.
             b'D' if self.of_task.get(&event.pid).is_some_and(|held| held.last_sector == Some(event.sector)) => {
                 self.release(event.pid, 1);
             }

@@ -39,7 +39,7 @@ pub struct Summary {
     pub window_start_ns: Option<u64>,
     /// CLOCK_MONOTONIC when recording was switched off; none if it never was.
     pub window_end_ns: Option<u64>,
-    /// Kernel buffer of each processor.
+    /// Kernel buffer of each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
     /// Processors with a buffer.
     pub cpus: u32,
@@ -49,9 +49,10 @@ pub struct Summary {
     pub pages: u64,
     /// Bytes of the spool.
     pub spool_bytes: u64,
-    /// Processor time of the reading thread, in the kernel and outside, from window start to the last page.
+    /// Processor time of the reading thread in nanoseconds, in the kernel and outside, from window start to the last
+    /// page.
     pub reader_cpu_ns: u64,
-    /// The number of times that it woke.
+    /// The number of times that the thread woke.
     pub reader_wakeups: u64,
     /// The lost events.
     pub lost: Lost,

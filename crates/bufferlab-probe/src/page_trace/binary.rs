@@ -16,7 +16,7 @@ pub struct Segment {
     pub offset: u64,
     /// Its address, without the load address.
     pub address: u64,
-    /// Its bytes in the file.
+    /// Its length in the file, in bytes.
     pub bytes: u64,
     /// Whether it is code.
     pub executable: bool,

@@ -42,7 +42,7 @@ struct Fields {
     held: Option<Place>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
     strategy: Option<[Place; 2]>,
-    /// The IOContext that was made of it, at sites that have lost it; 9 at others.
+    /// The IOContext that was made of the strategy, at sites that no longer have the strategy; 9 at others.
     io_context: Option<Place>,
     blocks: Option<Place>,
     flag: Place,
@@ -65,15 +65,15 @@ struct Place {
 }
 
 impl Place {
-    /// Zero in every record.
+    /// The place of a field that records lack: it is zero.
     const NOWHERE: Self = Self { at: 0, shift: 0, mask: 0 };
 
-    /// Returns the place of a field in a record of that many bytes.
+    /// Returns the place of a field in a record of `bytes` bytes.
     fn of(field: Field, bytes: usize) -> Option<Self> {
         if !(1..=8).contains(&field.size) {
             return None;
         }
-        // A whole word where that is possible: the processor need not wait for one that was written just before.
+        // A whole word if possible: the processor then need not wait for a word that was written just before.
         let word = field.offset & !7;
         let first = if field.offset + field.size <= word + 8 { word } else { field.offset };
         let at = first.min(bytes.checked_sub(8)?);
@@ -138,7 +138,7 @@ impl Decoder {
     /// Passes the accesses of one record to `take`; returns none when it is malformed.
     #[inline]
     pub fn accesses(&mut self, thread: u32, t_ns: u64, data: &[u8], take: &mut impl FnMut(Record)) -> Option<()> {
-        // All places are in it.
+        // All fields lie within these bytes.
         let data = data.get(..self.bytes)?;
         let fields = &self.fields;
         let site = fields.site.number(data) as usize;

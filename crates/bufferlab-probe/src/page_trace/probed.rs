@@ -54,7 +54,7 @@ pub(super) struct Probed {
 }
 
 impl Probed {
-    /// Returns none, with a word, where this user cannot trace.
+    /// Makes the tools. Returns none, and prints why, if this user cannot trace.
     pub fn new() -> Option<Self> {
         static ALONE: Mutex<()> = Mutex::new(());
         if let Err(error) = check(None) {

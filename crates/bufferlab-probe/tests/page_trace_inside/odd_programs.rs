@@ -66,7 +66,7 @@ fn copy(trace: &Trace) -> PathBuf {
     copy
 }
 
-/// The program runs to its end without a record; returns why.
+/// Requires that the program runs to its end without a record; returns the reason why it was not recorded.
 fn require_left_alone(trace: Trace, mut command: Command) -> TraceError {
     let ended = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts");
     assert!(ended.success(), "{ended}");
@@ -219,7 +219,8 @@ fn a_program_without_memory_for_the_rings_is_left_alone() {
     assert!(require_left_alone(trace, command).what.contains("the loader did not take the recorder into it"));
 }
 
-/// A program whose changes of memory are refused so is left alone, and the refusal names what the system must allow.
+/// Requires that a program is left alone if its changes of memory are refused, and that the refusal names what the
+/// system must allow.
 fn require_named(values: Values, error: i32, words: &str) {
     let trace = Trace::new();
     let mut command = trace.command(&own_program(), "threads");
@@ -275,7 +276,7 @@ fn a_system_that_shares_no_memory_is_named() {
         refuse(libc::SYS_memfd_create, 0, Values::All, libc::EPERM).expect("rights can be given up");
         check(&settings(&own_program(), Path::new("spool"))).expect_err("no memory")
     };
-    // The thread alone has given up its right.
+    // Only this thread has given up its right.
     let refused = std::thread::spawn(asked).join().expect("it ends");
     assert!(refused.what.contains("no memory can be shared with the server: Operation not permitted"), "{refused}");
     assert!(refused.hint.contains("memfd_create"), "{refused}");

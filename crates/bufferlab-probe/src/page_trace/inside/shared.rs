@@ -47,7 +47,7 @@ impl Shared {
         if unsafe { libc::ftruncate(descriptor.as_raw_fd(), ALL_BYTES as libc::off_t) } != 0 {
             return Err(refused());
         }
-        // A server that cut it off would end this process by SIGBUS at its next look.
+        // If a server shortened the file, SIGBUS would end this process at its next look.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: it only takes rights away from the file's users.
         if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
@@ -67,7 +67,7 @@ impl Shared {
         self.descriptor.as_raw_fd()
     }
 
-    /// Writes the plan. The server has not begun.
+    /// Writes the plan. The server must not have begun.
     pub fn put(&self, plan: &Plan) {
         // SAFETY: no other process has the memory yet, and zeros are a header.
         let header = unsafe { &mut *self.place.cast::<Header>() };
@@ -82,7 +82,7 @@ impl Shared {
         unsafe { &*self.place.cast::<Header>() }
     }
 
-    /// Gives a sign of life: the server waits for a reader that lives.
+    /// Gives a sign of life, because the server waits only for a reader that lives.
     pub fn live(&self) {
         self.header().heartbeat_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
@@ -92,7 +92,7 @@ impl Shared {
         self.header().closed.store(1, Ordering::Release);
     }
 
-    /// Returns the library's state, and the system's error.
+    /// Returns the library's state, and the system's error number.
     pub fn state(&self) -> (State, i32) {
         let state = self.header().state.load(Ordering::Acquire);
         let known = STATES.get(state as usize).copied().unwrap_or(State::Absent);
@@ -116,7 +116,7 @@ impl Shared {
         unsafe { &*self.at(number).cast::<Slot>() }
     }
 
-    /// Returns the record at a number of bytes written.
+    /// Returns a slot's record that begins after `written` bytes were written.
     #[inline]
     pub fn record(&self, number: usize, written: u64) -> [u8; RECORD_BYTES] {
         let at = HEAD_BYTES + (written as usize & (RING_BYTES - 1) & !(RECORD_BYTES - 1));

@@ -1,4 +1,5 @@
-//! Records of this test program by the kernel, in both ways: their values, whose they are, and what a full buffer loses.
+//! Records of this test program by the kernel, in both ways: their values, their processes, and the losses of a full
+//! buffer.
 
 use std::arch::asm;
 
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use super::super::probed::{Probed, address, bufferlab_test_probed, call, is_probed};
 use super::*;
 
-/// This kernel's release, and one whose way is the other.
+/// This kernel's release, and one that records in the other way.
 const RELEASES: [Option<&str>; 2] = [None, Some("5.15.0-91-generic")];
 
 fn reader(pid: u32, forks: bool, release: Option<&str>, settings: &Settings) -> SiteReader {
@@ -15,7 +16,7 @@ fn reader(pid: u32, forks: bool, release: Option<&str>, settings: &Settings) -> 
     SiteReader::open(&server, settings).expect("it can be switched on")
 }
 
-/// Returns settings whose file is another each time.
+/// Returns settings with a new file each time.
 fn settings(probed: &Probed) -> Settings {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     probed.settings(&format!("spool-{}", NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed)))
