@@ -21,11 +21,11 @@ pub const RELATIONS: usize = Relation::ALL.len();
 
 /// The number of orders of a district that the load leaves undelivered.
 const UNDELIVERED: u32 = ORDERS + 1 - FIRST_UNDELIVERED_ORDER;
-/// The number of rows of a group after the load, by relation, if all groups have equally many; else 0, also for one
-/// group.
+/// The number of rows of a group after the load, by relation; 0 if the relation's groups differ in size, or it has only
+/// one.
 const ROWS_OF_GROUP: [u32; 12] = [0, 0, 0, ITEMS, CUSTOMERS, 0, ORDERS, UNDELIVERED, 0, CUSTOMERS, 0, 0];
-/// The first key of a group after the load, by relation. Lines and orders by customer are numbered from it in each
-/// group.
+/// The first key of a loaded group, by relation. In ORDER-LINE and the index on customers it is the first row's number
+/// in the group, not a key.
 pub const FIRST_KEYS: [u32; 12] = [1, 0, 0, 1, 1, 0, 1, FIRST_UNDELIVERED_ORDER, 1, 0, 1, 1];
 
 /// A table with its primary key, or a secondary index. Tables come first, in the order of [`TableId::ALL`].
@@ -89,7 +89,7 @@ impl Relation {
         }
     }
 
-    /// Returns the table of an index; the table itself otherwise.
+    /// Returns the table of an index; for a table, the table itself.
     pub fn table(self) -> Relation {
         match self {
             ByName => Customer,
@@ -113,16 +113,16 @@ impl Relation {
 pub struct Row {
     /// The row's table, or the entry's index.
     pub of: Relation,
-    /// Its group.
+    /// The row's group.
     pub group: u32,
-    /// Its key in the group.
+    /// The row's key in the group.
     pub key: u32,
     /// The key of an order's entry in the index on customers; 0 for other rows.
     pub entry: u32,
 }
 
 impl Row {
-    /// Returns the row with a key.
+    /// Makes a row of a relation from its group and key.
     pub fn new(of: Relation, group: u32, key: u32) -> Self {
         Row { of, group, key, entry: 0 }
     }
@@ -168,7 +168,7 @@ pub fn of_line(key: u32) -> (u32, u32) {
 /// Rows of one group whose keys follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first one.
+    /// The first row.
     pub first: Row,
     /// The number of rows.
     pub rows: u32,
@@ -177,7 +177,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the lines of an order.
+    /// Returns the span of an order's lines.
     pub fn lines(district: u32, order: u32, lines: u32) -> Self {
         Span { first: Row::new(OrderLine, district, line_key(order, 1)), rows: lines, most: line_key(order + 1, 0) - 1 }
     }

@@ -71,9 +71,9 @@ enum Does {
     /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b`
     /// whether a customer has bad credit.
     Read(Purpose, &'static str),
-    /// It updates the row.
+    /// The statement updates the row.
     Update,
-    /// It updates a customer, and its third parameter is the text.
+    /// The statement updates a customer, and its third parameter is the text.
     Note,
 }
 

@@ -87,7 +87,8 @@ impl Workload {
 pub enum WarmUpAsked {
     /// After this many transactions.
     Transactions(u64),
-    /// When the pool is warm by the rule of measured runs, and after this many transactions at the latest.
+    /// When the pool's gate opens, that is, the pool is warm by the rule of measured runs; but after this many
+    /// transactions at the latest.
     GateWithin(u64),
 }
 
@@ -107,7 +108,7 @@ pub struct Job {
     /// Simulate this many warehouses in place of all. If only `one_in` is given, all are simulated.
     #[serde(default)]
     pub simulated_warehouses: Option<u32>,
-    /// Connections.
+    /// The number of connections.
     pub connections: u32,
     /// Whether all tables are read before the first transaction, as in a measured run.
     #[serde(default)]
@@ -116,14 +117,14 @@ pub struct Job {
     pub pools: Vec<PoolAsked>,
     /// The end of the warm-up.
     pub warm_up: WarmUpAsked,
-    /// Transactions before which no gate opens.
+    /// The number of transactions before which no gate opens.
     #[serde(default)]
     pub at_least: u64,
-    /// Whether the windows of all pools begin with the first pool's. Their transactions are then those of a measured
-    /// run's window.
+    /// Whether the windows of all pools begin with the first pool's. The window then has the same transactions as in a
+    /// measured run.
     #[serde(default)]
     pub one_window: bool,
-    /// Transactions of the window.
+    /// The number of transactions of the window.
     pub window_transactions: u64,
     /// Whether to count the pages of tables and indexes, in the window of the first pool.
     #[serde(default)]
@@ -135,13 +136,13 @@ pub const STRETCH: u64 = 500;
 
 /// The limits of an engine's rules.
 pub struct Limits {
-    /// The most warehouses.
+    /// The most warehouses that the rules can handle.
     pub warehouses: u32,
     /// Bytes of memory of a warehouse's layout.
     pub layout_bytes: u64,
     /// Bytes of memory for a transaction.
     pub transaction_bytes: u64,
-    /// Pages that all warehouses share.
+    /// The number of pages that all warehouses share.
     pub shared_pages: u32,
 }
 
@@ -157,9 +158,9 @@ impl Limits {
 /// A way to answer a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Way {
-    /// Its name.
+    /// The way's name.
     pub name: Name,
-    /// Warehouses that are simulated.
+    /// The number of warehouses that are simulated.
     pub warehouses: u32,
     /// One page in this many is simulated.
     pub one_in: u32,
@@ -171,7 +172,7 @@ pub struct Way {
 pub enum Name {
     /// All warehouses and pages.
     Exact,
-    /// Fewer warehouses, all of their pages.
+    /// Fewer warehouses, and all of their pages.
     ForMore,
     /// All warehouses, one page in N.
     Sampled,

@@ -48,7 +48,7 @@ pub trait Records {
 
 /// The key of a generated database: its engine, the number of its generated warehouses, and the seed of the load.
 type Data = (String, u32, u64);
-/// The last database of [`Loaded::kept`].
+/// The database that [`Loaded::kept`] returned last.
 static LAST: Mutex<Option<(Data, Loaded)>> = Mutex::new(None);
 
 /// One district as it was loaded.

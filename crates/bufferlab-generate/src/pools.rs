@@ -17,13 +17,13 @@ pub type ByType = [u64; TYPES];
 /// The pages of one table, index or other object of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Object {
-    /// Its name in page traces.
+    /// The object's name in page traces.
     pub name: String,
-    /// Its first page.
+    /// The object's first page.
     pub first_page: u32,
     /// Pages that the object has after the load.
     pub pages: u32,
-    /// The pages that it may grow to; each has a number from the start.
+    /// The number of pages that the object may grow to; each of them has a number from the start.
     pub room: u32,
 }
 
@@ -169,10 +169,10 @@ pub struct Wanted {
 pub struct Counted {
     /// The object's name.
     pub name: String,
-    /// All of its pages.
+    /// The counts of all pages of the object.
     #[serde(flatten)]
     pub all: Wanted,
-    /// The pages above the leaves, if the object is a B-tree.
+    /// The counts of the pages above the leaves, if the object is a B-tree.
     pub interior: Wanted,
 }
 

@@ -17,13 +17,13 @@ const OWN_ROWS: u32 = 100_000;
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowsAsked {
-    /// Rows of the table.
+    /// The number of rows of the table.
     pub rows: u32,
-    /// Seed of the table.
+    /// The seed from which the table is loaded.
     pub load_seed: u64,
     /// Seed of the hot set and of every choice of the run.
     pub seed: u64,
-    /// Rows that the run reads.
+    /// The number of rows that the run reads.
     pub hot_rows: u32,
     /// The places of the hot rows in the table.
     pub layout: Layout,

@@ -29,25 +29,25 @@ pub trait Gate {
 
 /// The settings of a run.
 pub struct Plan<'a> {
-    /// Connections, each with its own driver.
+    /// The number of connections. Each has its own driver.
     pub connections: u32,
     /// Whether the workload's prefill fills the pool before the first transaction.
     pub prefill: bool,
-    /// The end of the warm-up: after a number of transactions, or when the pool's gate opens. After a number, the
-    /// window has the transactions of a measured run's window.
+    /// The end of the warm-up: after a number of transactions, or when the pool's gate opens. In the first case the
+    /// window has the same transactions as in a measured run.
     pub warm_up: WarmUpAsked,
     /// The gate of each pool, and the factor by which the pool's misses are multiplied for its gate.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
     /// The most misses of the prefill that a gate hears of.
     pub most_prefill_misses: u64,
-    /// Transactions of the window.
+    /// The number of transactions of the window.
     pub window: u64,
     /// Whether to count pages of tables and indexes, in the window of the first pool.
     pub census: bool,
     /// Duration of a transaction on the generator's clock, in microseconds.
     pub transaction_us: u64,
-    /// Whether all pools begin their windows when the first one is warm. The window then has the transactions of a
-    /// measured run's window, as after a warm-up of a number of transactions.
+    /// Whether all pools begin their windows when the first pool is warm. The window then has the same transactions as
+    /// in a measured run.
     pub one_window: bool,
     /// Called with the run's progress; false stops the run.
     pub watch: Option<&'a mut Watch<'a>>,
@@ -61,9 +61,9 @@ const WATCHED: u64 = 100;
 /// The results of one pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolRun {
-    /// Transactions before its window.
+    /// Transactions before the pool's window.
     pub warm_up_transactions: u64,
-    /// Whether the gate opened; true without one.
+    /// Whether the pool's gate opened; true if the warm-up has no gate.
     pub is_warm: bool,
     /// Gets in the window.
     pub gets: u64,
@@ -270,7 +270,7 @@ impl Progress {
         }
     }
 
-    /// Begins the windows of all pools, with the transactions of a measured run's window.
+    /// Begins the windows of all pools. The drivers then plan the transactions of a measured run's window.
     fn begin_all(&mut self, census: bool, is_warm: bool) {
         self.drivers.iter_mut().for_each(|driver| driver.begin_window());
         (0..self.runs.len()).for_each(|pool| self.begin(pool, census, is_warm));

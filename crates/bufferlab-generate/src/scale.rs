@@ -44,32 +44,32 @@ const ENOUGH_TRANSACTIONS: u64 = 3000;
 
 /// One simulation of a part of the database.
 pub struct Simulation {
-    /// Its scale, seeds and transactions.
+    /// The simulation's scale and seeds.
     pub workload: Workload,
-    /// Its warehouses as a fraction of all, from 0 to 1.
+    /// The simulated warehouses as a fraction of all, from 0 to 1.
     pub part: f64,
-    /// Pages that all warehouses share.
+    /// The number of pages that all warehouses share.
     pub shared_pages: u32,
-    /// The shares that it plays to pools: one page in how many, and the share's number.
+    /// The shares of pages that are played to pools: one page in how many, and the share's number.
     pub shares: Vec<(Shares, u32)>,
-    /// The end of its warm-up.
+    /// The end of the simulation's warm-up.
     pub warm_up: WarmUpAsked,
-    /// Transactions before which no gate opens.
+    /// The number of transactions before which no gate opens.
     pub at_least: u64,
-    /// Transactions of its window.
+    /// The number of transactions of the simulation's window.
     pub window: u64,
-    /// Duration of a transaction on its clock, in microseconds.
+    /// Duration of a transaction on the simulation's clock, in microseconds.
     pub transaction_us: u64,
 }
 
 impl Simulation {
-    /// Returns the frames of its pool that stand for `frames` frames of a pool of all warehouses.
+    /// Returns how many simulated frames stand for `frames` frames of a pool of all warehouses.
     pub fn frames(&self, frames: u32) -> u32 {
         let shared = f64::from(self.shared_pages.min(frames / 2));
         ((f64::from(frames) - shared) * self.part + shared).round() as u32
     }
 
-    /// Returns the most transactions that it can have.
+    /// Returns the most transactions that the simulation can have.
     pub fn most_transactions(&self) -> u64 {
         self.window.saturating_add(match self.warm_up {
             WarmUpAsked::Transactions(all) => all,
@@ -195,15 +195,15 @@ impl Way {
         self.warehouses == all || f64::from(frames) * f64::from(self.warehouses) / f64::from(all) >= ENOUGH_FRAMES
     }
 
-    /// Returns whether every share of every pool has [`FEWEST_FRAMES`] frames, also at half the rate.
+    /// Returns whether every share of every pool has [`FEWEST_FRAMES`] frames, also at half the way's rate.
     fn has_frames(&self, job: &Job) -> bool {
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
         let fewest = FEWEST_FRAMES * 2 * self.one_in;
         self.one_in == 1 || job.pools.iter().all(|pool| f64::from(pool.frames) * part >= f64::from(fewest))
     }
 
-    /// Returns the shares that its simulations play: all pages, or several shares at its rate and several at half of
-    /// it.
+    /// Returns the shares that the way's simulations play: all pages, or several shares at the way's rate and several
+    /// at half of it.
     fn shares(&self) -> Vec<(Shares, u32)> {
         if self.one_in == 1 {
             return vec![(Shares::ALL, 0)];
@@ -321,8 +321,8 @@ impl Way {
         }
     }
 
-    /// Returns the factor from the growth that half of the simulated warehouses add to the growth that all others would
-    /// add.
+    /// Returns the factor to extrapolate by: the warehouses that were not simulated, divided by half of the simulated
+    /// ones.
     fn more(&self, job: &Job) -> f64 {
         f64::from(job.workload.warehouses() - self.warehouses) / f64::from(self.warehouses - self.half())
     }

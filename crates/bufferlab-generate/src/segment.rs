@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// 61 leaves of pages of 16 KiB: 32 single ones, and 29 of an extent of 64.
+    /// Returns a segment of 61 leaves of 16 KiB: 32 single pages, and 29 pages of an extent of 64.
     fn segment() -> Segment {
         Segment::new(61, 96, 64)
     }

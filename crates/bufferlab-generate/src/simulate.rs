@@ -70,7 +70,7 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         (Workload::Tpcc(_), "innodb") => innodb::prefill_misses(job.page_size_bytes),
         _ => u64::MAX,
     };
-    // A closure of its own, so that it has this call's lifetime, as the plan needs.
+    // A separate closure, because the plan needs one with this call's lifetime.
     let mut tell = |all, measured| watch(all, measured);
     let plan = Plan {
         connections: job.connections,

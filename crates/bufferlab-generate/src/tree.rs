@@ -85,10 +85,10 @@ impl Interior {
 /// A tree that never changes; its rows are numbers from zero.
 #[derive(Debug)]
 pub struct Packed {
-    /// The pages above the leaves.
+    /// The tree's pages above the leaves.
     pub interior: Interior,
     first_leaf: u32,
-    /// First row of each leaf.
+    /// The first row of each leaf.
     firsts: Vec<u32>,
     rows_per_group: u32,
     /// The leaf that holds each group's first row.
@@ -149,17 +149,17 @@ impl Packed {
 /// A leaf of a tree that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Its first key, in the group whose list holds the leaf.
+    /// The leaf's first key, in the group whose list holds the leaf.
     pub first: u32,
-    /// Its page.
+    /// The leaf's page.
     pub page: u32,
-    /// The number at the load of the leaf that it was split from, or its own if the load made it.
+    /// The number at the load of the leaf that this one was split from, or its own if the load made it.
     pub origin: u32,
-    /// The number of its rows.
+    /// The number of rows on the leaf.
     pub rows: u32,
-    /// Bytes of its rows.
+    /// Bytes of the leaf's rows.
     pub bytes: u32,
-    /// Group and key of the last inserted row; none without one.
+    /// Group and key of the row that was inserted last; none if none was.
     pub last_insert: Option<(u32, u32)>,
 }
 
@@ -169,7 +169,7 @@ pub type Place = (u32, usize);
 /// The rows of one group that are in the tree, and their lowest and highest keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Rows.
+    /// The number of rows.
     pub rows: u32,
     /// The lowest key.
     pub low: u32,
@@ -182,7 +182,7 @@ pub struct Extent {
 struct Begun {
     rows: u32,
     bytes: u32,
-    /// The key of the first of these rows.
+    /// The key of the group's first row.
     low: u32,
     /// The first key of the group's own first leaf.
     next: u32,
@@ -191,7 +191,7 @@ struct Begun {
 /// A tree that grows.
 #[derive(Debug)]
 pub struct Grown {
-    /// The pages above the leaves.
+    /// The tree's pages above the leaves.
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
@@ -424,7 +424,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the leaf that holds a row, or would.
+    /// Returns the place of the leaf that holds a row or would hold it.
     #[inline(always)]
     pub fn place(&self, row: Row) -> Place {
         match self {
@@ -486,11 +486,11 @@ impl Tree {
 pub struct Loading {
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// For each group, its rows on the leaf before its own first leaf.
+    /// For each group, the group's rows that stand on the leaf before the group's own first leaf.
     begun: Vec<Begun>,
     /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
     firsts: Vec<(u32, u32, u32)>,
-    /// Leaves so far.
+    /// The number of leaves so far.
     pub leaves: u32,
     last_group: usize,
     keys_per_group: u64,

@@ -115,9 +115,9 @@ pub struct Header {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Its address, without the load address.
+    /// The segment's address, without the load address.
     pub address: u64,
-    /// Its bytes in the file.
+    /// The segment's length in the file, in bytes.
     pub bytes: u64,
 }
 
@@ -125,10 +125,10 @@ pub struct Segment {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fixup {
-    /// Its place in the trampolines, in bytes.
+    /// The value's place in the trampolines, in bytes.
     pub at: u32,
-    /// The number to add to it. 0: the distance to the program; 1: the distance of the thread's slot from the thread's
-    /// base.
+    /// The number to add to the value. 0: the distance to the program; 1: the distance of the thread's slot from the
+    /// thread's base.
     pub of_thread: u32,
 }
 
@@ -136,7 +136,7 @@ pub struct Fixup {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Patch {
-    /// Its address, without the load address.
+    /// The place's address, without the load address.
     pub address: u64,
     /// The number of bytes that the patch covers.
     pub bytes: u32,

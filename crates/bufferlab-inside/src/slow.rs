@@ -193,7 +193,7 @@ fn take(header: &Header) -> *mut Slot {
         let (write, read) = (slot.write.load(Ordering::Relaxed), slot.read.load(Ordering::Acquire));
         let given_up = slot.given_up.load(Ordering::Relaxed) != 0;
         if !given_up && write.wrapping_sub(read) >= RING_BYTES as u64 {
-            // The thread before filled it; another slot has room at once.
+            // The thread that had the slot before filled its ring; another slot has room at once.
             state.store(found, Ordering::Release);
             continue;
         }

@@ -183,7 +183,7 @@ pub struct Access {
     pub page: u32,
     /// The thread or process, by its number in the trace.
     pub thread: u16,
-    /// The latch that it takes, by the database's number; 0 if it has none.
+    /// The latch that the access takes, by the database's number; 0 if it takes none.
     pub latch: u8,
     /// Microseconds since the trace began, by the trace's clock.
     pub now_us: u64,

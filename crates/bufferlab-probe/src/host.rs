@@ -43,9 +43,9 @@ pub struct HostFingerprint {
 /// The file system that holds a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Filesystem {
-    /// `ext4`, `xfs`, `overlay`...
+    /// The file system's kind: `ext4`, `xfs`, `overlay`...
     pub kind: String,
-    /// The directory on which it is mounted.
+    /// The directory on which the file system is mounted.
     pub mount_point: String,
     /// The mounted device or source.
     pub source: String,

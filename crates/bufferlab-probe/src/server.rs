@@ -74,7 +74,7 @@ impl ServerProbe {
         [of_bytes(|b| b.read_bytes), of_bytes(|b| b.write_bytes), of_stat(2), of_stat(3), of_stat(4), of_stat(5)]
     }
 
-    /// Returns the numbers of its living children; none if the kernel does not report them.
+    /// Returns the numbers of the server's living children; none if the kernel does not report them.
     fn children(&mut self) -> Vec<u64> {
         self.children.read().map_or_else(|_| Vec::new(), |text| fields(text).filter_map(number).collect())
     }

@@ -15,7 +15,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 const ATTEMPTS: usize = 60;
 const TOLERANCE: f64 = 0.05;
 
-/// Others' I/O would move the device's counters too: ./test runs the tests in a module of this name alone.
+/// Other I/O would move the device's counters too, so ./test runs the tests in modules of this name by themselves.
 mod alone {
     use super::*;
 

@@ -417,7 +417,7 @@ fn other_libraries_to_preload_stay() {
     let trace = Trace::new();
     let ours = &trace.preload.environment.iter().find(|(name, _)| name == "LD_PRELOAD").expect("named").1;
     let other = trace.folder.path().join("other.so");
-    // The loader says that it is not there, and goes on.
+    // The loader says that the other library is not there, and goes on.
     let mut command = trace.command(&own_program(), "environment");
     command.env("LD_PRELOAD", format!("{ours}:{}", other.display())).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(command.status().expect("it runs").success());

@@ -51,7 +51,7 @@ impl Curve {
     #[inline]
     fn touch(&mut self, page: u32, counts: bool) {
         let left_all = std::mem::replace(&mut self.dropped[page as usize], false);
-        // At its first access every pool misses a page.
+        // Every pool misses a page at the page's first access.
         let distance = self.stack.access(page).filter(|_| !left_all);
         if counts {
             self.accesses += 1;

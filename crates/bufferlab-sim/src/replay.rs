@@ -135,7 +135,7 @@ pub trait Model: Manager + Sized {
     /// The name by which Python and run.json know the model.
     const NAME: &'static str;
 
-    /// The settings of its pools.
+    /// The settings of the model's pools.
     type Settings: Default + Serialize + DeserializeOwned;
 
     /// Makes an empty pool of `frames` for pages `0..pages`.

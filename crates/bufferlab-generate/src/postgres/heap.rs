@@ -29,9 +29,9 @@ pub(super) fn on_page(tuple: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 struct Page {
     free: u16,
-    /// Line pointers that can be used again.
+    /// The number of line pointers that can be used again.
     unused: u8,
-    /// Whether the last update found no room on it (bufpage.h, `PD_PAGE_FULL`).
+    /// Whether the last update found no room on the page (bufpage.h, `PD_PAGE_FULL`).
     is_full: bool,
     is_all_visible: bool,
 }
@@ -48,11 +48,11 @@ struct Dead {
 /// The current version of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    /// Its page.
+    /// The version's page.
     pub(super) block: u32,
-    /// Its bytes, not rounded up.
+    /// The version's bytes, not rounded up.
     pub(super) bytes: u16,
-    /// Whether no index entry leads to it (htup_details.h, `HEAP_ONLY_TUPLE`).
+    /// Whether no index entry leads to the version (htup_details.h, `HEAP_ONLY_TUPLE`).
     is_heap_only: bool,
 }
 
@@ -372,7 +372,7 @@ mod tests {
         Now { session: 0, transaction, horizon: transaction.saturating_sub(8) }
     }
 
-    /// Comes to a row and updates it; returns the versions before and after.
+    /// Finds a row and updates it; returns the versions before and after.
     fn update(heap: &mut Heap, pools: &mut Pools, row: u32, transaction: u64) -> (Version, Version) {
         let before = heap.version((0, row), || (row, 330));
         heap.fetch(pools, before.block, now(transaction));

@@ -11,7 +11,7 @@ use super::session::{FIRST, HELD, Now};
 use crate::pools::Pools;
 use crate::tree::{Grown, Leaf, Place};
 
-/// A page without its header and its special space (bufpage.h, nbtree.h, `BTPageOpaqueData`).
+/// Bytes of a page without its header and its special space (bufpage.h, nbtree.h, `BTPageOpaqueData`).
 const EMPTY: u32 = 8192 - 24 - 16;
 /// Bytes of a leaf that an index build leaves free: the fill factor is 90 (nbtree.h, `BTREE_DEFAULT_FILLFACTOR`).
 const BUILD_LEAVES: u32 = 8192 / 10;
@@ -46,7 +46,7 @@ struct Stale {
     block: u32,
     since: u64,
     is_killed: bool,
-    /// Whether it was the row's last version: the row is deleted.
+    /// Whether the dead version was the row's last one, so that the row is deleted.
     is_last: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) type Key = (u32, u32);
 /// Where an entry is or would be: the place of its leaf, and its key.
 pub(super) type At = (Place, Key);
 
-/// An index.
+/// A B-tree index.
 pub(super) struct Index {
     pub(super) tree: Grown,
     /// Bytes of an entry with its line pointer.
@@ -72,9 +72,9 @@ pub(super) struct Index {
 /// A new entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Its group and key.
+    /// The entry's group and key.
     pub(super) key: (u32, u32),
-    /// The heap page of its version.
+    /// The heap page of the version that the entry leads to.
     pub(super) block: u32,
     /// The heap page of the row's version before, which the session has pinned; none for a new row.
     pub(super) pinned: Option<u32>,
@@ -278,7 +278,7 @@ impl Index {
         } else if later > tenth {
             ((group + 1, 0), later)
         } else {
-            // As if the group's entries were spread evenly over its keys.
+            // An estimate, as if the group's entries were spread evenly over its keys.
             let own = u64::from(tenth - later) * u64::from(extent.high - extent.low) / u64::from(extent.rows.max(1));
             let begin = if place.0 == group { leaf.first + 1 } else { extent.low };
             ((group, extent.high.saturating_sub(own as u32).max(begin)), tenth)
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_built_leaf_is_nine_tenths_full() {
-        // As PostgreSQL 17.2 builds them: 100,000 items are on 274 leaves.
+        // As PostgreSQL 17.2 builds leaves: 100,000 items are on 274 of them.
         assert_eq!(rows(&index(400).0), [366, 366, 68]);
     }
 

@@ -11,11 +11,11 @@ use crate::loaded::Loaded;
 use crate::pools::Objects;
 use crate::tree::{Grown, Loading};
 
-/// Bytes by which a line's length grows when it is delivered: 8 for the date, and 6 to align it. The null bits go, and
-/// with them 8 bytes of a header of 32, rounded up.
+/// Bytes by which a line's length grows when it is delivered: 8 for the date and 6 to align the date, less 8 of the
+/// header, which then needs no null bits and has 24 bytes in place of 32.
 pub(super) const DELIVERED: u16 = 6;
 
-/// A table with its indexes: its primary key, which HISTORY has not, then a secondary index if there is one.
+/// A table with its indexes: its primary key (HISTORY has none), then a secondary index if there is one.
 pub(super) struct Table {
     pub(super) heap: Heap,
     pub(super) indexes: Vec<Index>,
@@ -30,7 +30,7 @@ pub(super) struct Laid {
     /// Bytes of an entry in a leaf, and of one above the leaves. Above, columns that are not needed to separate two
     /// leaves are left out (nbtutils.c, `_bt_truncate`).
     pub(super) entry: (u32, u32),
-    /// Pages that it may grow by.
+    /// The number of pages that the index may grow by.
     pub(super) growth: u32,
     pub(super) is_unique: bool,
     /// Whether all entries are of one size.

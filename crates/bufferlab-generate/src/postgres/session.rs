@@ -1,4 +1,4 @@
-//! The session that executes the next statement, its transaction, and how it gets a page.
+//! A session and its transaction, and how the session gets a page.
 
 use bufferlab_model::trace::latch;
 

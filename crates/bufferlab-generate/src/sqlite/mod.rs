@@ -104,7 +104,7 @@ pub struct Sqlite {
     delivers: bool,
     /// Bytes of a customer's row with the longest text.
     longest_customer: u32,
-    /// Where columns are in rows of STOCK and CUSTOMER.
+    /// The places of columns in rows of STOCK and CUSTOMER.
     places: [Places; 2],
     /// Rows that the open transaction inserted.
     inserted: Vec<Row>,

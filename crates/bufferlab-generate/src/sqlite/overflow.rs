@@ -68,7 +68,7 @@ pub(super) fn gets_of_columns(page_bytes: u32, local: u32, columns: impl Iterato
     gets
 }
 
-/// Chains of the rows of a tree.
+/// Functions for the chains of a tree's rows.
 impl Btree {
     /// Returns the bytes of a row's cell in its page, and puts the row's other bytes into a chain (`fillInCell`).
     pub(super) fn store(&mut self, pools: &mut Pools, key: u32, bytes: u16) -> u16 {

@@ -50,7 +50,8 @@ impl Emitted {
     }
 }
 
-/// A pool that reports its events. It finds evictions by asking for all pages that it held; or it reports only reads.
+/// A pool that reports its events. It finds evictions by asking for each page that it held before; or it reports only
+/// reads.
 struct Emitting<M> {
     pool: M,
     tells_evictions: bool,

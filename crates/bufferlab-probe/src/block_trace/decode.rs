@@ -26,7 +26,7 @@ pub struct Decoded {
     pub events_read: u64,
     /// Events written, each of `RECORD_BYTES`.
     pub events: u64,
-    /// Events by their letter.
+    /// The number of events with each letter.
     pub actions: BTreeMap<char, u64>,
     /// Plugs and unplugs of tasks without a request on these devices, which the decoder leaves out.
     pub plugs_elsewhere: u64,

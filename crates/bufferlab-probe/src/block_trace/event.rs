@@ -46,9 +46,9 @@ pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "bloc
 pub struct Event {
     /// The moment, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// Its letter in blktrace.
+    /// The event's letter in blktrace.
     pub action: u8,
-    /// The processor that recorded it.
+    /// The processor that recorded the event.
     pub cpu: u16,
     /// The device, as the kernel numbers it: major << 20 | minor. Plugs have none.
     pub device: u32,
@@ -66,7 +66,7 @@ pub struct Event {
     pub pid: i32,
     /// For a completion: the error's number, negative, or 0.
     pub error: i32,
-    /// RWBS as blktrace writes it.
+    /// The kind of request, RWBS, as blktrace writes it.
     pub flags: [u8; FLAGS],
     /// The task's name, if the tracepoint has it.
     pub comm: [u8; COMM],

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::tracefs::{Owner, TraceError, Tracing, is_dead, whole_text};
 
-/// Names of our instances begin with this; then come the process, its start time, and a number.
+/// The beginning of the names of bufferlab's instances. The process, its start time, and a number follow.
 const PREFIX: &str = "bufferlab-";
 /// A directory may stay busy for a moment after its files are closed.
 const REMOVE_ATTEMPTS: u32 = 50;

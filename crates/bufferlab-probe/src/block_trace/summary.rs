@@ -5,11 +5,11 @@ use serde::Serialize;
 /// Lost events, by the place of the loss. All counts must be zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Later events overwrote them.
+    /// Events that later events overwrote.
     pub overrun: u64,
-    /// The kernel did not write them, because the buffer was full.
+    /// Events that the kernel did not write, because the buffer was full.
     pub dropped_events: u64,
-    /// The kernel did not write them, because interrupts were nested too deeply.
+    /// Events that the kernel did not write, because interrupts were nested too deeply.
     pub commit_overrun: u64,
     /// Pages that report lost events before them.
     pub pages_after_a_gap: u64,
@@ -29,7 +29,7 @@ pub struct Summary {
     pub device: String,
     /// The devices whose events the trace kept, as `major:minor`: disks and their partitions.
     pub devices: Vec<String>,
-    /// The partitions among them, each with its disk.
+    /// The partitions among these devices, each with its disk.
     pub partitions: Vec<(String, String)>,
     /// The disks' numbers and names.
     pub names: Vec<(String, String)>,

@@ -41,7 +41,7 @@ pub struct Settings {
     pub spool: PathBuf,
     /// Kernel buffer of each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
-    /// Record allocation, plugging and insertion of requests too.
+    /// Whether to record allocation, plugging and insertion of requests too.
     pub every_step: bool,
 }
 
@@ -73,7 +73,7 @@ struct ReadSoFar {
 
 /// A trace that is ready, on, or over. Dropping it leaves nothing in tracefs.
 pub struct BlockTracer {
-    // Close and join it before the instance goes: the kernel does not remove a directory with open files.
+    // Close and join the reader before the instance goes: the kernel does not remove a directory with open files.
     reader: Option<JoinHandle<ReadSoFar>>,
     stop: Arc<AtomicBool>,
     switch: Option<File>,

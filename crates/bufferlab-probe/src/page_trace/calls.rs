@@ -98,7 +98,7 @@ impl CallReader {
 }
 
 impl Recorder for CallReader {
-    /// Its buffer of 8 MiB has room for 130,000 calls.
+    /// The ring buffer of 8 MiB has room for 130,000 calls.
     const PAUSE: Duration = Duration::from_millis(20);
 
     fn drain(&mut self) -> bool {

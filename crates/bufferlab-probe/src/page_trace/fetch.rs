@@ -79,9 +79,9 @@ pub(super) struct Part {
 /// How much of a value a record keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// Its lowest bytes, this many.
+    /// This many of the value's lowest bytes.
     Bytes(usize),
-    /// Only whether it is zero or not.
+    /// Only whether the value is zero or not.
     Truth,
 }
 

@@ -102,10 +102,10 @@ type Page = (u32, u32);
 /// The known state of a frame.
 #[derive(Clone, Copy)]
 struct Held {
-    /// Its page; none once the page has left unseen.
+    /// The frame's page; none once the page has left unseen.
     page: Option<Page>,
-    /// The process that filled it. The next two fields are the number of that read among all reads, and among the
-    /// process's own.
+    /// The process that filled the frame. The next two fields are the number of that read among all reads, and among
+    /// the process's own.
     filled_by: u32,
     filled_at: u64,
     filled_at_own: u64,
@@ -243,7 +243,7 @@ impl Frames {
             site |= MOVED;
             self.counts.moved_pages += 1;
             self.forget(old);
-            // When it left is not known: just now, at the latest.
+            // When the page left is not known: just now, at the latest.
             tell(Kind::Evict, page, NO_RING, MOVED);
         }
         tell(Kind::Read, page, NO_RING, site);

@@ -27,14 +27,14 @@ use crate::tracefs::{TraceError, is_dead, started_at};
 const LOOK_NS: u64 = 100_000_000;
 /// Time over which a rate is a mean: one burst between two looks is not a rate.
 const RATE_SPAN_NS: u64 = 200_000_000;
-/// The used share of its file at which a trace ends: a trace that exceeds the limit would have no file.
+/// The share of a trace's limit at which the trace ends: beyond the limit it would have no file.
 const MOST_USED: f64 = 0.9;
 
 /// A running server, and how often it may be stopped.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveSettings {
-    /// Its first process, whose program is the binary.
+    /// The server's first process, whose program is the binary.
     pub pid: u32,
     /// The most events a second, those of other processes of the binary included.
     pub events_per_s_max: f64,
@@ -51,7 +51,7 @@ pub struct LiveSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// The accesses at places in its binary.
+    /// The accesses at places in the server's binary.
     Sites(Settings),
     /// The calls that read and write pages.
     Calls(CallSettings),
@@ -583,7 +583,7 @@ mod tests {
         let kinds_and_pages: Vec<_> =
             records.chunks(24).map(|one| (one[20], u32::from_le_bytes(one[12..16].try_into().unwrap()))).collect();
         assert_eq!(kinds_and_pages, [(3, 0), (3, 1), (5, 0), (3, 2), (5, 1), (3, 0)]);
-        // After its end nothing is recorded.
+        // After the trace's end nothing is recorded.
         read(3, 2);
         assert!(trace.finish().is_none());
     }

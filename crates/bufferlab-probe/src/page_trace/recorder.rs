@@ -17,13 +17,13 @@ use crate::tracefs::TraceError;
 pub struct Site {
     /// The name of the function, for people.
     pub at: String,
-    /// The kinds of events that it marks for each page.
+    /// The kinds of events that the place marks for each page.
     pub kinds: Vec<Kind>,
-    /// The kinds of events in place of these, if the field `flag` is not zero.
+    /// The kinds of events in place of `kinds`, if the field `flag` is not zero.
     pub kinds_if_flag: Option<Vec<Kind>>,
     /// Offset of the instruction in the file.
     pub offset: u64,
-    /// Its first byte.
+    /// The instruction's first byte.
     pub byte: u8,
     /// Offset of the counter that a statically defined tracepoint checks.
     pub semaphore: Option<u64>,
@@ -61,7 +61,7 @@ pub(super) struct Seen {
     pub others: u64,
     /// Records that found no room.
     pub lost: u64,
-    /// The numbers of these other processes.
+    /// The numbers of other processes of the same binary.
     pub strangers: Vec<u32>,
 }
 
@@ -113,7 +113,7 @@ pub struct Told {
     pub lost: u64,
     /// Records of a thread that are older than the one before: the clocks of the processors disagree.
     pub steps_back: u64,
-    /// Tablespace, database, relation and fork of each object, where objects have no single number.
+    /// Tablespace, database, relation and fork of each object, if objects have no single number.
     pub relations: Vec<[u32; 4]>,
     /// The kernel's number of each thread.
     pub threads: Vec<u32>,
@@ -129,7 +129,7 @@ pub struct Told {
     pub files: Vec<(u32, u64)>,
     /// Of a trace of calls: the counts of frames.
     pub frames: Option<FrameCounts>,
-    /// Of a trace of calls: buffers beyond those that are read of one call.
+    /// In a trace of calls, the number of buffers and requests that were not read.
     pub left_out_calls: u64,
     /// Of a trace of calls: calls on descriptors of no file.
     pub calls_without_file: u64,

@@ -288,11 +288,11 @@ pub fn check(release: Option<&str>) -> Result<(), TraceError> {
 
 /// A server whose sites are recorded.
 pub(super) struct Server<'a> {
-    /// Its first process.
+    /// The server's first process.
     pub pid: u32,
-    /// Whether each of its sessions is a process.
+    /// Whether each session of the server is a process.
     pub forks: bool,
-    /// The addresses of the sites, in all its processes.
+    /// The addresses of the sites, the same in all processes of the server.
     pub addresses: Vec<u64>,
     /// The release of another kernel, to record in that kernel's way.
     pub release: Option<&'a str>,
@@ -353,7 +353,7 @@ fn accesses(decoder: &mut Decoder, record: &[u8], spool: &mut Spool) -> Option<(
 }
 
 impl Recorder for SiteReader {
-    /// Its buffer of 32 MiB has room for 700,000 accesses.
+    /// The ring buffer of 32 MiB has room for 700,000 accesses.
     const PAUSE: Duration = Duration::from_millis(10);
 
     fn drain(&mut self) -> bool {

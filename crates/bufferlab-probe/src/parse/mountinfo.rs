@@ -15,11 +15,11 @@ pub struct Mount {
     pub minor: u32,
     /// The directory of the file system that is the root of this mount (a bind mount shows a part).
     pub root: PathBuf,
-    /// The directory on which it is mounted.
+    /// The directory on which the file system is mounted.
     pub mount_point: PathBuf,
     /// Options of this mount.
     pub mount_options: String,
-    /// `ext4`, `tmpfs`, `overlay`...
+    /// The file system's kind: `ext4`, `tmpfs`, `overlay`...
     pub filesystem: String,
     /// The mounted source: a device's path, or a word that the file system chose.
     pub source: PathBuf,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub pid: u32,
-    /// Its start time in clock ticks since boot.
+    /// The process's start time in clock ticks since boot.
     pub started: u64,
     /// The number of the object, unique within its process.
     pub number: u32,

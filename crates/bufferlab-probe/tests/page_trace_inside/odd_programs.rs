@@ -59,7 +59,7 @@ fn in_shared_memory(number: u32) {
     assert_eq!(unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) }, process);
 }
 
-/// A copy of this program, which is armed, or only named as the armed one.
+/// Copies this program into the trace's folder; returns the copy's path.
 fn copy(trace: &Trace) -> PathBuf {
     let copy = trace.folder.path().join("copy");
     fs::copy(own_program(), &copy).expect("a file");

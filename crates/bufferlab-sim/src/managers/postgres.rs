@@ -50,7 +50,7 @@ pub struct PostgresSettings {
     /// The tables whose scans have a ring: those of more than a quarter of the buffers, 255 of them at most.
     #[serde(skip_serializing)]
     pub large_tables: Vec<LargeTable>,
-    /// The buffers of a ring.
+    /// The number of buffers of a ring.
     #[serde(skip_serializing)]
     pub ring_buffers: u32,
 }
@@ -349,7 +349,7 @@ mod tests {
         get_all(&mut pool, [1001, 1002, 1002], 5);
         get_all(&mut pool, [1000, 1001, 1002], 9);
         assert_eq!(usage_counts(&pool, 1000..1003), [1, 2, 3]);
-        // The hand lowers them to 0, 1, 2 and takes the first.
+        // The hand lowers the usage counts to 0, 1 and 2, and takes the first buffer.
         get_all(&mut pool, [7], 5);
         assert_eq!(usage_counts(&pool, 1001..1003), [1, 2]);
         pool.pages[1001].usage_count = 0;

@@ -29,9 +29,9 @@ const LEAST_IN_A_ROW: u8 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LargeTable {
-    /// Its first page. Its pages have numbers in a row.
+    /// The table's first page. The table's pages have numbers in a row.
     pub first_page: u32,
-    /// The number of its pages.
+    /// The number of the table's pages.
     pub pages: u32,
     /// Whether the table was larger than a quarter of the traced pool, too: a get without a ring then belongs to no
     /// scan.
@@ -47,7 +47,7 @@ struct Scan {
     in_a_row: u8,
     /// The last page of a get that belonged to a scan, or `NONE`.
     last_scanned: u32,
-    /// The number of its ring, or `NONE`.
+    /// The number of the scan's ring, or `NONE`.
     ring: u32,
     /// The ring's slot that was used last.
     slot: u32,

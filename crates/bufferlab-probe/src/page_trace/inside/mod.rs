@@ -138,7 +138,7 @@ impl Inside {
             let hint = "name a directory without spaces, colons and dollars with --data-dir";
             TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
         })?;
-        // Every user may read it, as the server has another user; the umask may have forbidden it.
+        // Every user may read the library, because the server has another user; the umask may have forbidden it.
         let _ = std::fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
         file.and_then(|mut file| {

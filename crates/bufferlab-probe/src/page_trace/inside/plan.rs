@@ -21,11 +21,11 @@ const ANY: u32 = DecoderOptions::NONE;
 /// A mapped part of a program.
 #[derive(Clone, Debug)]
 pub struct Mapped {
-    /// Its place in the file.
+    /// The part's place in the file.
     pub offset: u64,
-    /// Its address, without the load address.
+    /// The part's address, without the load address.
     pub address: u64,
-    /// Its bytes; of data only their number counts.
+    /// The part's bytes; of data only their number counts.
     pub bytes: Vec<u8>,
 }
 

@@ -50,9 +50,9 @@ struct Slot {
     read: u64,
     /// The time-stamp counter's value in the last record.
     count: u64,
-    /// The thread, by our number.
+    /// Our number of the thread.
     thread: u32,
-    /// Whether it lost records, or its server wrote nonsense, so that its other records are useless.
+    /// Whether the slot lost records, or its server wrote nonsense, so that its other records are useless.
     is_over: bool,
 }
 
@@ -129,7 +129,7 @@ impl Reader {
             self.read(number, end, &time);
             self.shared.slot(number).read.store(end, Ordering::Release);
         }
-        // Their rings have been read to the end now.
+        // The rings of these processes have been read to the end now.
         gone.into_iter().for_each(|(slot, process)| self.shared.free(slot, process));
         fullest
     }

@@ -49,7 +49,7 @@ static OWN_STACK: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
 /// The statics above serve one test at a time, and so does the library's own memory.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Signals that came, and those of them that came inside of a trampoline or of code that it calls.
+/// Signals that came, and how many of these came inside a trampoline or code that it calls.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 static SIGNALS_INSIDE: AtomicU64 = AtomicU64::new(0);
 

@@ -94,7 +94,7 @@ fn threads_and_children_that_begin_later_are_recorded_where_sessions_are_process
         call(100);
         std::thread::spawn(|| call(200)).join().expect("it ends");
         let sessions = [in_a_child(|| call(400)), in_a_child(|| call(800))];
-        // A session of a session is no session.
+        // A child of a session is no session.
         let grandchild = in_a_child(|| {
             in_a_child(|| call(1));
         });
@@ -197,7 +197,7 @@ proptest! {
         let [first, second, third] = memory;
         let mut place = Place { memory: Box::new([first, second, third, 0]), di, bx };
         place.memory[3] = place.memory.as_ptr() as u64;
-        // A truth, or bytes; the decoder wants the first two.
+        // Types and the bytes that a record keeps of each, 0 for a truth. The decoder needs the first two fields whole.
         let types = [("u8", 1), ("u16", 2), ("u32", 4), ("u64", 8), ("u64", 0)];
         let mut asked = settings(&probed);
         let mut expected = Vec::new();
@@ -219,7 +219,7 @@ proptest! {
             let value = if bytes == 0 { u64::from(value != 0) } else { value & u64::MAX >> (64 - 8 * bytes) };
             expected.push((name, value));
         }
-        // More than a record has room for.
+        // The fields may be more than a record has room for.
         let Ok(parts) = fetch::parts(&asked) else { return Ok(()) };
         let release = if is_other { RELEASES[1] } else { RELEASES[0] };
         let mut reader = reader(std::process::id(), false, release, &asked);
