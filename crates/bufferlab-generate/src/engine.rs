@@ -31,23 +31,23 @@ pub const FIRST_KEYS: [u32; 12] = [1, 0, 0, 1, 1, 0, 1, FIRST_UNDELIVERED_ORDER,
 /// A table with its primary key, or a secondary index. Tables come first, in the order of [`TableId::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// ITEM.
+    /// The table ITEM.
     Item,
-    /// WAREHOUSE.
+    /// The table WAREHOUSE.
     Warehouse,
-    /// DISTRICT.
+    /// The table DISTRICT.
     District,
-    /// STOCK.
+    /// The table STOCK.
     Stock,
-    /// CUSTOMER.
+    /// The table CUSTOMER.
     Customer,
-    /// HISTORY.
+    /// The table HISTORY.
     History,
-    /// ORDER.
+    /// The table ORDER.
     Orders,
-    /// NEW-ORDER.
+    /// The table NEW-ORDER.
     NewOrder,
-    /// ORDER-LINE.
+    /// The table ORDER-LINE.
     OrderLine,
     /// The index of CUSTOMER on names: a key is a place in a district's list of customers by name.
     ByName,

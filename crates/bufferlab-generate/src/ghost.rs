@@ -128,7 +128,7 @@ impl Ghost {
         self.loaded.as_ref().expect("only statements of TPC-C ask for districts").district(district)
     }
 
-    /// Returns customer and lines of an order.
+    /// Returns the customer and the number of lines of an order.
     fn order(&self, district: u32, order: u32) -> (u32, u32) {
         if order <= ORDERS {
             let loaded = self.district(district);
@@ -175,7 +175,7 @@ impl Ghost {
         batch.set_affected(call, 1);
     }
 
-    /// Returns the row whose key's parameters begin with the `first` one.
+    /// Returns the row whose key is in the call's parameters from `first` on.
     fn row(&self, batch: &Batch, call: usize, of: Relation, first: usize) -> Row {
         let key = |index: usize| number(batch, call, first + index);
         match of {

@@ -96,11 +96,11 @@ pub enum WarmUpAsked {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// `innodb`, `postgres` or `sqlite`.
+    /// The engine: `innodb`, `postgres` or `sqlite`.
     pub engine: String,
     /// Bytes of a page.
     pub page_size_bytes: u32,
-    /// Scale, seeds and transactions.
+    /// The workload, with its scale and seeds.
     pub workload: Workload,
     /// Simulate one page in `one_in`; 1 for all. If neither this nor `simulated_warehouses` is given, both are chosen.
     #[serde(default)]

@@ -117,7 +117,7 @@ impl District {
 /// The generated warehouses.
 struct Own {
     districts: Vec<District>,
-    /// For each relation, the bytes of its rows by warehouse or district.
+    /// For each relation and each of its groups (warehouses or districts), the bytes of each row.
     sizes: [Vec<Vec<u16>>; RELATIONS],
     names: HashMap<String, u16>,
 }
@@ -189,7 +189,7 @@ impl Loaded {
         self.own.names.get(text).copied()
     }
 
-    /// Returns the bytes of the rows of a relation in a district, or a warehouse.
+    /// Returns the bytes of each row of a relation in a group: a district or a warehouse.
     pub fn sizes(&self, of: Relation, group: u32) -> &[u16] {
         let groups = &self.own.sizes[of as usize];
         &groups[group as usize % groups.len()]

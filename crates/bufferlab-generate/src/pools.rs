@@ -77,7 +77,7 @@ struct Tally {
 /// The bit of a page above the leaves of a B-tree. The lower bits say which types of transactions wanted the page.
 const INTERIOR: u8 = 1 << TYPES;
 
-/// A count of gets and distinct pages of each object.
+/// The counts of gets and of distinct pages of each object.
 #[derive(Default)]
 struct Census {
     starts: Vec<u32>,

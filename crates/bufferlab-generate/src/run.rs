@@ -92,9 +92,9 @@ pub struct PoolRun {
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// Each pool, in the order in which they were given.
+    /// The results of the pools, in the order in which the pools were given.
     pub pools: Vec<PoolRun>,
-    /// Pages of tables and indexes; empty without a census.
+    /// The census of tables and indexes; empty if none was asked for.
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,

@@ -11,7 +11,7 @@
 
 use bufferlab_workload::random::split_mix;
 
-/// Pages of a run.
+/// The number of pages of a run.
 pub const RUN: u32 = 4;
 
 /// The shares of one page in N. They have the numbers 0 to N - 1, and each page is in one of them.
@@ -21,7 +21,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The only share of all pages.
+    /// The shares of one page in one: a single share, which has all pages.
     pub const ALL: Shares = Shares { one_in: 1 };
 
     /// Returns the shares of one page in `one_in`.

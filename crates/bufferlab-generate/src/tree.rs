@@ -208,7 +208,7 @@ pub struct Grown {
 }
 
 impl Grown {
-    /// Adds a tree to the objects, which may grow by `growth` pages. Gives each loaded leaf its page, in the order of
+    /// Adds to the objects a tree that may grow by `growth` pages. Gives each loaded leaf its page, in the order of
     /// keys.
     pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
         let Loading { mut groups, extents, begun, leaves, keys_per_group, .. } = loaded;

@@ -126,7 +126,7 @@ impl<'a> Plan<'a> {
     fn place_code(&self, base: u64) -> Result<(*mut u8, i64), (State, u32)> {
         let mut last = (State::NoRoom, 0);
         for step in 1..STEPS * 2 {
-            // Below the program first, as its heap grows above it; above it, far from the heap.
+            // Try below the program first, because its heap grows above it; above it, try far from the heap.
             let moved = if step < STEPS { -STEP * step } else { CODE_PLANNED_AT + STEP * (step - STEPS) };
             let place = base.wrapping_add_signed(self.lowest().cast_signed()).checked_add_signed(moved);
             let Some(place) = place.filter(|place| *place >= 1 << 20) else { continue };
@@ -197,8 +197,8 @@ impl Patch {
         let place = base.wrapping_add(self.address) as usize;
         let (first, end) = (place & !(PAGE - 1), (place + self.bytes() + PAGE - 1) & !(PAGE - 1));
         let fixed = |error| (State::TextFixed, error);
-        // All rights at once: where that is forbidden (SELinux's execmem, PR_SET_MDWE), it is forbidden before anything
-        // has changed. To take the right to write away again is allowed everywhere.
+        // Asks for all rights at once: a system that forbids this (SELinux's execmem, PR_SET_MDWE) does so before
+        // anything has changed. Every system allows a process to give the right to write up again.
         // SAFETY: the code stays executable all the time.
         unsafe {
             sys::protect(first, end - first, sys::READ | sys::WRITE | sys::EXEC).map_err(fixed)?;

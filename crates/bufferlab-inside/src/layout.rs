@@ -81,7 +81,7 @@ pub const STATES: [State; 8] = [
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
-    /// [`MAGIC`].
+    /// Always [`MAGIC`].
     pub magic: u64,
     /// The number of a [`State`].
     pub state: AtomicU32,

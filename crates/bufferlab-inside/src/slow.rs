@@ -35,7 +35,7 @@ global_asm!(
     ".weak pthread_setspecific",
 );
 
-// The area of xsave is as large as the processor says, and its header must be zero. Flags were kept by the trampoline.
+// The area of xsave is as large as the processor says, and its header must be zero. The trampoline keeps the flags.
 global_asm!(
     ".pushsection .text.bufferlab_inside_cold,\"ax\",@progbits",
     ".hidden bufferlab_inside_cold",
@@ -135,7 +135,7 @@ pub fn prepare_xsave() -> bool {
     let enabled: u32;
     // SAFETY: the system has switched xgetbv on, as the bit above says.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") enabled, out("edx") _, options(nostack, nomem)) };
-    // The bytes of all that is switched on: more than ours, never less.
+    // The bytes for all parts that are switched on: as many as for the wanted parts, or more.
     XSAVE_BYTES.store(ask(0xd), Ordering::Relaxed);
     XSAVE_MASK.store(enabled & WANTED, Ordering::Relaxed);
     true

@@ -117,7 +117,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// Returns a text that may hold invalid UTF-8.
+/// Returns a file's text, with invalid UTF-8 replaced; none if the file cannot be read.
 fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }

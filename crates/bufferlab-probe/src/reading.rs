@@ -25,17 +25,17 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Returns a cumulative counter as the kernel gives it.
+    /// Returns a reading of a cumulative counter, as the kernel gives it.
     pub fn counter(probe: &'static str, metric: &'static str, subject: &Arc<str>, count: i64) -> Self {
         Self { metric, subject: Arc::clone(subject), count: Some(count), value: None, reason: None, probe }
     }
 
-    /// Returns a level at this moment.
+    /// Returns a reading of a gauge: a level at this moment.
     pub fn gauge(probe: &'static str, metric: &'static str, subject: &Arc<str>, value: f64) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: Some(value), reason: None, probe }
     }
 
-    /// Returns a metric that this host cannot give, with the reason.
+    /// Returns a reading without a value, for a metric that this host cannot give, with the reason.
     pub fn missing(probe: &'static str, metric: &'static str, subject: &Arc<str>, reason: &Arc<str>) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: None, reason: Some(Arc::clone(reason)), probe }
     }

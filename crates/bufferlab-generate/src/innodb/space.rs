@@ -14,7 +14,7 @@ const PAGES: u32 = 3;
 const BITMAP: u32 = 1;
 const INODE: u32 = 2;
 
-/// The pages of the files of the trees that grow.
+/// The managing pages of the files of all trees that grow.
 #[derive(Default)]
 pub(super) struct Space(u32);
 

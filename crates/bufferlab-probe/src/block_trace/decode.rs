@@ -141,7 +141,7 @@ impl Holders {
     }
 }
 
-/// A reader of this spool's pages.
+/// A reader of a spool's pages, by the formats in the spool.
 struct PageReader {
     layout: PageLayout,
     kinds: HashMap<u64, Kind>,

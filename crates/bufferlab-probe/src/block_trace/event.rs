@@ -2,7 +2,7 @@
 
 use crate::tracefs::{Field, Format};
 
-/// Length of an event in the decoded file.
+/// Length of an event in the decoded file, in bytes.
 pub const RECORD_BYTES: usize = 80;
 const FLAGS: usize = 10;
 const COMM: usize = 16;

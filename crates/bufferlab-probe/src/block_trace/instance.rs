@@ -8,7 +8,7 @@ use crate::tracefs::{Owner, TraceError, Tracing, is_dead, whole_text};
 
 /// The beginning of the names of bufferlab's instances. The process, its start time, and a number follow.
 const PREFIX: &str = "bufferlab-";
-/// A directory may stay busy for a moment after its files are closed.
+/// The most attempts to remove a directory, which may stay busy for a moment after its files are closed.
 const REMOVE_ATTEMPTS: u32 = 50;
 
 /// Returns a tracefs that has everything a block trace needs.

@@ -22,7 +22,7 @@ impl Lost {
     }
 }
 
-/// The result of a trace.
+/// The result of a block trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// The device that the run asked for.
@@ -41,11 +41,11 @@ pub struct Summary {
     pub window_end_ns: Option<u64>,
     /// Kernel buffer of each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
-    /// Processors with a buffer.
+    /// The number of processors with a buffer.
     pub cpus: u32,
     /// Events that the reader took, by the kernel's count.
     pub events_read: u64,
-    /// Pages moved.
+    /// The number of pages that the reader moved.
     pub pages: u64,
     /// Bytes of the spool.
     pub spool_bytes: u64,

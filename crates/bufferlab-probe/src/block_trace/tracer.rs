@@ -290,7 +290,7 @@ fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut Re
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => continue,
             Err(error) => return Err(error),
         };
-        // Pages have one length in the spool, for a read of any length.
+        // Every page has the same length in the spool, even if the read was shorter.
         page[length..].fill(0);
         read.pages += 1;
         read.gaps += u64::from(page::facts(&layout, page).is_ok_and(|facts| facts.missed));

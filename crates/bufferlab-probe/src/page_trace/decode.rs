@@ -50,9 +50,9 @@ struct Fields {
 
 #[derive(Debug)]
 enum Object {
-    /// The tablespace has a number.
+    /// A tablespace, which has a number.
     Space(Place),
-    /// Tablespace, database, relation, fork.
+    /// A relation, by its tablespace, database, relation and fork.
     Relation([Place; 4]),
 }
 
@@ -419,7 +419,7 @@ mod tests {
         let (object, page) = match (has("page_id"), has("space")) {
             (true, _) => ((number("page_id") >> 32) as u32, number("page_id") as u32),
             (false, true) => (number("space") as u32, number("page") as u32),
-            // The first relation that is seen.
+            // The relation has the number 0, because it is the first one seen.
             (false, false) => (0, number("page") as u32),
         };
         let of_context = [Some(8), Some(12), Some(4), Some(12)].get(number("io_context") as usize).copied().flatten();

@@ -12,11 +12,11 @@ use crate::tracefs::{Field, Format};
 /// The place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fetch {
-    /// `\N`
+    /// A constant: `\N`.
     Constant(u64),
-    /// `%di`, all 64 bits.
+    /// A register: `%di`, all 64 bits.
     Register(Register),
-    /// `+8(...)`; 0 when the address without the distance is null.
+    /// Memory: `+8(...)`; 0 when the address without the distance is null.
     Memory(i32, Box<Fetch>),
 }
 

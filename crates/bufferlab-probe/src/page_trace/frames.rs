@@ -88,7 +88,7 @@ pub struct FrameCounts {
     pub frames: u64,
     /// Reads into the pool that were not of whole pages.
     pub odd_reads: u64,
-    /// Bytes that were read into other memory.
+    /// Bytes that were read into memory outside the pool.
     pub elsewhere_read_bytes: u64,
     /// Lists of the pool's buffers whose place in memory was found.
     pub used_lists: u64,
@@ -365,7 +365,7 @@ mod tests {
         let found = told(&mut frames, [call(0, 1, false), call(1, 2, false), call(1, 1, false)]);
         let moved = [(Kind::Evict, 2, NO_RING, 0), (Kind::Evict, 1, NO_RING, MOVED), (Kind::Read, 1, NO_RING, MOVED)];
         assert_eq!(found[2..], moved);
-        // What is in frame 0 now is not known.
+        // The page that is in frame 0 now is not known.
         assert_eq!(told(&mut frames, [call(0, 5, false)]), [(Kind::Read, 5, NO_RING, UNNAMED)]);
     }
 

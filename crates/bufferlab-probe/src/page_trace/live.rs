@@ -91,7 +91,7 @@ struct Moment {
     other_processes: Vec<u32>,
 }
 
-/// The state of a trace at one moment.
+/// A moment of a trace, with its accesses so far.
 #[derive(Clone, Debug, Serialize)]
 struct Now {
     #[serde(flatten)]

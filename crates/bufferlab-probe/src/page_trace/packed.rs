@@ -17,7 +17,7 @@ const BEFORE_THE_FIRST: Record = Record { t_ns: 0, object: 0, page: 0, thread: 0
 /// Accesses in the order in which they were added.
 #[derive(Debug)]
 pub(super) struct Packed {
-    /// Whole blocks: their bytes.
+    /// The bytes of the blocks that are full.
     blocks: Vec<Vec<u8>>,
     /// The block that grows, at its full size, and how much of it is used.
     block: Vec<u8>,

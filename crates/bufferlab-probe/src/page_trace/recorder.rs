@@ -59,7 +59,7 @@ pub(super) struct Seen {
     pub own: u64,
     /// Stops of other processes of the same binary, which were not recorded.
     pub others: u64,
-    /// Records that found no room.
+    /// Records that were lost, because a buffer was full.
     pub lost: u64,
     /// The numbers of other processes of the same binary.
     pub strangers: Vec<u32>,
@@ -109,7 +109,7 @@ pub struct Told {
     /// The file of records.
     #[serde(flatten)]
     pub spooled: Spooled,
-    /// Records that found no room.
+    /// Records that were lost, because a buffer was full.
     pub lost: u64,
     /// Records of a thread that are older than the one before: the clocks of the processors disagree.
     pub steps_back: u64,
@@ -125,13 +125,13 @@ pub struct Told {
     pub waits: u64,
     /// How long all threads together waited for the reader, in nanoseconds.
     pub wait_ns: u64,
-    /// Of a trace of calls: device and inode of each object.
+    /// In a trace of calls, device and inode of each object.
     pub files: Vec<(u32, u64)>,
-    /// Of a trace of calls: the counts of frames.
+    /// In a trace of calls, the counts of frames.
     pub frames: Option<FrameCounts>,
     /// In a trace of calls, the number of buffers and requests that were not read.
     pub left_out_calls: u64,
-    /// Of a trace of calls: calls on descriptors of no file.
+    /// In a trace of calls, the number of calls on descriptors of no file.
     pub calls_without_file: u64,
 }
 

@@ -267,14 +267,14 @@ mod tests {
         pages.into_iter().filter(|&page| pool.has(page)).map(|page| pool.pages[page as usize].usage_count).collect()
     }
 
-    /// Gets pages, which are letters.
+    /// Gets the pages that have the letters' codes as numbers.
     fn get(pool: &mut Postgres, pages: &str) {
         for letter in pages.bytes() {
             pool.get(Access { page: u32::from(letter), thread: 0, latch: 0, now_us: 0 });
         }
     }
 
-    /// Returns pages by buffer, usage counts by buffer, and the hand.
+    /// Returns the page and the usage count of each buffer, and the hand.
     fn state(pool: &Postgres) -> (String, Vec<u8>, u32) {
         let pages = pool.buffers.iter().map(|&page| char::from(page as u8)).collect();
         (pages, pool.buffers.iter().map(|&page| pool.pages[page as usize].usage_count).collect(), pool.hand)

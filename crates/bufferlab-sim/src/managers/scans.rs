@@ -25,7 +25,7 @@ const NEAR: u32 = 256;
 /// This many gets of one session in a row are a scan, if each is of another page near the one before.
 const LEAST_IN_A_ROW: u8 = 4;
 
-/// A table of more than a quarter of the buffers.
+/// A table with more pages than a quarter of the shared buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LargeTable {

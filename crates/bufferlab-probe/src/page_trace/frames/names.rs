@@ -132,7 +132,7 @@ mod tests {
         for place in 0..60 {
             frames.call(&read(place, place, 1), &mut |_| ());
         }
-        // A half of the pages lie elsewhere by as many different distances.
+        // Half of the pages disagree, each by another distance.
         frames.listed(&list(2, (0..60).map(|place| (place + 2 * place * (place % 2), place))), &mut |_| ());
         assert_eq!(frames.counts.used_lists, 0);
     }

@@ -13,7 +13,7 @@ use crate::tracefs::Format;
 
 /// Bytes of a jump to anywhere within 2 GiB.
 const JUMP_BYTES: usize = 5;
-/// Trampolines begin at multiples of this.
+/// Trampolines begin at multiples of this many bytes.
 const ALIGN: usize = 16;
 const BREAKPOINT: u8 = 0xcc;
 const ANY: u32 = DecoderOptions::NONE;
@@ -200,7 +200,7 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
     let mut next = first;
     loop {
         bytes += next.len();
-        // Behind a jump only the padding before the next function may go.
+        // Behind a jump only the padding before the next function may be overwritten.
         if ended && next.code() != Code::Int3 && !is_nop(&next) {
             return Err("the code after it belongs to another path".to_owned());
         }

@@ -1,4 +1,4 @@
-//! Moves records from the rings of a server that records itself into a spool.
+//! Moves records into a spool, from the rings of a server that records itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -25,7 +25,7 @@ const ARITHMETIC_FLAGS: u64 = 0x8d5;
 const STATES_PER_SHAPE: usize = 1_500;
 /// Fewer states, for the test in which a signal follows every instruction: a cold path has some hundred instructions.
 const STEPPED_PER_SHAPE: usize = 120;
-/// The flag by which the processor stops behind each instruction, and the system sends SIGTRAP.
+/// The flag that makes the processor stop behind each instruction; the system then sends SIGTRAP.
 const TRAP_FLAG: u64 = 1 << 8;
 const REGISTERS: usize = 16;
 const NAMES: [&str; REGISTERS] =
@@ -182,7 +182,7 @@ impl Memory {
 
 type Write = fn(&mut CodeAssembler, CodeLabel) -> Result<(), iced_x86::IcedError>;
 
-/// The shapes of sites in page_sites.toml, and those that others may have. The label is behind the site.
+/// The shapes of sites in page_sites.toml, and those of other builds. The label is behind the site.
 const SHAPES: [(&str, Write); 10] = [
     ("a call", |code, behind| code.call(behind)),
     ("a near jump", |code, behind| {
@@ -533,7 +533,7 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     assert_eq!(written, ((1 + accesses) * RECORD_BYTES) as u64);
     assert_eq!((waits, limit, given_up), (1, u64::MAX, RING_BYTES as u64 + 1));
     assert_eq!(slot.process.load(Ordering::Relaxed), std::process::id());
-    // The slot belongs to no process that had it before.
+    // A process that does not own the slot cannot free it.
     shared.free(0, std::process::id() + 1);
     assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();

@@ -94,7 +94,7 @@ impl Maker<'_> {
     fn restore(&mut self) -> Result<(), IcedError> {
         if !self.job.is_call {
             self.code.pop(rax)?;
-            // Overflows when al is 1.
+            // This sets the overflow flag when al is 1.
             self.code.add(gpr8::al, 0x7f)?;
             self.code.sahf()?;
         }

@@ -22,7 +22,7 @@ use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
 use crate::replay::{Model, OneIn};
 
-/// Longest list too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
+/// The longest list that is too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
 
 /// Settings, by the server's names without `innodb_`, with the defaults of MariaDB 10.11.
@@ -55,7 +55,7 @@ pub struct Cleaner1011 {
     lru_scan_depth: u32,
     /// Pages that a batch leaves in the list.
     least_len: u32,
-    /// Longest list too short to wake the cleaner.
+    /// The longest list that is too short to wake the cleaner.
     lru_min_len: u32,
     woken: bool,
 }

@@ -12,7 +12,7 @@ const OLD_MIN_LEN: u32 = 512;
 const OLD_TOLERANCE: u32 = 20;
 /// Pages at the head that are never old (buf0lru.cc, `BUF_LRU_NON_OLD_MIN_LEN`).
 const NON_OLD_MIN_LEN: u32 = 5;
-/// Unit of the old sublist's share, and its least value (buf0lru.h, `BUF_LRU_OLD_RATIO_DIV`, `BUF_LRU_OLD_RATIO_MIN`).
+/// The old sublist's share is in 1024ths, and at least 51 (buf0lru.h, `BUF_LRU_OLD_RATIO_DIV`, `BUF_LRU_OLD_RATIO_MIN`).
 const RATIO_DIV: u32 = 1024;
 const RATIO_MIN: u32 = 51;
 
@@ -39,7 +39,7 @@ struct Page {
 }
 
 impl MidpointSettings {
-    /// Refuses a share that the server does not take.
+    /// Refuses a share of the old sublist that the server does not take.
     pub fn check(old_blocks_pct: u32) -> Result<(), String> {
         (5..=95).contains(&old_blocks_pct).then_some(()).ok_or_else(|| "old_blocks_pct is 5 to 95".to_owned())
     }
@@ -48,7 +48,7 @@ impl MidpointSettings {
 /// The list (`buf_pool->LRU`).
 pub struct Midpoint {
     list: PageList<Page>,
-    /// Share of the old sublist, of 1024 (`LRU_old_ratio`).
+    /// The old sublist's share of the list, in 1024ths (`LRU_old_ratio`).
     ratio: u32,
     old_blocks_time_ms: u32,
     /// Evictions after which an access moves a young page to the head again (buf0buf.ic, `buf_page_peek_if_young`).
