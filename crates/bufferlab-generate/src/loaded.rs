@@ -152,7 +152,7 @@ impl Loaded {
     }
 
     /// Returns the same as [`Loaded::new`], and keeps it for the next call. All runs of a sweep want the same database,
-    /// though each is a job of its own, and generating the rows takes longer than many a run. A database of more
+    /// though each is a separate job, and generating the rows takes longer than many a run. A database of more
     /// warehouses has the same first ones, and so the same key.
     pub fn kept(engine: &str, config: &TpccConfig, records: &dyn Records) -> Self {
         let data = (engine.to_owned(), config.warehouses().min(OWN_WAREHOUSES), config.load_seed());

@@ -33,7 +33,7 @@ const ENOUGH_FRAMES: f64 = 4096.0;
 const FEWEST_FRAMES: u32 = 64;
 /// The largest N that a job may ask for in "one page in N".
 const MOST_ONE_IN: u32 = 1 << 16;
-/// The number of simulations of fewer warehouses, each with a seed of its own.
+/// The number of simulations of fewer warehouses, each with a separate seed.
 const SEEDS: u32 = 3;
 /// The most shares of the pages that are simulated at one rate.
 const SHARES: u32 = 6;

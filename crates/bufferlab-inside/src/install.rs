@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
     /// No other thread runs, and [`Plan::is_of`] was true.
     ///
     /// # Errors
-    /// The state that tells the reason, and the system's error number.
+    /// The state that names the reason, and the system's error number.
     pub unsafe fn install(&self, base: u64) -> Result<(), (State, u32)> {
         // SAFETY: the bytes of each place are mapped, as they belong to the segments.
         if self.patches.iter().any(|patch| unsafe { !patch.holds(base, &patch.old) }) {

@@ -79,7 +79,7 @@ pub mod latch {
     pub const FIRST: u8 = 1;
     /// The session had the page pinned already.
     pub const HELD: u8 = 2;
-    /// The bits of the ring; 0 if the trace does not tell it.
+    /// The bits of the ring; 0 if the trace does not show it.
     pub const RING: u8 = 12;
     /// A get without a ring.
     pub const NO_RING: u8 = 4;

@@ -60,7 +60,7 @@ pub(crate) fn limits(page_bytes: u32) -> Limits {
     Limits { transaction_bytes: 600, shared_pages, ..Limits::of(14_000, page_bytes) }
 }
 
-/// The data that tell where the load put each row.
+/// The data that give the place of each loaded row.
 enum Source {
     /// The database of TPC-C, and the number of lines before each district.
     Tpcc(Loaded, Vec<u32>),

@@ -195,7 +195,7 @@ impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
     }
 }
 
-/// Makes a probe that also returns the kernel's numbers of our own threads, whose accesses the server's counters leave
+/// Makes a probe that also returns the kernel's numbers of our threads, whose accesses the server's counters leave
 /// out.
 pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
     #[derive(Serialize)]

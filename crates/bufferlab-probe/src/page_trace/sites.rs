@@ -316,7 +316,7 @@ impl SiteReader {
     /// Switches the program on at all sites of a server.
     ///
     /// # Errors
-    /// When the sites do not tell the page, the kernel refuses the program, or the spool cannot be made; nothing is on
+    /// When the sites do not show the page, the kernel refuses the program, or the spool cannot be made; nothing is on
     /// then.
     pub fn open(server: &Server<'_>, settings: &Settings) -> Result<Self, TraceError> {
         let of_sites = |why: String| {

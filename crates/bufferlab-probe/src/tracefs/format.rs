@@ -54,7 +54,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Reads events/*/format; none when the text is no format.
+    /// Reads events/*/format; none when the text is not a format.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         Some(Self { name: line("name:")?.to_owned(), id: line("ID:")?.parse().ok()?, fields: fields(text) })
@@ -85,7 +85,7 @@ pub(crate) struct PageLayout {
 }
 
 impl PageLayout {
-    /// Reads events/header_page; none when the text is no such header.
+    /// Reads events/header_page; none when the text is not such a header.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let fields = fields(text);
         let data = fields.get("data")?;

@@ -28,7 +28,7 @@ const LONGEST_TEXT: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Tracing {
     root: PathBuf,
-    /// A mount of our own, which ends when this descriptor is closed; none for another user's mount.
+    /// Our own mount, which ends when this descriptor is closed; none for another user's mount.
     _mount: Option<OwnedFd>,
 }
 

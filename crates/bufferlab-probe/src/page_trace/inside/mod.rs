@@ -90,7 +90,7 @@ pub fn branches(settings: &Settings) -> Result<Vec<(u64, u64)>, TraceError> {
     Ok(plan::branches_into(&program, &plan_of(settings)?))
 }
 
-/// Refuses a processor for which there is no library.
+/// Refuses a processor without a library.
 fn require_library(library: &[u8], processor: &str) -> Result<(), TraceError> {
     if library.is_empty() {
         let hint = "leave the trace out, or use a machine with an x86-64 processor";

@@ -12,7 +12,7 @@ const OLD_MIN_LEN: u32 = 512;
 const OLD_TOLERANCE: u32 = 20;
 /// Pages at the head that are never old (buf0lru.cc, `BUF_LRU_NON_OLD_MIN_LEN`).
 const NON_OLD_MIN_LEN: u32 = 5;
-/// The old sublist's share is in 1024ths, and at least 51 (buf0lru.h, `BUF_LRU_OLD_RATIO_DIV`, `BUF_LRU_OLD_RATIO_MIN`).
+/// The old sublist's share is in 1024ths, at least 51 (buf0lru.h, `BUF_LRU_OLD_RATIO_DIV`, `BUF_LRU_OLD_RATIO_MIN`).
 const RATIO_DIV: u32 = 1024;
 const RATIO_MIN: u32 = 51;
 
