@@ -9,7 +9,7 @@ use crate::pools::Objects;
 use crate::rows::RowsAsked;
 use crate::tree::{Packed, pack};
 
-/// Characters of sysbench's text c.
+/// Characters of sysbench's column c.
 const C_CHARS: usize = 119;
 /// Bytes of the header of a leaf, and of an interior page.
 const LEAF_HEADER: u32 = 8;
