@@ -16,7 +16,7 @@ fn main() {
     if wanted("CARGO_CFG_TARGET_ARCH") == "x86_64" && wanted("CARGO_CFG_TARGET_OS") == "linux" {
         compile(&source.join("lib.rs"), &library);
     } else {
-        // Only the assembly of this processor is written; the recorder says so.
+        // The library's assembly exists only for x86-64. On other processors the recorder says so.
         std::fs::write(&library, []).expect("an empty library can be written");
     }
 }

@@ -153,7 +153,7 @@ impl Naive {
     fn batch(&mut self, neighbors: u32) {
         let most = self.depth.min(self.list.len());
         let (mut taken, mut written) = (0, 0);
-        // Written pages are free when 120 are together.
+        // Written pages are free once 120 of them have gathered.
         while taken < most
             && self.free() - written % self.share(120).max(1) < self.depth
             && self.list.len() > self.share(256)
