@@ -21,8 +21,8 @@ pub const RELATIONS: usize = Relation::ALL.len();
 
 /// The number of orders of a district that the load leaves undelivered.
 const UNDELIVERED: u32 = ORDERS + 1 - FIRST_UNDELIVERED_ORDER;
-/// The number of rows of a group after the load, by relation; 0 if the relation's groups differ in size, or it has only
-/// one.
+/// The number of rows of a group after the load, by relation; 0 if the relation has only one group, or its keys have
+/// gaps.
 const ROWS_OF_GROUP: [u32; 12] = [0, 0, 0, ITEMS, CUSTOMERS, 0, ORDERS, UNDELIVERED, 0, CUSTOMERS, 0, 0];
 /// The first key of a loaded group, by relation. In ORDER-LINE and the index on customers it is the first row's number
 /// in the group, not a key.

@@ -27,7 +27,7 @@ pub struct Object {
     pub room: u32,
 }
 
-/// The objects of a database, whose pages are numbered without gaps.
+/// The objects of a database. Their pages are numbered from 0 on, with numbers left for growth.
 #[derive(Debug, Default)]
 pub struct Objects {
     objects: Vec<Object>,

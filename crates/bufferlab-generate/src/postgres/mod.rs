@@ -33,7 +33,7 @@ pub const PAGE_BYTES: u32 = 8192;
 
 /// The number of catalogue pages that sessions read as they connect and plan statements, in the traced run.
 const CATALOG_PAGES: u32 = 357;
-/// The number of catalogue pages that bufferlab's reading of the server's counters reads each second, in the traced run.
+/// The number of catalogue pages that each second's reading of the server's counters reads, in the traced run.
 const CATALOG_PAGES_OF_COUNTERS: u32 = 20;
 /// Gets of each catalogue page before the prefill; a buffer's usage count is five at most.
 const CATALOG_GETS: u32 = 6;

@@ -109,7 +109,7 @@ pub struct Told {
     /// The file of records.
     #[serde(flatten)]
     pub spooled: Spooled,
-    /// Records that were lost, because a buffer was full.
+    /// Accesses that were lost, because no buffer had room for their records.
     pub lost: u64,
     /// Records of a thread that are older than the one before: the clocks of the processors disagree.
     pub steps_back: u64,

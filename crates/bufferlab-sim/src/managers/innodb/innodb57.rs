@@ -223,8 +223,9 @@ impl Cleaner for Cleaner57 {
         }
     }
 
-    /// If no frame is free, evicts a clean page near the tail; without one, writes the page at the tail and wakes the
-    /// cleaner (buf0lru.cc, `buf_LRU_get_free_block`; buf0flu.cc, `buf_flush_single_page_from_LRU`).
+    /// If no frame is free, evicts a clean page near the tail; without one, writes the page at the tail and, if
+    /// `wakes_cleaner`, wakes the cleaner (buf0lru.cc, `buf_LRU_get_free_block`; buf0flu.cc,
+    /// `buf_flush_single_page_from_LRU`).
     fn provide_frame(&mut self, pool: &mut Pool) {
         if pool.free > 0 {
             return;
