@@ -213,8 +213,8 @@ pub trait Engine {
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 
-    /// Returns the bytes of data and indexes after the load, as the engine itself reports them; none if some are not
-    /// laid out.
+    /// Returns the bytes of data and indexes after the load, as the engine itself reports them; none if the engine's
+    /// rules lay out only some of them.
     fn bytes(&self) -> Option<u64>;
 
     /// Returns the pages above the leaves of B-trees, as they are now.
@@ -260,6 +260,6 @@ pub trait Engine {
     /// Inserts a row.
     fn insert(&mut self, pools: &mut Pools, row: Row);
 
-    /// Deletes a row. The caller guarantees that it is its group's lowest.
+    /// Deletes a row. The caller guarantees that the row has the lowest key of its group.
     fn delete(&mut self, pools: &mut Pools, row: Row);
 }

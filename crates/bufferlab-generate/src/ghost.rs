@@ -218,7 +218,7 @@ impl Ghost {
     }
 
     /// Executes a search by something else than a primary key, or for several rows; returns whether the statement is
-    /// one.
+    /// such a search.
     fn search(&mut self, batch: &mut Batch, call: usize, statement: StatementId) -> bool {
         let key = |index: usize| number(batch, call, index);
         let district = || district_of(key(0), key(1));
@@ -277,7 +277,7 @@ impl Ghost {
         self.rows += u64::from(rows);
     }
 
-    /// Executes a write that has no plan; returns whether the statement is one.
+    /// Executes a write for which [`plan`] has no plan; returns whether the statement is such a write.
     fn write(&mut self, batch: &mut Batch, call: usize, statement: StatementId) -> bool {
         let key = |index: usize| number(batch, call, index);
         let district = |first: usize| district_of(key(first), key(first + 1));

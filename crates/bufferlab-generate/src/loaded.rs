@@ -56,7 +56,7 @@ static LAST: Mutex<Option<(Data, Loaded)>> = Mutex::new(None);
 pub struct District {
     /// The customer of each order, order 1 first.
     order_customers: Vec<u16>,
-    /// The order of each customer, customer 1 first.
+    /// The loaded order of each customer, customer 1 first.
     customer_orders: Vec<u16>,
     /// For each order the number of lines of all orders before it; at the end, the number of all lines.
     lines_before: Vec<u32>,
@@ -87,7 +87,7 @@ impl District {
         self.lines_before(order + 1) - self.lines_before(order)
     }
 
-    /// Returns the number of lines of all loaded orders before one.
+    /// Returns the number of lines of all loaded orders before this one.
     pub fn lines_before(&self, order: u32) -> u32 {
         self.lines_before[order as usize - 1]
     }

@@ -110,8 +110,8 @@ impl Census {
         self.starts.partition_point(|&start| start <= page) - 1
     }
 
-    /// Returns the mean number of distinct pages in `span` transactions, for each object those among its leaves and
-    /// among its pages above them; none if the census is shorter. A stretch of as many accesses as `span` transactions
+    /// Returns for each object the mean number of distinct leaves, and of distinct pages above them, in `span`
+    /// transactions; none if the census has fewer transactions. A stretch of as many accesses as `span` transactions
     /// have on average stands for them, because a page trace does not record where a transaction ends
     /// (python/bufferlab/traces/touches.py). Between two ends of transactions the number of Deliveries varies, and the
     /// pages are up to 4 % fewer.

@@ -261,7 +261,7 @@ impl Progress {
         }
     }
 
-    /// Returns the transactions of a pool's window so far; none before it.
+    /// Returns the number of transactions of a pool's window so far; none before the window begins.
     fn measured(&self, pool: usize) -> Option<u64> {
         match self.states[pool] {
             State::Warming => None,

@@ -27,7 +27,8 @@ const BYTES_OF_PAGE: f64 = 24.0;
 const BYTES_OF_WAREHOUSE: f64 = 110e6;
 /// About the number of transactions of each warehouse after which the warm-up's gate opens.
 const GATED_TRANSACTIONS: u64 = 10_000;
-/// The fewest frames that the smallest pool of fewer warehouses should have: shared pages then take few of them.
+/// The fewest frames that the smallest pool should have if fewer warehouses stand for all. The pages that all
+/// warehouses share then take few of the frames.
 const ENOUGH_FRAMES: f64 = 4096.0;
 /// The fewest frames that a share of a pool may have.
 const FEWEST_FRAMES: u32 = 64;
@@ -136,7 +137,8 @@ fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
 fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
     let all = job.workload.warehouses();
     let refuse = |field, what| Err(RunError::Asked { field, what });
-    // At least two of several: the simulation of half of them shows how much a warehouse adds.
+    // Of several warehouses at least two are simulated: the simulation of half of them shows how much a warehouse
+    // adds.
     let least = all.min(2);
     if !(least..=all).contains(&way.warehouses) {
         return refuse("simulated_warehouses", format!("{least} to {all} warehouses stand for {all}"));

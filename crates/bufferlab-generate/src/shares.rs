@@ -11,7 +11,7 @@
 
 use bufferlab_workload::random::split_mix;
 
-/// The number of pages of a run.
+/// The number of pages of a run, that is, of pages in a row that are in the same share.
 pub const RUN: u32 = 4;
 
 /// The shares of one page in N. They have the numbers 0 to N - 1, and each page is in one of them.

@@ -58,7 +58,7 @@ pub fn bytes(job: &Job) -> Result<u64, RunError> {
     Ok(scale::choose(job, &limits)?.bytes(job, &limits))
 }
 
-/// Runs one simulation. It has the job's pools once for each of its shares, share after share.
+/// Runs one simulation. For each of the simulation's shares it makes all pools of the job, share after share.
 fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch<'_>) -> Result<Run, RunError> {
     let transactions = part.most_transactions();
     let all = || part.shares.iter().flat_map(|share| job.pools.iter().map(move |pool| (share, pool)));

@@ -242,7 +242,7 @@ impl Grown {
         &mut self.groups[place.0 as usize][place.1]
     }
 
-    /// Returns the place of the leaf before one.
+    /// Returns the place of the leaf before this one; none for the first leaf.
     pub fn before(&self, (group, position): Place) -> Option<Place> {
         if position > 0 {
             return Some((group, position - 1));
@@ -251,7 +251,7 @@ impl Grown {
         groups.find_map(|group| Some((group, self.groups[group as usize].len().checked_sub(1)?)))
     }
 
-    /// Returns the place of the leaf behind one.
+    /// Returns the place of the leaf behind this one; none for the last leaf.
     pub fn behind(&self, (group, position): Place) -> Option<Place> {
         if position + 1 < self.groups[group as usize].len() {
             return Some((group, position + 1));
@@ -313,7 +313,7 @@ impl Grown {
     }
 
     /// Adds a pointer to a new leaf to the page above it. If that page overflows for the first time, splits it in the
-    /// middle and returns the new page; none also if the tree has no page number left.
+    /// middle and returns the new page. Returns none otherwise, and also if the tree has no page number left.
     pub fn point_to(&mut self, origin: u32) -> Option<u32> {
         let upper = if self.interior.fills(origin) { self.new_page(self.first_leaf)? } else { return None };
         let span = self.interior.levels.last()?.1;
@@ -408,7 +408,7 @@ impl Grown {
 /// A tree of either kind.
 #[derive(Debug)]
 pub enum Tree {
-    /// A tree that never changes: all of its leaves are of group 0, and a row has a number.
+    /// A tree that never changes. All of its leaves are of group 0, and its rows are numbered from zero.
     Packed(Packed),
     /// A tree that grows.
     Grown(Grown),
@@ -445,7 +445,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the leaf before one.
+    /// Returns the place of the leaf before this one; none for the first leaf.
     #[inline(always)]
     pub fn before(&self, place: Place) -> Option<Place> {
         match self {
@@ -454,7 +454,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the leaf behind one.
+    /// Returns the place of the leaf behind this one; none for the last leaf.
     #[inline(always)]
     pub fn behind(&self, place: Place) -> Option<Place> {
         match self {

@@ -28,7 +28,7 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Returns the plan behind a header; none when it does not fit.
+    /// Returns the plan behind a header; none when the header is of another layout, or the plan is too long.
     ///
     /// # Safety
     /// The header stands at the begin of memory that has the layout and is not changed there.
@@ -70,7 +70,7 @@ impl<'a> Plan<'a> {
         let mut found = 0;
         for segment in self.segments {
             let (place, bytes) = (base.wrapping_add(segment.address) as usize, segment.bytes as usize);
-            // SAFETY: the caller says that they are mapped.
+            // SAFETY: the caller guarantees that the segments are mapped.
             found = hash(found, unsafe { core::slice::from_raw_parts(place as *const u8, bytes) });
             // Otherwise the pages would count as the server's memory. SAFETY: they are those of a file, and unchanged
             // so far.
@@ -107,7 +107,7 @@ impl<'a> Plan<'a> {
             // SAFETY: no other thread runs, and the present bytes were compared.
             if let Err(error) = fits.and_then(|()| unsafe { patch.write(base, &new) }) {
                 for patch in &self.patches[..done] {
-                    // SAFETY: as before. It was writable a moment ago.
+                    // SAFETY: as for the write above. The place was writable a moment ago.
                     let _ = unsafe { patch.write(base, &patch.old) };
                 }
                 return undo(error);
@@ -182,7 +182,7 @@ impl Patch {
     /// The place is mapped.
     unsafe fn holds(&self, base: u64, bytes: &[u8]) -> bool {
         let place = base.wrapping_add(self.address) as *const u8;
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees that the place is mapped.
         let found = unsafe { core::slice::from_raw_parts(place, self.bytes()) };
         found == &bytes[..self.bytes()]
     }
@@ -214,7 +214,7 @@ impl Patch {
 /// No other thread runs; the memory has the layout and stays mapped; the plan's segments are mapped at `base`.
 pub unsafe fn start(header: &Header, base: u64) -> State {
     let began_ns = sys::monotonic_ns();
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees the conditions of `start`.
     let (state, error) = match unsafe { begin(header, base) } {
         Ok(()) => (State::Patched, 0),
         Err(refused) => refused,
@@ -229,7 +229,7 @@ pub unsafe fn start(header: &Header, base: u64) -> State {
 /// # Safety
 /// As [`start`].
 unsafe fn begin(header: &Header, base: u64) -> Result<(), (State, u32)> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees the conditions of `start`.
     unsafe {
         let plan = Plan::of(header).ok_or((State::OtherText, 0))?;
         if !plan.is_of(base, header.text_hash) {

@@ -11,7 +11,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"blinsid1");
 pub const SLOTS: usize = 1024;
 /// Bytes of a record. The first eight are the time-stamp counter, the last is the site.
 pub const RECORD_BYTES: usize = 32;
-/// The place of the site in a record.
+/// The place of the site in a record, in bytes.
 pub const SITE_AT: usize = RECORD_BYTES - 1;
 /// In place of a site: another thread has the slot from here on, and the record names the process and the thread.
 pub const BEGINS: u8 = 255;
@@ -23,11 +23,11 @@ pub const HEAD_BYTES: usize = 4096;
 pub const SLOT_BYTES: usize = HEAD_BYTES + RING_BYTES;
 /// The place of the slots' states in the memory, in bytes.
 pub const STATES_AT: usize = 4096;
-/// The place of the plan in the memory.
+/// The place of the plan in the memory, in bytes.
 pub const PLAN_AT: usize = STATES_AT + 4 * SLOTS;
 /// The most bytes of a plan.
 pub const PLAN_BYTES: usize = 64 << 10;
-/// The place of the first slot in the memory.
+/// The place of the first slot in the memory, in bytes.
 pub const SLOTS_AT: usize = PLAN_AT + PLAN_BYTES;
 /// Bytes of the whole memory. The system provides memory only for the parts that are used.
 pub const ALL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;

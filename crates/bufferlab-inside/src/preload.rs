@@ -65,8 +65,8 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
         unsafe { sys::unmap(memory, ALL_BYTES) };
         return;
     }
-    // The server's own children are not servers.
-    // SAFETY: as above.
+    // Programs that the server starts are not servers: they must not load the library.
+    // SAFETY: it is the environment of the process, which has one thread.
     unsafe { clean(environment) };
     sys::close(descriptor);
     // SAFETY: the loader runs one thread, and has mapped the program.
@@ -108,7 +108,7 @@ extern "C" fn first_program(loaded: *const Loaded, _: usize, data: *mut c_void) 
 /// # Safety
 /// The environment is a list of texts that ends with null.
 unsafe fn value(environment: *mut *mut c_char, name: &[u8]) -> Option<*mut c_char> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees that the environment is such a list.
     unsafe { place(environment, name).map(|place| (*place).add(name.len() + 1)) }
 }
 
@@ -116,7 +116,7 @@ unsafe fn value(environment: *mut *mut c_char, name: &[u8]) -> Option<*mut c_cha
 /// As [`value`].
 unsafe fn place(environment: *mut *mut c_char, name: &[u8]) -> Option<*mut *mut c_char> {
     let mut place = environment;
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees that the environment is such a list.
     unsafe {
         while !(*place).is_null() {
             let text = CStr::from_ptr(*place).to_bytes();
@@ -142,7 +142,7 @@ fn number(text: &[u8]) -> Option<usize> {
 /// As [`value`].
 unsafe fn clean(environment: *mut *mut c_char) {
     const PRELOAD: &[u8] = b"LD_PRELOAD";
-    // SAFETY: the caller says so; texts become shorter only.
+    // SAFETY: the caller guarantees that the environment is such a list; its texts become shorter only.
     unsafe {
         if let Some(mut place) = place(environment, VARIABLE.as_bytes()) {
             remove(&mut place);

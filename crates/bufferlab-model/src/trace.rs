@@ -101,7 +101,7 @@ pub mod latch {
 /// One recorded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The moment, on CLOCK_MONOTONIC.
+    /// The time of the access in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
     /// The tablespace, relation or file.
     pub object: u32,
@@ -109,7 +109,7 @@ pub struct Record {
     pub page: u32,
     /// The thread. Threads are numbered from 0 in the order of their first accesses.
     pub thread: u32,
-    /// What happened.
+    /// The kind of event.
     pub kind: Kind,
     /// The latch asked for, in the engine's numbers; 0 if it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
@@ -151,9 +151,9 @@ impl Record {
 /// Begin and end of the measured window, on CLOCK_MONOTONIC; none if the run did not come that far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
-    /// The window's begin.
+    /// The window's begin in nanoseconds.
     pub window_start_ns: Option<u64>,
-    /// The window's end.
+    /// The window's end in nanoseconds.
     pub window_end_ns: Option<u64>,
 }
 
@@ -164,7 +164,7 @@ pub const COLUMNS: [(&str, &str); 5] =
 /// The columns of a page trace, one row an event, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// The page of each event. Pages are dense numbers, those of one object in a row.
+    /// The page of each event. Pages are numbered from 0 without gaps, and those of one object have numbers in a row.
     pub page: &'a [u32],
     /// The number of each event's kind.
     pub kind: &'a [u8],

@@ -63,8 +63,7 @@ impl ServerProbe {
         }
     }
 
-    /// Returns the process's own account, with that of the children it has waited for. Each file has an error of its
-    /// own.
+    /// Returns the process's own account, with that of the children it has waited for. Each file has a separate error.
     fn own(&mut self) -> [Result<Option<u64>, Arc<str>>; COUNTERS.len()] {
         let bytes = self.io.read().map(io::storage_bytes);
         let stat = self.stat.read().map(process_stat::process_stat);

@@ -166,7 +166,7 @@ impl Innodb {
         } else if left < old + by {
             let leaf = *tree.leaf(place);
             let (group, key) = tree.middle(place);
-            // Rows grow in the order of their keys, so that those after it have not grown yet.
+            // Rows grow in the order of their keys, so that the rows after this one have not grown yet.
             let (upper, grown) = (leaf.rows / 2, leaf.bytes.saturating_sub(leaf.rows * old) / by);
             let moved = upper * old + by * grown.saturating_sub(leaf.rows - upper);
             let Some(new) = tree.split(place, group, key, upper, moved) else { return pools.fill() };

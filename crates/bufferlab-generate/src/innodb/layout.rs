@@ -94,8 +94,8 @@ impl PageSize {
         single + (used - single).next_multiple_of(self.extent())
     }
 
-    /// Does as `reserved`, for a sorted build. Such a build asks for no page near another (btr0bulk.cc,
-    /// `PageBulk::init`), so its segment takes an extent as soon as few of its pages are free.
+    /// Returns the same as `reserved` for an index that is built sorted. Such a build asks for no page near another
+    /// (btr0bulk.cc, `PageBulk::init`), so its segment takes an extent as soon as few of its pages are free.
     fn reserved_built(self, used: u32) -> u32 {
         let before_last = used.saturating_sub(1);
         let mut reserved = used.min(self.extent() / 2);

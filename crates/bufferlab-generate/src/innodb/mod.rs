@@ -1,4 +1,4 @@
-//! InnoDB of MySQL 5.7: what each operation gets, by storage/innobase and sql of MySQL 5.7.
+//! InnoDB of MySQL 5.7: which pages each operation gets, by storage/innobase and sql of MySQL 5.7.
 //!
 //! The rules were compared with a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Not simulated: old
 //! versions of rows, waits for locks, and growing texts of customers.

@@ -12,7 +12,7 @@ use crate::pools::{Objects, Pools};
 const SEGMENTS: u32 = 96;
 /// Slots of all rollback segments (trx0sys.h, `TRX_SYS_N_RSEGS`).
 const SLOTS: u32 = SEGMENTS + TEMPORARY;
-/// Rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
+/// The number of rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
 const TEMPORARY: u32 = 32;
 /// Pages that transactions use all the time: for each rollback segment its header, a page of inserts and a page of
 /// updates; and the headers for temporary tables.
@@ -25,9 +25,9 @@ const LOG_HEADER: u32 = 186;
 /// the views of other connections (trx0purge.cc, `trx_purge`). A trace of eight connections showed 20 transactions; one
 /// connection's purge follows at once.
 const BEHIND_HALVES: usize = 5;
-/// Purged transactions between two truncations of the history, each of which looks at every rollback segment. As many
-/// are in 128 batches of the purge (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of
-/// eight connections showed.
+/// The number of transactions that are purged between two truncations of the history. A truncation looks at every
+/// rollback segment, once in 128 batches of the purge (srv0srv.cc, `srv_do_purge`;
+/// `innodb_purge_rseg_truncate_frequency`). In a trace of eight connections 128 batches had this many transactions.
 const TRUNCATION: usize = 172;
 
 /// Bytes of the old text c in a record of hot_rows.

@@ -56,8 +56,8 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, t
     // The most pages that a heap grows by if each transaction adds `rows` rows.
     let growth =
         |rows: u64, bytes: u16| (transactions * rows * u64::from(max_aligned(bytes.into()) + 4) / 8000) as u32 + 256;
-    // Spare pages for moved rows: a tenth of a table's pages take them until each page has free room, more if pages are
-    // few.
+    // The spare pages for moved rows. About a tenth of a table's pages is used before each page has free room, and a
+    // larger part in a small table.
     let spare = |pages: u32| pages / 2 + 512;
     let bytes = loaded.inserted(table);
     let small = if table == Relation::Warehouse { warehouses } else { districts };

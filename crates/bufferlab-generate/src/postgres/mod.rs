@@ -1,4 +1,4 @@
-//! PostgreSQL 17: what each operation gets from shared buffers, by the server's sources and the plans that the
+//! PostgreSQL 17: which pages each operation gets from shared buffers, by the server's sources and the plans that the
 //! sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
 //!
 //! The rules were compared with a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and
@@ -62,7 +62,7 @@ pub(crate) fn limits(page_bytes: u32) -> Limits {
 
 /// The data that give the place of each loaded row.
 enum Source {
-    /// The database of TPC-C, and the number of lines before each district.
+    /// The database of TPC-C, and the number of order lines before each district.
     Tpcc(Loaded, Vec<u32>),
     /// The table of hot_rows.
     HotRows(Ks),

@@ -33,7 +33,7 @@ pub struct Tuples {
 }
 
 impl Records for Tuples {
-    /// The length of a heap tuple, not yet rounded up (heaptuple.c, `heap_form_tuple`).
+    /// The bytes of a heap tuple, not yet rounded up (heaptuple.c, `heap_form_tuple`).
     fn row(&self, table: TableId, columns: &Columns<'_>) -> u32 {
         let of = self.schema.columns(table);
         let has_null = columns.all().any(|value| value == Value::Null);
@@ -83,8 +83,8 @@ fn data<'a>(columns: impl Iterator<Item = (Column, Value<'a>)>) -> u32 {
     })
 }
 
-/// Returns the bytes after `bytes` bytes and a text of `chars`: a short text has a header of one byte and is not
-/// aligned.
+/// Returns the bytes of values of `bytes` bytes with a text of `chars` characters behind them. A short text has a
+/// header of one byte and is not aligned.
 pub(super) fn text(bytes: u32, chars: u32) -> u32 {
     if chars <= SHORT_MOST { bytes + 1 + chars } else { aligned(bytes, 4) + 4 + chars }
 }

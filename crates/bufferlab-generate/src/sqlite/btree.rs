@@ -38,7 +38,7 @@ pub struct Btree {
     pub dirty: Vec<u32>,
     /// The free pages; the first one is the trunk of SQLite's free list.
     pub(super) free_pages: Vec<u32>,
-    /// Rows with a chain.
+    /// Rows with a chain of overflow pages, by key.
     pub(super) spilled: HashMap<u32, Spilled>,
     /// Bytes of a child's number in a cell of the lowest level: 4 in a tree of [`Btree::above_leaves`], else 0.
     child_below: u32,

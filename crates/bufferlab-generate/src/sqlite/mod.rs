@@ -1,5 +1,5 @@
-//! SQLite: what each operation gets from its page cache, by btree.c and the code that SQLite makes of the statements.
-//! There is one connection, with `locking_mode = exclusive`.
+//! SQLite: which pages each operation gets from the page cache, by btree.c and the code that SQLite makes of the
+//! statements. There is one connection, with `locking_mode = exclusive`.
 //!
 //! The rules were compared with a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
 //! CUSTOMER and STOCK have chains of overflow pages. Not simulated: that free pages of one tree serve another, that
@@ -25,10 +25,10 @@ use layout::{Cells, DELIVERY_DATE, History, ORDER_BITS, Places, inserted, key_of
 const SCHEMA: &str = "sqlite_schema";
 /// Mean characters of C_DATA after the load (TPC-C, clause 4.3.3.1).
 const MEAN_C_DATA_CHARS: u32 = 400;
-/// SQLite's smallest page.
+/// Bytes of SQLite's smallest page.
 pub const MIN_PAGE_BYTES: u32 = 512;
-/// The smallest page for the table of hot_rows: its rows have no chains there, and no smaller page was compared with a
-/// load.
+/// Bytes of the smallest page for the table of hot_rows. On such pages its rows have no chains of overflow pages; no
+/// smaller page was compared with a load.
 pub const MIN_ROWS_PAGE_BYTES: u32 = 4096;
 
 /// Columns of CUSTOMER that statements read: New-Order's, Payment's, and those that an update reads because it keeps
@@ -36,7 +36,7 @@ pub const MIN_ROWS_PAGE_BYTES: u32 = 4096;
 const DISCOUNT_COLUMNS: [usize; 3] = [15, 5, 13];
 const PAYMENT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
 const KEPT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=20;
-/// Columns of STOCK: the text of the first district, the item's text, and what an update reads.
+/// Columns of STOCK: the text of the first district, the item's text, and the columns that an update reads.
 const FIRST_DISTRICT_COLUMN: usize = 3;
 const STOCK_DATA_COLUMN: usize = 16;
 const KEPT_STOCK_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
@@ -63,7 +63,7 @@ impl Account {
     /// Further orders were delivered; their count has a byte.
     const DELIVERED_AGAIN: u8 = 8;
 
-    /// Notes a fact; returns whether it is new.
+    /// Notes a fact about the customer's numbers; returns whether the fact is new.
     fn becomes(&mut self, fact: u8) -> bool {
         let is_new = self.0 & fact == 0;
         self.0 |= fact;
@@ -96,7 +96,7 @@ pub struct Sqlite {
     hot_rows: Option<Packed>,
     /// Bytes of rows that the run inserts, by relation.
     bytes: [u16; RELATIONS],
-    /// Updates of each row of STOCK, up to two.
+    /// The number of updates of each row of STOCK; 3 stands for three and more.
     stock_updates: Vec<u8>,
     /// The effects of payments and deliveries on each customer's numbers.
     accounts: Vec<Account>,
@@ -174,7 +174,7 @@ impl Sqlite {
         let columns: Vec<(u32, u32)> = match (row.of, is_update, purpose) {
             (Relation::Stock, true, _) => stock.of(KEPT_STOCK_COLUMNS).collect(),
             (Relation::Stock, ..) => {
-                // Each district has a text of its own, and all are read equally often.
+                // The row has a separate text for each district, and all texts are read equally often.
                 let own = FIRST_DISTRICT_COLUMN + row.key as usize % 10;
                 stock.of([own, STOCK_DATA_COLUMN].into_iter()).collect()
             }

@@ -13,7 +13,7 @@ const MOST_PAGES: usize = 2;
 /// Bytes of the number of a chain's next page.
 const NEXT: u32 = 4;
 
-/// A row with a chain: the bytes that its cell would have in one page, and the chain's pages; 0 stands for none.
+/// A row with a chain: the bytes that its cell would have in one page, and the chain's pages. A page 0 stands for none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spilled {
     pub(super) bytes: u16,

@@ -109,8 +109,8 @@ impl Holders {
         match event.action {
             b'G' | b'Q' if (event.action == b'G') == self.by_allocation => {
                 let held = self.of_task.entry(event.pid).or_insert(Held { device: 0, requests: 0, last_sector: None });
-                // A request that finds a full list empties the list first: the unplug of the others then comes between
-                // it and its plug.
+                // A request that finds a full list empties the list first: the unplug of the earlier requests then
+                // comes between this event and the request's plug.
                 *held = Held { device: event.device, requests: held.requests + 1, last_sector: Some(event.sector) };
             }
             b'M' | b'F' if !self.by_allocation => self.release(event.pid, 1),
@@ -180,7 +180,7 @@ impl PageReader {
 
     /// Returns the kind of an event's bytes.
     fn kind(&self, data: &[u8]) -> Option<&Kind> {
-        // All formats have the number at the same place.
+        // All formats have the tracepoint's number at the same place.
         let id = self.kinds.values().next()?.id_in(data)?;
         self.kinds.get(&id)
     }

@@ -44,7 +44,7 @@ pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "bloc
 /// An event of the block layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The moment, on CLOCK_MONOTONIC.
+    /// The time of the event in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
     /// The event's letter in blktrace.
     pub action: u8,

@@ -38,7 +38,7 @@ struct Fields {
     page: Place,
     mode: Place,
     latch: Place,
-    /// In place of a latch: the session's note of a page that it has pinned; null for another page.
+    /// The session's note of the page, which takes the place of a latch; null if the session has not pinned the page.
     held: Option<Place>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
     strategy: Option<[Place; 2]>,
@@ -50,13 +50,13 @@ struct Fields {
 
 #[derive(Debug)]
 enum Object {
-    /// A tablespace, which has a number.
+    /// A tablespace, by its number.
     Space(Place),
     /// A relation, by its tablespace, database, relation and fork.
     Relation([Place; 4]),
 }
 
-/// The place of an unsigned number: eight bytes that hold it, and where in them it is.
+/// The place of an unsigned number: the eight bytes that hold it, and the number's bits among them.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: usize,

@@ -43,7 +43,7 @@ pub struct Pool {
 /// One call that reads or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// The moment of the call, on CLOCK_MONOTONIC.
+    /// The time of the call in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
     /// The address of the buffer.
     pub address: u64,
@@ -109,7 +109,7 @@ struct Held {
     filled_by: u32,
     filled_at: u64,
     filled_at_own: u64,
-    /// When a call last showed its page, on CLOCK_MONOTONIC.
+    /// When a call last showed the frame's page, in nanoseconds on CLOCK_MONOTONIC.
     seen_ns: u64,
 }
 

@@ -234,7 +234,7 @@ struct Look {
     pid: u32,
     started: Option<u64>,
     events_per_s_max: f64,
-    /// The moments of the looks within the last span of a rate, and the number of events until each.
+    /// The moments of the looks within the last [`RATE_SPAN_NS`], and the number of events until each.
     counts: Vec<(u64, u64)>,
     looked_ns: u64,
     start_ns: u64,
@@ -243,8 +243,8 @@ struct Look {
 }
 
 impl Look {
-    /// Looks, if it is time, and returns whether the trace goes on. `is_all` is whether all events until now are
-    /// counted.
+    /// Looks at the rate of events, if it is time; returns whether the trace goes on. `is_all` is whether all events
+    /// until now are counted.
     fn goes_on(&mut self, reader: &impl Recorder, is_all: bool) -> bool {
         let now_ns = monotonic_ns();
         if self.stop.load(Ordering::Acquire) {
@@ -279,8 +279,8 @@ impl Look {
     }
 }
 
-/// Returns the events a second over the last span of a rate. `counts` has moments in order, each with the number of
-/// events until then; the first is the trace's begin.
+/// Returns the mean number of events a second over the last [`RATE_SPAN_NS`]. `counts` has moments in order, each with
+/// the number of events until then; the first is the trace's begin.
 ///
 /// A trace that is younger than the span is treated as just as long, so that its first events do not make a high rate.
 fn per_s(counts: &[(u64, u64)]) -> f64 {

@@ -188,7 +188,7 @@ fn loaded(release: Option<&str>, forks: bool) -> Result<Loaded, TraceError> {
     }
     if locks {
         let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: the kernel reads the two numbers. Where it refuses, it refuses the maps too, with a reason.
+        // SAFETY: the kernel reads the two numbers. If it refuses them, it refuses the maps too, with a reason.
         unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const unlimited) };
     }
     let fault = |error: &dyn std::error::Error| refused(WHAT, NEEDED, causes(error));

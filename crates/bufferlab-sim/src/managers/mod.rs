@@ -1,6 +1,7 @@
 //! Models of buffer managers, one file each: each plays recorded accesses to a pool of some size.
 //!
-//! Pages are dense numbers, which index arrays: no model searches, hashes or allocates while it runs.
+//! Pages are numbered from 0 without gaps, and the numbers index arrays: no model searches, hashes or allocates while
+//! it runs.
 
 mod highest;
 mod innodb;

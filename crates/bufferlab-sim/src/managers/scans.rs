@@ -81,7 +81,7 @@ impl Scans {
         }
     }
 
-    /// Returns how many gets were taken for a scan's without a mark in the trace.
+    /// Returns the number of gets that were taken for gets of a scan, without a mark in the trace.
     pub fn guessed(&self) -> u64 {
         self.guessed
     }

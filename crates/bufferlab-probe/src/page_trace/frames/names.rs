@@ -54,7 +54,7 @@ impl Frames {
                     // The page is in the pool again, and no read of it was seen.
                     tell(Kind::Create, page, NO_RING, 0);
                 }
-                // Not newer than the list, so that a later list can correct this one.
+                // The time of the last call stays as it is, so that a later list can correct this one.
                 let seen_ns = self.held.get(&frame).map_or(0, |held| held.seen_ns);
                 self.holds(frame, page, seen_ns, &mut tell);
             }

@@ -167,7 +167,7 @@ impl Inside {
     /// Makes sure that the server, which has answered, is recorded.
     ///
     /// # Errors
-    /// When it is not, with the reason.
+    /// When the server is not recorded, with the reason.
     pub fn require_on(&self) -> Result<(), TraceError> {
         let (state, error) = self.shared.state();
         let error = if error == 0 { String::new() } else { format!(": {}", std::io::Error::from_raw_os_error(error)) };

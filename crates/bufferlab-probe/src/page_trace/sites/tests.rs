@@ -81,7 +81,7 @@ fn in_a_child(body: impl FnOnce()) -> u32 {
         // SAFETY: as above.
         unsafe { libc::_exit(0) };
     }
-    // SAFETY: it is our child, and nobody else waits for it.
+    // SAFETY: it is our child, and no other code waits for it.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     u32::try_from(child).expect("a child")
 }
@@ -174,7 +174,7 @@ impl Place {
             3 => ("-8(%si)", first),
             4 => ("+8(%si)", third),
             5 => ("+8(+16(%si))", second),
-            // The register r8 is null, and the first 4 KiB are nobody's.
+            // The register r8 is null, and no memory is mapped in the first 4 KiB.
             6 => ("+8(%r8)", 0),
             7 => ("+0(+8(%r8))", 0),
             _ => ("+1(%dx)", 0),
