@@ -36,7 +36,8 @@ fn tables_have_the_pages_of_the_loaded_ones() {
     assert_eq!(pages(&Sqlite::of_rows(4096, &asked(400_000))), 19_961 + 50);
     assert_eq!(pages(&Sqlite::of_rows(16384, &asked(400_000))), 4_767 + 4);
     let innodb = |page_bytes: u32| pages(&Innodb::of_rows(page_bytes, &asked(10_000_000)));
-    // Above are 293, or 1,203, children of a page: 27 bytes are those of two node pointers and their slot.
+    // A page above the leaves has 293 children, or 1,203 on pages of 16 KiB: two node pointers and their slot take 27
+    // bytes.
     assert_eq!(innodb(4096) - 588_236, 2008 + 7 + 1);
     assert_eq!(innodb(16384) - 136_987, 114 + 1);
 }

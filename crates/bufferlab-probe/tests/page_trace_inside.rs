@@ -230,7 +230,8 @@ fn forks(children: u32) {
         let child = unsafe { libc::fork() };
         if child == 0 {
             (0..50).for_each(|page| touch(number, page));
-            // SAFETY: as above; `exit` runs the library's handlers of the end.
+            // SAFETY: nor does the child here call anything that another thread could have locked; `exit` runs the
+            // library's handlers of the end.
             unsafe { if number % 2 == 0 { libc::_exit(0) } else { libc::exit(0) } }
         }
         let mut status = 0;
@@ -265,7 +266,7 @@ fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
         assert_eq!(libc::setitimer(libc::ITIMER_REAL, &raw const on, std::ptr::null_mut()), 0);
     }
     let is_over = AtomicBool::new(false);
-    // SAFETY: it only returns this thread's number.
+    // SAFETY: the call only returns this thread's number.
     let worker = unsafe { libc::pthread_self() };
     std::thread::scope(|scope| {
         scope.spawn(|| {

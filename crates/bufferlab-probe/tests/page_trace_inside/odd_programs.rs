@@ -76,7 +76,7 @@ fn require_left_alone(trace: Trace, mut command: Command) -> TraceError {
 }
 
 fn is_root() -> bool {
-    // SAFETY: it only reads.
+    // SAFETY: the call only returns this process's user.
     let root = unsafe { libc::geteuid() } == 0;
     if !root {
         eprintln!("NOT TESTED: this needs root");
@@ -111,7 +111,7 @@ fn refuse(call: libc::c_long, argument: usize, values: Values, error: i32) -> st
         end(libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: both only take rights away from this thread.
+    // SAFETY: both calls only take rights away from this thread.
     let done = unsafe {
         let (none, filter) = (libc::c_ulong::from(0_u8), libc::c_ulong::from(libc::SECCOMP_MODE_FILTER));
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, libc::c_ulong::from(1_u8), none, none, none) == 0
@@ -250,7 +250,7 @@ fn a_program_whose_memory_may_gain_no_execution_is_left_alone() {
     // PR_SET_MDWE and PR_MDWE_REFUSE_EXEC_GAIN of linux/prctl.h, since Linux 6.3.
     fn forbid() -> std::io::Result<()> {
         let (gain, none) = (libc::c_ulong::from(1_u8), libc::c_ulong::from(0_u8));
-        // SAFETY: it only takes a right away from this process.
+        // SAFETY: the call only takes a right away from this process.
         match unsafe { libc::prctl(65, gain, none, none, none) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
@@ -261,7 +261,7 @@ fn a_program_whose_memory_may_gain_no_execution_is_left_alone() {
     // SAFETY: between fork and exec only the process's own rights change.
     unsafe { command.pre_exec(forbid) };
     let mut tries = Command::new("true");
-    // SAFETY: as above.
+    // SAFETY: between fork and exec only the process's own rights change.
     unsafe { tries.pre_exec(forbid) };
     if tries.status().is_err() {
         return eprintln!("NOT TESTED: this kernel has no PR_SET_MDWE");

@@ -78,7 +78,7 @@ fn in_a_child(body: impl FnOnce()) -> u32 {
     let child = unsafe { libc::fork() };
     if child == 0 {
         body();
-        // SAFETY: as above.
+        // SAFETY: the child ends here, without destructors.
         unsafe { libc::_exit(0) };
     }
     // SAFETY: it is our child, and no other code waits for it.
