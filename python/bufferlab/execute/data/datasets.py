@@ -109,7 +109,7 @@ class Datasets:
         self._in_use: dict[str, int] = {}
         self.on_load: Callable[[float], None] = lambda share: None
         self.loads = 0
-        """Databases loaded so far."""
+        """The number of databases loaded so far."""
 
     def key(self, data: DataKnobs) -> str:
         """Return the `data_key` of the database that these knobs decide."""
@@ -268,7 +268,8 @@ class Datasets:
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:
-        """Make a temporary folder that is removed on leaving, unless it was renamed to become an entry of the cache."""
+        """Context manager for a temporary folder; leaving removes it, unless it was renamed into an entry of the
+        cache."""
         return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}", keeps_mark=True)
 
     def _load_file(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
@@ -287,7 +288,7 @@ class Datasets:
         return outcome.result
 
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
-        """Return the database's trees, read in a worker, which reads every page. Raises RunFailed when it cannot."""
+        """Return the database's trees, counted by a worker that reads every page. Raises RunFailed when it cannot."""
         outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
         if outcome.failure is not None:
             self._fail("the trees of the loaded database cannot be read", outcome.failure, database.parent)
@@ -341,7 +342,7 @@ class Datasets:
     ) -> Dataset:
         """Write the manifest, make everything durable, and rename the folder into place."""
         database = temporary / database_name(self._declaration)
-        for beside in temporary.iterdir():  # The load's log, an empty write-ahead log, a server's further files.
+        for beside in temporary.iterdir():  # Remove the load's log, an empty write-ahead log, a server's other files.
             if beside.is_dir() and beside != database:
                 shutil.rmtree(beside)
             elif beside.name not in (database.name, marked.MARK):
@@ -402,7 +403,7 @@ class Datasets:
 
 
 def _unchanged(dataset: Dataset) -> bool:
-    """Return whether the database still has its verified size. Writing to it would need a change of its mode first."""
+    """Return whether the database still has its verified size. It is read-only, so nobody writes to it by mistake."""
     try:
         return size_of(dataset.database) == dataset.size_bytes
     except (OSError, DataFileError):
