@@ -3,7 +3,7 @@
 A resume does the missing, interrupted and failed runs. Of a point whose settings were refused, one run is tried first:
 if it is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor
 to superseded/, so that nothing is dropped and nothing counted twice. Good runs of a block that another host or boot
-began go there too.
+began also go there.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from bufferlab.spec import Experiment, loads
 _LOG = logging.getLogger(__name__)
 SUPERSEDED = "superseded"
 _MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtualisation")
-"""The facts of host.json by which a host is taken for the one that began a sweep; its disks may differ."""
+"""The facts of host.json that must be equal for a host to count as the one that began a sweep; disks may differ."""
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
     """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged.
 
-    Raises SpecError for a folder of the other kind: measured runs are not added to predictions, nor the reverse; and
-    for a merged folder, whose hosts have their own folders.
+    Raises SpecError for a merged folder, because each of its hosts has a separate one. Also raises it for a folder of
+    the other kind: measured runs are not added to predictions, nor the reverse.
     """
     folder = SweepFolder.open(path, registry())
     if folder.merged is not None:
@@ -60,11 +60,11 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
 
 
 def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
-    """Return where the rest of a sweep keeps its copies of databases: on the device on which the sweep began.
+    """Return the folder for a resumed sweep's copies of databases, on the device on which the sweep began.
 
-    It is `chosen` or, where nothing was chosen, the directory that the folder names. Runs of another host are kept
-    separate: there any directory will do, and `usual` replaces a missing one. On the same host EnvironmentLackingError
-    is raised when the named directory is gone, and SpecError when `chosen` is on another device.
+    It is `chosen` or, if nothing was chosen, the directory that the sweep folder names. Runs of different hosts are
+    kept apart, so on another host any directory will do, and `usual` replaces a missing one. On the same host raises
+    EnvironmentLackingError when the named directory is gone, and SpecError when `chosen` is on another device.
     """
     own = folder.host.get("data_directory")
     known = Path(own) if own else usual
@@ -125,7 +125,7 @@ def blocks_to_do(folder: SweepFolder | None, asked: tuple[int, ...] | None) -> t
 
 
 def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:
-    """Refuse a folder whose plan is not today's: the loaded data has other sizes, or plan.json was changed.
+    """Refuse a folder whose plan is not the one made now: the loaded data has other sizes, or plan.json was changed.
 
     Versions may differ, with a warning. Raises SpecError.
     """
@@ -162,8 +162,8 @@ def set_aside_other_boots(
 ) -> Problem | None:
     """Move to superseded/ the good runs of other hosts and boots in blocks that are not whole; return a warning of it.
 
-    A block is the work of one system that runs: its runs are compared with each other. `host` is this one's
-    fingerprint.
+    All runs of a block must be of one boot of one host, because they are compared with each other. `host` is the
+    fingerprint of this host.
     """
     good = [record for record in folder.runs() if record.ok]
     # A run whose settings were refused counts as settled, because a resume cannot repair it.
@@ -208,7 +208,7 @@ def to_do(plan: Plan, folder: SweepFolder) -> list[PlannedRun]:
 
 
 def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:
-    """Return point and block of every run whose last attempt failed in a way that lasts."""
+    """Return point and block of every run whose last attempt failed for a reason that another try does not change."""
     last = {_cell(record): record.failure for record in folder.runs()}
     return {cell for cell, failure in last.items() if failure is not None and failure.lasts}
 
@@ -222,7 +222,7 @@ def supersede(folder: SweepFolder, earlier: Iterable[RunRecord], new: RunRecord)
 
 def supersede_all(folder: SweepFolder) -> None:
     """Complete a killed resume: move aside the predecessors of every run that succeeded."""
-    records = folder.runs()  # It reads and hashes all files: once.
+    records = folder.runs()  # Called once, because it reads and hashes all files.
     done = {_cell(record) for record in records if record.ok}
     for record in records:
         if not record.ok and _cell(record) in done:

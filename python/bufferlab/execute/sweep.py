@@ -162,8 +162,8 @@ def _run_sweep(
 def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, SweepCost, Findings]:
     """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
 
-    Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has, and
-    whatever a probe that cannot watch a point and `preflight.require` raise.
+    Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has. Raises the
+    errors of `preflight.require`, and those of a probe that cannot watch a point.
     """
     loaded, options = 0, options or SweepOptions()
     plan = make(experiment, estimated_facts(experiment), options.blocks)

@@ -1,4 +1,4 @@
-"""Starts a server's binary as a child that cannot outlive us, and words the reason why one did not run.
+"""Starts a server's binary as a child that cannot outlive us, and explains why one failed.
 
 The death signal belongs to the thread that starts the child: call this from a thread that lives as long as the server
 must (a worker's main thread).
@@ -150,7 +150,7 @@ def can_join(group: Path) -> str | None:
 
 
 def launched(command: Sequence[str]) -> list[str]:
-    """Return a command that becomes this one, with the kernel's word to end it when this process ends."""
+    """Return a command that runs this one, and asks the kernel to end it when this process ends."""
     return [*_launch(None, False, None), *command]
 
 
@@ -239,8 +239,9 @@ def failed(
 ) -> EngineFailure:
     """Return why a server's process failed, from how it ended and the end of its log.
 
-    `refused` returns the cause that the server's words name, from the log's text, what happened and the log's place.
-    Else the failure quotes the last lines in which `grave` is found, or those without `beside`.
+    `refused` gets the log's text, what happened and the log's path; it returns a failure if the text names a cause that
+    the family knows. Otherwise the failure quotes the last lines that match `grave`; without such lines, the last ones
+    that do not match `beside`.
     """
     text, place = tail(log, _FAILURE_LINES), str(log)
     if library := missing_library(text):
