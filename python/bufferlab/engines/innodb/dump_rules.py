@@ -145,7 +145,7 @@ def _emptied(found: re.Match[bytes]) -> bytes:
 def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
     """Raise DumpTextError if a setting changes where a quoted text ends.
 
-    `settings` is the statement's text, and after the statement the settings that the server shows. Both are needed: a
+    The caller asks twice: before the statement with its text, and after it with the settings that the server shows. A
     statement may also give a number, a word with a backslash in it, or a variable that a trigger of the dump has set.
     """
     if found := _MISLEADING.search(settings):
@@ -167,7 +167,7 @@ def _as_definer(found: re.Match[bytes]) -> bytes:
 
 
 def _require_plain_table(statement: DumpStatement, bare: bytes) -> None:
-    """Refuse a table of another engine, and one made of a query's rows."""
+    """Raise DumpTextError for a table of another engine, or one made of a query's rows."""
     if re.search(rb"\bSELECT\b", bare, re.IGNORECASE):
         raise _refused(statement, "CREATE TABLE of a query")
     for engine in _ENGINE.findall(bare):

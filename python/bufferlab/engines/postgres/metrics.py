@@ -97,7 +97,7 @@ RAW = (*Views.rows, *named(_IO, "engine", _SOURCE))
 # fmt: on
 
 PAGE_BYTES = 8192
-#: Metrics that every run of PostgreSQL has and no other.
+#: The metric that every run on PostgreSQL has, and no run on another engine.
 MARK = Views.postgres_database_xact_commit.name
 NOT_POSTGRES = "the engine is not PostgreSQL"
 NO_SAMPLE_BETWEEN = "no sample lies between the edges of this window"
@@ -105,7 +105,7 @@ NO_SPLIT = (
     "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
     "what the page cache served cannot be told"
 )
-#: With more pages than this beyond what the server asked for, and a larger share of its reads, the split is given up.
+#: The split is given up if the device read more than the server asked for, by more than these pages and this share.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
 _BACKEND_WRITES_UNTIL_16 = Views.postgres_bgwriter_buffers_backend.name
 _BACKEND_WRITES_SINCE_17 = tuple(f"postgres_io_{context}_writes" for context in IO_CONTEXTS)
@@ -169,7 +169,7 @@ def _backend_writes(window: Window) -> Value:
 
 
 def _waited(of: Metric) -> Quantity:
-    """Return the time that connections waited, by the number of them that each sample between the edges saw wait."""
+    """Return the time that connections waited, from how many of them waited at each sample between the edges."""
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:
@@ -205,7 +205,7 @@ WAL_LOG_BYTES = _of_postgres("bytes", "log bytes", Views.postgres_wal_bytes)
 
 # fmt: off
 class PostgresPerWork(MetricTable):
-    """Counts over each unit of work."""
+    """Counts for each unit of work."""
 
     shared_buffer_hits = counted("gets", "higher", "Shared-buffer hits", "page gets that found their page in shared buffers", SHARED_BUFFER_HITS)
     page_cache_pages = counted("pages", "neither", "Pages from the page cache", "pages the server read less those the device did", PAGE_CACHE_PAGES)

@@ -60,7 +60,7 @@ _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
 _OLDEST = 15
 """The oldest version supported.
 
-Before it a separate process collects statistics, and they cannot be forced out at a window's edge.
+Up to 14 a separate process collects statistics, and they cannot be forced out at a window's edge.
 """
 
 
@@ -82,7 +82,7 @@ def find(name: str = ON_PATH) -> Build:
 
 
 def by_path(path: Path, name: str | None = None) -> Build:
-    """Return the server that is this binary, or lies in this folder (itself, or its bin)."""
+    """Return the server that is this binary, or lies in this folder or its bin. Raises EnvironmentLackingError."""
     path = path.absolute()
     inside = [path / folder / "postgres" for folder in (".", "bin")]
     binary = next((file for file in inside if file.is_file()), None) if path.is_dir() else path
@@ -118,7 +118,7 @@ def listed(known: tuple[str, ...]) -> list[Listed]:
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["postgres"]]:
     """Return (version, "postgres") as the binary prints it.
 
-    Raises EnvironmentLackingError if it is not such a server, or cannot run.
+    Raises EnvironmentLackingError if the binary is no PostgreSQL server, or cannot run.
     """
     text = version_call.what_it_says(binary, libraries, *_ASKED)
     found = _VERSION.search(text)
@@ -170,7 +170,7 @@ def _candidates(build: Build) -> Iterator[Path]:
     on_path = shutil.which("pg_restore", path=os.environ.get("PATH", os.defpath))
     folders = [build.binary.parent, build.binary.resolve().parent]
     folders += sorted(folder / "bin" for folder in _DEBIAN.glob("[0-9]*"))
-    # Debian's on PATH is a script that asks for a cluster of this machine (pg_wrapper).
+    # Debian's pg_restore on PATH is a script that asks for a cluster of this machine (pg_wrapper).
     folders += [Path(on_path).parent] if on_path and Path(on_path).resolve().name == "pg_restore" else []
     for folder in dict.fromkeys(folders):
         if (folder / "pg_restore").is_file():

@@ -1,6 +1,6 @@
 """Decides which node does which block next, and when a block has been tried often enough. Pure: no clock, no Ray.
 
-A block is one host's work. Its arrived runs can be continued on their host alone; on any other host the block starts
+A block is one host's work. Its arrived runs can be continued only on their host; on any other host the block starts
 over.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 MOST_TRIES = 3
-"""An incomplete block is tried again, twice."""
+"""How often a block is tried in all, while it is incomplete."""
 
 Host = tuple[str, str]
 """A booted system: its `host_id` and `boot_key`."""
