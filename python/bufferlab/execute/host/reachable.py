@@ -69,7 +69,7 @@ def is_ours_alone(folder: Path) -> bool:
 
 
 def shared_root() -> Path:
-    """Make and return the default folder of data when root's own folders are closed to the server's user.
+    """Make and return the folder for data that is used when root's own folders are closed to the server's user.
 
     Raises EnvironmentLackingError if another user owns it or may change it.
     """

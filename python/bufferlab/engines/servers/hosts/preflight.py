@@ -110,7 +110,7 @@ def require_made_with(family: Family, told: Mapping[str, str], asked: Values, ad
 
 
 def other_settings(family: Family, differing: Mapping[str, Collection[Difference]], address: Address) -> EngineFailure:
-    """Return the failure that names the settings which the server has otherwise, each with every value asked for."""
+    """Return the failure that names the settings with other values on the server, each with every value asked for."""
     knobs = family.declaration.by_name()
     sizes = {name for name, knob in knobs.items() if knob.unit == "bytes"}
     said, as_it_has = [], []
@@ -130,7 +130,7 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
 
 
 def _own(knob: Knob | None, has: str) -> str | None:
-    """Return the value by which a run asks for the server's value; None where the setting cannot have it."""
+    """Return the value by which a run asks for the server's value; None if the knob cannot have it."""
     if knob is None:
         return has
     try:
@@ -271,7 +271,7 @@ def _kind(error: EngineFailure) -> Literal["usage", "environment"]:
 
 
 def _free_bytes(facts: Survey) -> int | None:
-    """Return the free bytes where the server's data are; None where this host cannot see them."""
+    """Return the free bytes where the server's data are; None if this host cannot see them."""
     if facts.is_here and facts.data_folder:
         with suppress(OSError):
             return shutil.disk_usage(facts.data_folder).free
