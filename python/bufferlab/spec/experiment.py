@@ -20,7 +20,7 @@ from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_durat
 FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
 AUTO_BLOCKS: Literal["auto"] = "auto"
-"""The number of repetitions that stands for as many as the answer needs."""
+"""The word, in place of a number of repetitions, for as many as the answer needs."""
 _MOST_BLOCKS = 1000
 LEAST_AUTO_BLOCKS = 2
 """The blocks that are done before their number is decided: one shows no scatter."""
@@ -185,11 +185,11 @@ class Design(TomlTable):
 
     repetitions: Repetitions = 3
     at_most: int = Field(default=5, ge=LEAST_AUTO_BLOCKS, le=_MOST_BLOCKS)
-    """The most repetitions where their number is "auto"."""
+    """The most repetitions if their number is "auto"."""
     smallest_effect: Share = 0.05
-    """The change of the headline from point to point that matters: "auto" stops where a step is shown to be smaller."""
+    """The least change of the headline between points that matters: "auto" stops when a step is shown to be smaller."""
     precision: Share | None = None
-    """Half the width of each mean's interval, relative to the mean, that "auto" goes on for."""
+    """The half-width of each mean's interval, relative to the mean, that "auto" goes on to reach."""
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
     @model_validator(mode="after")
@@ -200,7 +200,7 @@ class Design(TomlTable):
 
     @property
     def most(self) -> int:
-        """Return the number of blocks of the plan: all of them, or the most where the number is "auto"."""
+        """The number of blocks of the plan: all of them, or the most if the number is "auto"."""
         return self.at_most if self.repetitions == AUTO_BLOCKS else self.repetitions
 
 
@@ -242,12 +242,12 @@ class Experiment(TomlTable):
 
     @property
     def asked(self) -> dict[str, Setting]:
-        """Return every setting that is not swept, whose ever it is, by its name."""
+        """Every setting that is not swept, of engine, load and workload, by its name."""
         return {**self.workload.parameters, **self.knobs}
 
     @property
     def with_fixed_blocks(self) -> Experiment:
-        """Return the experiment with a fixed number of blocks: the most, where it was "auto"."""
+        """The experiment with a fixed number of blocks: the most, if it was "auto"."""
         return self.model_copy(update={"design": Design(repetitions=self.design.most, seed=self.design.seed)})
 
     def same_work(self, other: Experiment) -> list[str]:
@@ -314,7 +314,7 @@ def _value(value: Any) -> str:
 def _long_text(text: str) -> str:
     """Return a multi-line basic string. Of the control characters, only line feeds are written as themselves."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
-    # Quotes read better without escapes; they need them where three meet or where the last would end the string.
+    # Quotes read better without escapes. They need one if three meet, or if the last one would end the string.
     body = "\n".join(line.replace('\\"', '"') if _may_bare(line) else line for line in lines)
     return f'"""\n{body}"""'
 

@@ -137,7 +137,7 @@ def _apply_engine(merged: Merged, table: Any, at: KeyPath) -> None:
 
 
 def _flatten(merged: Merged) -> None:
-    """Turn the table of a table that TOML reads in `var.innodb_x = 4` into a setting with a dot in its name."""
+    """Turn the inner table that TOML makes of `var.innodb_x = 4` into a setting with a dot in its name."""
     for name in ("knobs", "sweep"):
         table = merged.document.get(name)
         if isinstance(table, dict):
@@ -213,7 +213,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
 def _drop_rivals(document: dict[str, Any], path: KeyPath, value: Any) -> None:
     """Remove the settings that a later one at `path` replaces, also those in another table.
 
-    Of [measure], transactions and duration exclude each other; a duration becomes the cap of a later count. A later
+    In [measure], transactions and duration exclude each other; a duration becomes the cap of a later count. A later
     number of repetitions drops the precision that "auto" had.
     """
     if len(path) != 2:

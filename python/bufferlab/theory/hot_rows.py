@@ -1,15 +1,15 @@
 """The analytic model of the workload hot_rows: how many hot rows a pool can hold, and how often it misses beyond that.
 
-It knows a b-tree by its pages per level, and no engine. Distinct pages follow the hypergeometric distribution
+The model knows a b-tree by its pages per level, and no engine. Distinct pages follow the hypergeometric distribution
 (Yao, CACM 20(4), 1977); misses of LRU follow Che's approximation (Che, Tung and Wang, IEEE JSAC 20(7), 2002) under
 independent references. The estimated tree follows SQLite's file format, sections 1.6 and 2.1.
 
 From 10.5 on, MariaDB's page cleaner begins when the free list is shorter than half of innodb_lru_scan_depth. It frees
 pages at the LRU list's tail until the free list has that depth, as long as more than 256 pages are left (buf0lru.cc:
 buf_LRU_get_free_block; buf0flu.cc: buf_flush_LRU_list_batch). So the list has three quarters of that depth on average.
-In other servers and versions the cleaner looks once a second, and a thread that finds the list empty frees a page by
-itself. So a pool that misses often keeps nothing free.
-`frames_of_data` predicts how many frames hold pages there.
+In other servers and versions the cleaner looks once a second, and a thread that finds the list empty frees a page
+itself. So a pool that misses often keeps nothing free. `frames_of_data` predicts how many frames hold pages in MariaDB
+from 10.5 on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Layout = Literal["scattered", "clustered"]
 
-#: A tree's key for the rows of a leaf's neighbours whose lookup also gets this leaf (EngineDeclaration.edge_rows).
+#: The key, in a tree, for the number of a leaf's neighbouring rows whose lookup also gets this leaf (edge_rows).
 EDGE_ROWS = "edge_rows"
-#: Every transaction reads the first page of the file too.
+#: The first page of the file, which every transaction reads too.
 _FIRST_PAGE = 1
 _LEAF_HEADER_BYTES, _INTERIOR_HEADER_BYTES, _CELL_POINTER_BYTES, _CHILD_POINTER_BYTES = 8, 12, 2, 4
 #: The bytes of the two texts of sysbench's table: ten and five groups of eleven digits, joined by a dash.
@@ -63,8 +63,8 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
 def distinct_pages(hot_rows: float, pages: float, rows: int | None = None, edge_rows: int = 0) -> float:
     """Return the expected number of pages that hold at least one of `hot_rows` rows drawn without replacement.
 
-    `rows` are the whole table's; without them pages are taken to be large: P(1-exp(-N/P)). `edge_rows` neighbouring
-    rows of each page count as the page's.
+    `rows` is the number of the table's rows; without it a page is taken to have many: P(1-exp(-N/P)). `edge_rows`
+    neighbouring rows of each page count as the page's.
 
     >>> round(distinct_pages(8447, 137_152))
     8192

@@ -2,9 +2,9 @@
 
 The knee and the step follow from the curve's lower convex hull between the pool of one page and that of all pages. With
 a hull a cache could do without a step (Beckmann and Sanchez, "Talus: A simple way to remove cliffs in cache
-performance", HPCA 2015); LRU has one where it lies far above the hull. That the corner farthest below the chord is the
-knee is from Satopää, Albrecht, Irwin and Raghavan, "Finding a Kneedle in a Haystack", 2011, without smoothing: the
-curve is exact. Both shares below are ours.
+performance", HPCA 2015); LRU has a step where its curve lies far above the hull. The knee is the corner farthest below
+the chord, as in Satopää, Albrecht, Irwin and Raghavan, "Finding a Kneedle in a Haystack", 2011, but without smoothing:
+the curve is exact. Both shares below are bufferlab's choice.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MissCurve:
 
     @cached_property
     def knee_pages(self) -> int | None:
-        """Return the corner of the hull that is farthest below the chord of its ends; None where none is far below it.
+        """The corner of the hull that is farthest below the chord of its ends; None if no corner is far below it.
 
         Far is at least 5 % of the gets between the ends: those that miss in a pool of one page and hit in one of all.
         """
@@ -74,7 +74,7 @@ class MissCurve:
 
     @cached_property
     def step(self) -> CurveStep | None:
-        """Return where the hull leaps over at least half of the fall between the ends; None where it does not.
+        """The place where the hull leaps over at least half of the fall between the ends; None if it does not.
 
         The hull leaps where the curve lies above one of its edges by that much.
         """
@@ -154,6 +154,6 @@ def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uin
     page, time_s = accesses.touches.page, accesses.touches.time_s
     ends = np.linspace(time_s[0], time_s[-1], _PARTS + 1)[1:]
     edges = [0, *np.searchsorted(time_s, ends[:-1], "right").tolist(), len(page)]
-    # The counts of one part at a time: they are as long as all pages.
+    # One part at a time, because the counts of a part have an entry for every page.
     there = [np.count_nonzero(np.bincount(page[first:last])) for first, last in pairwise(edges)]
     return ends, np.array(there, np.uint32)

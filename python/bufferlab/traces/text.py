@@ -1,6 +1,6 @@
 """Reads page accesses from text that others made: tables with or without names, block traces, and lists of pages.
 
-`layout.py` decides which columns a table has and their units; this module reads them. Every row is a get, but one
+`layout.py` decides which columns a table has and their units; this module reads them. Every row is a get, except rows
 whose column op says create.
 """
 
@@ -56,7 +56,7 @@ _NO_TIME = (
     "write times as seconds with a point, or leave time out (--columns page=NAME): the n-th access is then at n s"
 )
 _NO_GET = "there is no get: no pool misses anything"
-#: Seconds since 1970 of the year 5138.
+#: Times above this are hardly seconds since 1970: it would be the year 5138.
 _HARDLY_SECONDS = 1e11
 _BYTES_OF = {"bytes": 1, "sectors": SECTOR_BYTES}
 
@@ -72,7 +72,7 @@ class _Table:
     path: Path
     first_line: int
     notes: tuple[str, ...] = ()
-    """The parts left out, in sentences."""
+    """Sentences on the parts that were left out."""
 
     def cells(self, at: int) -> pl.Series:
         """Return the cells of a column, without blanks and quotes around them."""
@@ -91,7 +91,8 @@ class _Table:
 def read_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns], page_bytes: int | None) -> Accesses:
     """Return the accesses of a table whose columns commas, tabs, semicolons or blanks separate.
 
-    `columns` has those asked for, by role; offsets become pages of `page_bytes`. Raise DataFileError with its line.
+    `columns` has the columns asked for, by role. Offsets become pages of `page_bytes`. Raises DataFileError, with the
+    line, for a fault.
     """
     table = _parsed_table(data, path, columns)
     layout = table.layout
@@ -182,7 +183,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns])
 
 
 def _require_whole(table: _Table) -> None:
-    """Raise DataFileError where the names of columns come again, or the last line is cut."""
+    """Raise DataFileError when the names of columns come again, or the last line is cut."""
     layout = table.layout
     last = [clean(cell) for cell in table.rows.row(len(table.rows) - 1)]
     if layout.format and layout.format.form and not layout.has_head and not layout.format.fits(last):
@@ -194,7 +195,7 @@ def _require_whole(table: _Table) -> None:
 
 
 def _require_time_and_page(table: _Table) -> None:
-    """Raise DataFileError where a column of times has one value, or a guessed column of pages only counts the rows."""
+    """Raise DataFileError when a column of times has one value, or a guessed column of pages only counts the rows."""
     layout, where = table.layout, f"{table.path}:1"
     if layout.time and is_constant(table.rows.to_series(layout.time.at)):
         sample = [[clean(cell) for cell in row] for row in table.rows.head(SAMPLED_ROWS).iter_rows()]
@@ -246,7 +247,7 @@ def _first_line(data: bytes) -> str:
 
 
 def _is_of_numbers(lines: Sequence[str]) -> bool:
-    """Return whether lines have numbers alone, and blanks stand between some of them, too, and not tabs alone."""
+    """Return whether lines hold only numbers, some of them with blanks between, and not only tabs."""
     return all(map(_NUMBERS.fullmatch, lines)) and any(re.search(r"\d +\d", line) for line in lines)
 
 
@@ -288,7 +289,7 @@ def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
 
 
 def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]:
-    """Return the times in seconds, of a known format since the first request; and the column, if one was taken."""
+    """Return the times in seconds (for a known format, since the first request), and the column, if one was taken."""
     layout = table.layout
     if not layout.time:
         return _row_numbers(len(table.rows)), ()
@@ -314,7 +315,7 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
 
 
 def _decimals(cells: pl.Series) -> int | None:
-    """Return the most digits behind a point, up to 9; None where a cell has more, or an exponent, or none has a point.
+    """Return the most digits behind a point; None if a cell has more than 9 or an exponent, or no cell has a point.
 
     The difference of long numbers has a float's remnants behind the digits that they are written with.
     """
@@ -323,7 +324,7 @@ def _decimals(cells: pl.Series) -> int | None:
 
 
 def _kinds(table: _Table) -> NDArray[np.uint8] | None:
-    """Return the kind of each row by its column op; None where all are gets."""
+    """Return the kind of each row by its column op; None if all are gets."""
     if table.layout.op is None:
         return None
     op = table.cells(table.layout.op)
@@ -349,7 +350,7 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
 
 
 def _pages_in(table: _Table) -> str:
-    """Return the unit of the column of pages. Raise DataFileError where only its owner knows it."""
+    """Return the unit of the column of pages. Raise DataFileError if only the trace's owner can know it."""
     layout = table.layout
     if layout.page.unit or not layout.size:
         return layout.page.unit or "pages"
@@ -371,7 +372,7 @@ def _pages_in(table: _Table) -> str:
 
 
 def _size_unit(table: _Table) -> str:
-    """Return the unit of the column of sizes. Raise DataFileError where only its owner knows."""
+    """Return the unit of the column of sizes. Raise DataFileError if only the trace's owner can know it."""
     layout = table.layout
     assert layout.size
     if layout.size.unit or layout.page.unit != "sectors":

@@ -50,7 +50,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Check-Valid-Until": "false",
-        # Refused even if this machine's apt allows them.
+        # Such repositories are refused even if this machine's apt allows them.
         "Acquire::AllowInsecureRepositories": "false",
         "APT::Get::AllowUnauthenticated": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",

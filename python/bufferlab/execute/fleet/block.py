@@ -75,7 +75,7 @@ class Telling:
 def do(job: Mapping[str, Any], progress: Telling) -> dict[str, Any]:
     """Do a block into the folder `out`, or the rest of it in the sweep folder `resume`. Return how it ended.
 
-    Raises what `run_sweep` raises.
+    Raises the errors of `run_sweep`.
     """
     from pydantic import TypeAdapter
 

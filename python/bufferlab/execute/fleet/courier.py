@@ -16,7 +16,7 @@ from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
-"""The longest time, in seconds, in which it reports nothing: two rounds of small tasks, each with Ray's time limit."""
+"""The longest time in which the courier reports nothing: two rounds of small tasks, each with Ray's time limit."""
 
 
 def main() -> int:

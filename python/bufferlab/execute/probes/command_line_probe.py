@@ -29,7 +29,7 @@ class EndedRun:
 
 
 class AskedProbe(Protocol):
-    """A probe with a window, beyond those that watch every run."""
+    """A probe that the command line asks for, beyond those that watch every run."""
 
     name: ClassVar[str]
     """The probe's name in a job, in the core's answer and in run.json."""
