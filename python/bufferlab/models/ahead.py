@@ -35,7 +35,8 @@ class _UnwantedError(Exception):
 
 
 def replay_bytes(pages: int, accesses: int) -> int:
-    """Return the bytes that a replay takes besides its accesses, at most; `pages` are those touched, and the frames."""
+    """Return the most bytes that a replay takes besides its accesses; `pages` counts the touched pages and the
+    frames."""
     return _BYTES_OF_PAGE * pages + _BYTES_OF_ROW * accesses
 
 

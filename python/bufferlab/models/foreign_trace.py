@@ -35,7 +35,7 @@ _SHARED = 1
 
 @dataclass(frozen=True)
 class PlayedTrace:
-    """The misses of a model at each size, and where it must not be believed."""
+    """The misses of a model at each size, and the cases in which it must not be believed."""
 
     name: str
     version: int
@@ -91,7 +91,8 @@ class _Rows:
     end: int
 
     def misses(self, frames: int, watch: Watch) -> int:
-        """Return the misses in a pool of `frames` frames. Raises SpecError for settings that it cannot have."""
+        """Return the misses in a pool of `frames` frames. Raises SpecError for settings that such a pool cannot
+        have."""
         asked = json.dumps({**self.settings, **_FURTHER[self.name](frames)})
         try:
             told = native().replay(

@@ -1,4 +1,4 @@
-"""Read a TOML, merge profile and flags, validate everything, and report all problems at once."""
+"""Reads a TOML, merges profile and flags, validates everything, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -263,7 +263,8 @@ def _known(
     *,
     hidden: list[str] | None = None,
 ) -> str | None:
-    """Return the name at `path` if the registry has it, hidden or not. Experiment reports a missing one."""
+    """Return the name at `path` if the registry has it, hidden or not. A missing name is reported later, by
+    Experiment."""
     value: Any = merged.document
     for key in path:
         if not isinstance(value, dict) or key not in value:

@@ -58,7 +58,7 @@ def check_script(
 ) -> Mapping[str, Any]:  # fmt: skip
     """Have the core parse the script; return its contents.
 
-    Add a problem that names the script's line, and return nothing, when it cannot be parsed.
+    Add a problem that names the script's line, and return {}, when it cannot be parsed.
     """
     core = _core()
     if core is None:

@@ -25,7 +25,7 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """The settings that can be, and the problems of those that were refused."""
+    """The valid settings, and the problems of those that were refused."""
 
     knobs: dict[str, Setting] = field(default_factory=dict)
     """The settings of the engine and the load."""
@@ -53,7 +53,8 @@ class _Known:
         }
 
     def home(self, name: str) -> tuple[str, Knob] | None:
-        """Return the same of one setting, also of a variable that is passed through; None for an unknown one."""
+        """Return table and knob of one setting, also of a variable passed through to the server; None if it is
+        unknown."""
         variable = self.engine.variable(name)
         return self.homes.get(name) or (("knobs", variable) if variable else None)
 

@@ -1,4 +1,4 @@
-"""Predicts the pages that a random read covers and must cost, from its size and alignment alone.
+"""Predicts the pages that a random read covers and must cost, only from its size and alignment.
 
 A read of s bytes at a random multiple of a covers whole and partial pages of p bytes. Only the place r of its offset in
 the first page matters: r = 0, g, 2g, ... p - g with g = gcd(a, p), each as often. From r it covers

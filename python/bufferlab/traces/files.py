@@ -49,7 +49,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
     except OSError as error:
         raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), "give a readable file") from error
     except MemoryError as error:
-        # Memory is free, and this process may not have it: ulimit -v, or a container.
+        # The host may have free memory that this process may not take: ulimit -v, or a container.
         what = "its accesses need more memory than this process may have"
         raise DataFileError(what, str(path), "cut the trace, or use a machine with more memory") from error
     backwards = found.time_s[1:] < found.time_s[:-1]

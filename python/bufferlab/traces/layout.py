@@ -35,7 +35,7 @@ class TraceColumn:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is to be read."""
+    """The way to read a table: its columns by their roles, with the units of their numbers."""
 
     names: tuple[str, ...]
     """The name or number of each column, for people."""
@@ -47,7 +47,7 @@ class Layout:
     op: int | None
     format: TableFormat | None = None
     is_guess: bool = False
-    """Whether the roles are guessed from three or four columns of numbers alone."""
+    """Whether the roles are only guessed, from three or four columns of numbers."""
 
     def asked(self, unit: str | None = None) -> str:
         """Return the option that asks for these columns, with another unit of pages."""
@@ -121,7 +121,7 @@ def clean(cell: str | None) -> str:
 
 
 def hint(rows: Sequence[Sequence[str]]) -> str:
-    """Return a hint that names the columns which the first rows let expect."""
+    """Return a hint that names the likely columns of time, page, size and file, judged by the first rows."""
     cells = [[row[at] for row in rows] for at in range(len(rows[0]))]
     # One row does not show what its columns are.
     if len(rows) < 2:
@@ -158,7 +158,7 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
         if rows and _is_word(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
             return True
     if asked:
-        # A name can stand in no other line. A number may be of a column of names, with its own above.
+        # If the option names a column, the head has that name. If it numbers one, the name there must fit the role.
         is_known = {"time": columns.time_rank, "page": columns.page_rank}
         return any(
             one.name in first

@@ -39,7 +39,7 @@ def of_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 
 def in_files(numbers: NDArray[np.uint64], file: NDArray[np.uint32] | None) -> NDArray[np.uint32]:
-    """Return the place of each page among all, where pages of different files differ."""
+    """Return the place of each page among all; equal numbers in different files are different pages."""
     if file is None or not len(file) or not file.max():
         return of_numbers(numbers)
     if (int(file.max()) + 1) * (int(numbers.max()) + 1) >= 1 << 64:

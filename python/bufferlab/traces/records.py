@@ -64,7 +64,7 @@ def read_lcs(path: Path) -> Accesses:
         what = "it has not the header of lcs in versions 1 to 8"
         raise DataFileError(what, str(path), "make it oracleGeneral with libCacheSim's traceConv")
     records = _records(path, _LCS[version], _LCS_HEADER.itemsize)
-    said = int(header["requests"])  # 0 where its writer did not fill the statistics in
+    said = int(header["requests"])  # 0 if its writer did not fill the statistics in
     if said > len(records):
         what = f"its header says {said:,} requests, and {len(records):,} are in the file"
         raise DataFileError(what, str(path), "copy the whole file")
@@ -104,7 +104,7 @@ def _objects(records: NDArray[np.void], format_: str) -> Accesses:
 
 
 def _records(path: Path, record: np.dtype[np.void], header_bytes: int = 0) -> NDArray[np.void]:
-    """Return the records behind a header, in memory only where the file is packed."""
+    """Return the records behind a header; they are in memory only if the file is packed."""
     data = unpacked.all_bytes(path) if unpacked.is_packed(path) else None
     size_bytes = (path.stat().st_size if data is None else len(data)) - header_bytes
     if size_bytes // record.itemsize > unpacked.most_accesses():

@@ -18,7 +18,7 @@ _COMBINED_BYTES = 128 << 10
 """DEFAULT_IO_COMBINE_LIMIT of bufmgr.h."""
 _PAGE_BYTES = 8 << 10
 _OTHER_PROCESSES = 20 + 16 + 8 + 2 + 6 + 32
-"""Processes that may pin buffers besides the connections.
+"""The number of processes that may pin buffers besides the connections.
 
 The 20 further connections of a private server (postgresql_conf.py), autovacuum_worker_slots and max_worker_processes by
 default, then the special and auxiliary processes of proc.h and its IO workers.
