@@ -57,14 +57,12 @@ class EngineDeclaration:
     needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
     page_knob: str = "page_size"
-    """The knob for the bytes of a page, to which shares of the database are rounded down; "": the engine has no
-    pages."""
+    """The knob for the bytes of a page: shares of the database are rounded down to whole pages; "": it has no pages."""
     min_frames: int = 1
     size_factor: float = 1.0
     """The bytes of a loaded database divided by the workload's estimate."""
     base_bytes: int = 0
-    """The bytes that a loaded database takes besides its data (logs, system tables). Percentages do not include
-    them."""
+    """The bytes that a loaded database takes besides its data (logs, system tables). Percentages leave them out."""
     start_seconds: float = 0.5
     """The seconds from the start of a worker process until its database is open."""
     source: Literal["measured", "predicted"] = "measured"

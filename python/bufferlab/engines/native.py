@@ -76,8 +76,7 @@ class ServerTrace(Protocol):
         file: NDArray[np.uint32],
         page: NDArray[np.uint32],
     ) -> None:
-        """Tell the trace which page each buffer held at `asked_ns`: an entry is a number of a buffer, a file and a
-        page.
+        """Tell the trace which page each buffer held at `asked_ns`: per entry a number of buffer, file and page.
 
         `file` holds positions in `files`, which lists (device as the kernel numbers it, inode). A trace that does not
         follow calls ignores all this.
@@ -188,18 +187,16 @@ class Native(Protocol):
         """Replay a page trace on a model of a buffer manager; return its counts, as JSON. Raises ValueError.
 
         Rows before `first_row` only fill the pool; the rows from there to before `end_row` are counted. So are the
-        pages
-        that rows from `load_row` on bring into the pool. Columns are those of page-trace.parquet, passed as buffers
-        without a copy. If all of them are read-only, the replay releases Python's lock. Three further arguments are
-        optional. Rows before `first_row` take `before` times as long as they took, and the rest `within` times. `watch`
-        is called ten times a second with the share that is done, and its exception ends the replay.
+        pages that rows from `load_row` on bring into the pool. Columns are those of page-trace.parquet, passed as
+        buffers without a copy. If all of them are read-only, the replay releases Python's lock. Three further arguments
+        are optional. Rows before `first_row` take `before` times as long as they took, and the rest `within` times.
+        `watch` is called ten times a second with the share that is done, and its exception ends the replay.
         """
 
     def replay_slices(
         self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
     ) -> str:
-        """Replay on an empty pool; return its counts from row 0 to before each of the `ends`, as JSON. Raises
-        ValueError.
+        """Replay on an empty pool; return the counts from row 0 to each of the `ends`, as JSON. Raises ValueError.
 
         Columns are those of `replay`.
         """

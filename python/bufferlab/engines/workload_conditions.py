@@ -35,8 +35,7 @@ _ROWS_OF_A_STATEMENT = 1000
 
 @dataclass(frozen=True)
 class Dialect:
-    """The form of the conditions for an engine: the folders that replace queries, and words for a join of fixed
-    order."""
+    """An engine's form of the conditions: the folders that replace queries, and words for a join of fixed order."""
 
     folders: tuple[str, ...]
     join_in_order: str

@@ -35,8 +35,7 @@ class _UnwantedError(Exception):
 
 
 def replay_bytes(pages: int, accesses: int) -> int:
-    """Return the most bytes that a replay takes besides its accesses; `pages` counts the touched pages and the
-    frames."""
+    """Return the most bytes of a replay besides its accesses; `pages` counts touched pages and frames."""
     return _BYTES_OF_PAGE * pages + _BYTES_OF_ROW * accesses
 
 

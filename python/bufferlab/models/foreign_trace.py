@@ -91,8 +91,7 @@ class _Rows:
     end: int
 
     def misses(self, frames: int, watch: Watch) -> int:
-        """Return the misses in a pool of `frames` frames. Raises SpecError for settings that such a pool cannot
-        have."""
+        """Return the misses in a pool of `frames` frames. Raises SpecError for settings that it cannot have."""
         asked = json.dumps({**self.settings, **_FURTHER[self.name](frames)})
         try:
             told = native().replay(

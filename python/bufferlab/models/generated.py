@@ -182,9 +182,7 @@ class Generated:
         return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
 
     def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
-        """Generate one run of a point as `predicted` does; return only its reads, and the doubts about them. Raises the
-        errors of `predicted`.
-        """
+        """Generate one run of a point; return only its reads, and the doubts about them. Raises as `predicted` does."""
         played = self._played(planned, point, self._pool(point), watch, [])
         reads = None if played.speed else played.found.reads
         return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts

@@ -55,8 +55,7 @@ class Plan:
 
     @property
     def least_runs(self) -> int:
-        """The number of runs that are done in any case: those of the first blocks, if the number of blocks is
-        "auto"."""
+        """The number of runs that are done in any case: with "auto" blocks, those of the first blocks."""
         design = self.experiment.design
         blocks = LEAST_AUTO_BLOCKS if design.repetitions == AUTO_BLOCKS else design.most
         return sum(run.block < blocks for run in self.runs)

@@ -263,8 +263,7 @@ def _known(
     *,
     hidden: list[str] | None = None,
 ) -> str | None:
-    """Return the name at `path` if the registry has it, hidden or not. A missing name is reported later, by
-    Experiment."""
+    """Return the name at `path` if the registry has it, hidden or not. Experiment reports a missing name later."""
     value: Any = merged.document
     for key in path:
         if not isinstance(value, dict) or key not in value:

@@ -53,8 +53,7 @@ class _Known:
         }
 
     def home(self, name: str) -> tuple[str, Knob] | None:
-        """Return table and knob of one setting, also of a variable passed through to the server; None if it is
-        unknown."""
+        """Return table and knob of one setting, also of a variable for the server; None for an unknown name."""
         variable = self.engine.variable(name)
         return self.homes.get(name) or (("knobs", variable) if variable else None)
 

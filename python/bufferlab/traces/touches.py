@@ -47,8 +47,7 @@ def _by_object(pages: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[n
 
 
 def _distinct(pages: NDArray[np.int64], starts: NDArray[np.int64], share: float) -> NDArray[np.float64]:
-    """Return the mean number of distinct pages of each object, in stretches that each have this share of the
-    accesses."""
+    """Return the mean number of distinct pages of each object in stretches, each this `share` of the accesses."""
     count = int(1 / share + 1e-9)
     edges = np.round(np.arange(count + 1) * share * len(pages)).astype(int)
     found = np.zeros(len(starts))

@@ -83,8 +83,7 @@ class WorkloadDeclaration:
     too_many: Callable[[Parameters, int], Impossible | None] | None = None
     """Returns the reason why that many connections cannot drive the workload; None if they can."""
     settles_after: Callable[[Parameters], int] | None = None
-    """Returns the transactions after which nearly each row that the workload reads was updated; None: it has no such
-    rows."""
+    """Returns the transactions after which nearly each row that is read was updated; None: no rows are updated."""
     only_on: tuple[OnlyOn, ...] = ()
     """The values that only some engines support. On the others they are refused before anything starts."""
     needs_server: bool = False

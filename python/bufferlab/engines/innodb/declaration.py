@@ -92,8 +92,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
             auto=None, default="off",
             confounds="adaptive hash index, which changes page gets"),
     # Off, as in MySQL 8.4 and newer MariaDB. A change that waits for its page delays the read, which is then counted
-    # later
-    # or not at all. The smaller the pool, the more changes wait.
+    # later or not at all. The smaller the pool, the more changes wait.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),

@@ -103,8 +103,7 @@ class Splitter:
                 return DumpStatement(line, text)
 
     def _read_more(self) -> None:
-        """Read at least as many bytes as the buffer holds, so that each byte of a statement is looked at about
-        twice."""
+        """Read at least as many bytes as the buffer holds, so that each byte is looked at about twice."""
         if self._place:
             self._buffer, self._place = self._buffer[self._place :], 0
         if len(self._buffer) > MOST_STATEMENT_BYTES:

@@ -13,9 +13,8 @@ with the word EXECUTE before their text.
 
 An account needs PROCESS to see a server's other work. Texts of other sessions' statements stay in the server: it
 returns the first two words of the few kinds that matter. mysqldump and its kin begin each table's statement with
-/*!40001 SQL_NO_CACHE */.
-xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if performance_schema instruments
-metadata locks.
+/*!40001 SQL_NO_CACHE */. xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if
+performance_schema instruments metadata locks.
 """
 
 from __future__ import annotations

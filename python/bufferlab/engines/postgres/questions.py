@@ -24,9 +24,9 @@ from bufferlab.versions import numbers
 MOST_BUFFERS = 131_072
 """The most buffers whose full view is read without a confirmation: 1 GiB."""
 PAGE_S = 0.5e-6
-"""The seconds that the view takes for each buffer, with the grouping. Versions 15 and 17 took 0.23 to 0.43 us of
-processor time,
-in pools of 128 MiB and 1 GiB.
+"""The seconds that the view takes for each buffer, with the grouping.
+
+Versions 15 and 17 took 0.23 to 0.43 us of processor time, in pools of 128 MiB and 1 GiB.
 """
 
 _POOL_REMEDIES: Mapping[Refusal, str] = {

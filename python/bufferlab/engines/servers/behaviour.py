@@ -80,8 +80,7 @@ class ServerBehaviour(Host, Behaviour):
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return the checks whether the server's user can reach the directory, and whether the directory fits the
-        knobs."""
+        """Return the checks whether the server's user can reach the directory, and whether it suits the knobs."""
         if is_url(knobs.get("server")):
             return self._running.check_directory(directory, knobs)
         try:
@@ -231,8 +230,7 @@ class ServerBehaviour(Host, Behaviour):
                 self._interrupted = None
 
     def cancel(self) -> None:
-        """Ask for a stop. The core stops at the next transaction; a check or restore at once, as its server is
-        killed."""
+        """Ask for a stop. The core stops at the next transaction, a check or restore at once: its server is killed."""
         self.cancelled.set()
         if (server := self._interrupted) is not None:
             server.abandon()
@@ -330,7 +328,7 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError for a server that runs already or an unknown build, EnvironmentLackingError if we cannot
+        """Raise SpecError for a running server or an unknown build, EnvironmentLackingError if this host cannot
         trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"

@@ -34,16 +34,14 @@ class Build:
     """The version as the server reports it: 5.7.22, 17.2."""
     binary: Path
     share: Path | None = None
-    """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's
-    default."""
+    """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's own."""
     libraries: Path | None = None
     """The folder of shared libraries that came with the server, if it has one."""
     system_tables: Path | None = None
     """A data directory to copy the system tables from, for builds that cannot make them (MySQL 5.6)."""
 
     tried: str | None = None
-    """The version that bufferlab was tried with, if the package may hold a newer one; None: it always holds this
-    one."""
+    """The version that bufferlab was tried with, if the package may hold a newer one; None: it is always `version`."""
     script: Path | None = None
     """The script that was named in the binary's place; it is not run."""
 

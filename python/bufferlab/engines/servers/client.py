@@ -64,10 +64,8 @@ class Client:
         """Log in to `target`, which is that of a job; without a name in it, to no database. The server shows `name`.
 
         The whole login may take `login_seconds`, a statement `seconds` (None: any time). After `until_s` on the
-        monotonic
-        clock no statement is sent. For PostgreSQL, `startup` has parameters that go with the login, and with `prepares`
-        a
-        repeated statement is planned once. Raises ServerError, LostError and RefusedError.
+        monotonic clock no statement is sent. For PostgreSQL, `startup` has parameters that go with the login, and with
+        `prepares` a repeated statement is planned once. Raises ServerError, LostError and RefusedError.
         """
         self.engine, self._until_s = engine, until_s
         self._most_answer_bytes = most_answer_bytes

@@ -1,10 +1,9 @@
 """Finds which tool made a dump, from which server and version, and which entries an archive has. Reads no rows.
 
 mysqldump writes the server and the version in comments, in the file's first and last bytes (client/mysqldump.c,
-write_header and
-write_footer). pg_dump's custom format begins with a header of binary numbers and texts; entries follow, whose fields
-depend on the format's version (src/bin/pg_dump/pg_backup_archiver.c, ReadHead and ReadToc; pg_backup_custom.c,
-_ReadExtraToc).
+write_header and write_footer). pg_dump's custom format begins with a header of binary numbers and texts; entries
+follow, whose fields depend on the format's version (src/bin/pg_dump/pg_backup_archiver.c, ReadHead and ReadToc;
+pg_backup_custom.c, _ReadExtraToc).
 """
 
 from __future__ import annotations

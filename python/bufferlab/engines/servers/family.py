@@ -138,16 +138,14 @@ class Family(ABC):
         """Open an autocommit connection, which the caller closes. A statement may take `seconds`; None: any time.
 
         Raises EnvironmentLackingError when a running server refuses the connection, AccessDenied when a private one
-        does.
-        While a private server does not answer, its client's error passes through.
+        does. While a private server does not answer, its client's error passes through.
         """
 
     def greet(self, address: Address, seconds: float) -> None:
         """Ask the server for an answer that waits for no lock and no device, over a separate connection.
 
         Raises the client's error, OSError or EnvironmentLackingError when no answer came within `seconds`. Called from
-        a
-        second thread while a long statement runs.
+        a second thread while a long statement runs.
         """
         self.connect(address, seconds=seconds).close()
 
@@ -161,8 +159,7 @@ class Family(ABC):
         """Return the variables, by the server's names, that a server of this build is started with for this work.
 
         For a load, the settings that decide the data equal those of a run; the others are chosen for speed. For a
-        check,
-        `knobs` holds only the page size.
+        check, `knobs` holds only the page size.
         """
 
     @abstractmethod
@@ -198,8 +195,7 @@ class Family(ABC):
         self, build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
         own_ipc: bool,
     ) -> str:  # fmt: skip
-        """Return the text of an option file that allows this many connections and has `settings`, by the server's
-        names.
+        """Return the text of an option file that allows this many connections and has these `settings`.
 
         A server with these options must listen on `socket` only. Raises EngineFailure for a setting that is refused.
         """
@@ -238,8 +234,7 @@ class Family(ABC):
     # Only some families override these.
 
     def end_processes(self, data: Path, build: Build) -> None:  # noqa: B027 - most servers are one process.
-        """Kill what remains of a killed server: its child, if it was stopped, sees no end and keeps its client
-        waiting."""
+        """Kill what remains of a killed server: a stopped child does not see its end, and keeps its client waiting."""
 
     def clean_up(self, data: Path, build: Build, *, own_ipc: bool) -> None:  # noqa: B027 - most leave nothing.
         """Remove the leftovers of a killed server outside its folders. Called after the server's first process ended.

@@ -2,10 +2,9 @@
 
 UID and GID -1: keep the user. OWN is the sum of the namespaces to enter. 1: a new IPC namespace with a separate
 /dev/shm, so that the kernel removes all shared memory, System V's and POSIX's, together with the server. 2: a new
-network
-namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-". GATE: a
-descriptor that gives a byte when the program may begin, or -1. A variable whose name begins with BUFFERLAB_LATER_ loses
-that prefix when the program begins.
+network namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-".
+GATE: a descriptor that gives a byte when the program may begin, or -1. A variable whose name begins with
+BUFFERLAB_LATER_ loses that prefix when the program begins.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
 to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death

@@ -111,8 +111,7 @@ class LargeObject:
     rows_read: int
     """How many of its rows were read one after another since the server's start, at most."""
     pool_rows: float
-    """How many rows as many pages as the pool has hold, at least. If fewer rows were read, no scan has read more pages
-    than that."""
+    """The least number of rows that fill as many pages as the pool has. If fewer were read, no scan read that many."""
     remedy: str | None = None
     """The line that would make the number of rows read known; None if it is known, or if no line would help."""
 

@@ -99,8 +99,7 @@ def known(table: Path, binary: Path) -> PageSites | None:
 
 
 def find(table: Path, build: Build) -> PageSites:
-    """Return the sites of a build from a family's page_sites.toml. Raise SpecError when the build is not listed
-    there."""
+    """Return the sites of a build from a family's page_sites.toml. Raise SpecError when it does not list the build."""
     if sites := known(table, build.binary):
         return sites
     raise SpecError(

@@ -72,15 +72,13 @@ class FamilyRun(ABC):
     read_only: tuple[str, ...] = ()
     """The codes of the errors with which the server refuses writes by every account."""
     made_with: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By the name of a knob that is fixed when a server is made: the variable that shows it, and words for a
-    message."""
+    """By the name of a knob fixed when a server is made: the variable that shows it, and words for a message."""
     core_words: ClassVar[Mapping[str, Any]] = {}
     """Further entries of the core's job: they name the steps that the core must not do on such a server."""
 
     @abstractmethod
     def survey(self, address: Address) -> Survey:
-        """Return the facts of the server and of the account. Changes nothing, and runs no code that others put
-        there."""
+        """Return the facts of the server and of the account. Changes nothing, and runs no code of others."""
 
     @abstractmethod
     def variables(self, connection: Client) -> Mapping[str, str]:

@@ -65,8 +65,7 @@ def _capabilities() -> int:
 
 
 def default_root() -> Path | None:
-    """Return the folder for root's files that servers must reach, who may not enter root's home; None if we are not
-    root.
+    """Return the folder for root's files that servers must reach: they may not enter root's home. None without root.
 
     Make it if it is missing. Raise EnvironmentLackingError when others own it or may write to it.
     """

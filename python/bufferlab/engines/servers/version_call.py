@@ -1,8 +1,7 @@
 """Asks a server's program for its version, and finds the program that a script starts.
 
 A program may be anything: it gets ten seconds and little room for its answer, and its children end with it. Each
-program
-is asked once in the life of this process. No database is started.
+program is asked once in the life of this process. No database is started.
 """
 
 from __future__ import annotations

@@ -268,8 +268,7 @@ class Datasets:
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:
-        """Context manager for a temporary folder; leaving removes it, unless it was renamed into an entry of the
-        cache."""
+        """Context manager for a temporary folder; leaving removes it, unless it was renamed into the cache."""
         return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}", keeps_mark=True)
 
     def _load_file(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:

@@ -158,8 +158,7 @@ def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
 
 @contextmanager
 def loaders_kept_out(data: Path, key: str) -> Iterator[bool]:
-    """Context manager that holds the lock of a key, so that no sweep verifies its database; yields False if one
-    does."""
+    """Context manager that holds a key's lock, so that no sweep verifies its database; yields False if one does."""
     descriptor = os.open(data / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         alone = True

@@ -174,8 +174,7 @@ class Gathering:
         )
 
     def check(self, block: int) -> None:
-        """Check a block whose task is over, with the checks of `merge`, and move aside its failed runs that were done
-        again.
+        """Check a block whose task is over, as `merge` does, and move aside its failed runs that were done again.
 
         Raises DataFileError or SpecError, and sets the block aside, if it is damaged or of another sweep.
         """

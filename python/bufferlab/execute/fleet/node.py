@@ -78,8 +78,7 @@ def _rooms() -> Path:
 
 @contextmanager
 def _room(order: Order) -> Iterator[Path]:
-    """Context manager that holds the folder of a block on this host. The folder stays, so that the block can be
-    continued.
+    """Context manager that holds the folder of a block on this host. It stays, for a task that continues the block.
 
     Raises EnvironmentLackingError when another node of this host holds it for longer than a minute.
     """
@@ -115,8 +114,7 @@ class _BlockDone:
         return self.room / "out"
 
     def items(self) -> Iterator[Item]:
-        """Yield the items of the block, the end last. A caller that stops early ends the process that does the
-        block."""
+        """Yield the items of the block, the end last. A caller that stops early ends the block's process."""
         before = self._continued()
         has_sweep = before is not None and self._is_at_home(before)
         yield {"event": "begun", "resumed": has_sweep}
@@ -147,8 +145,8 @@ class _BlockDone:
         """Return the sweep folder to continue; remove one that cannot be continued.
 
         It must be from this boot of this host, and must have all runs that home has from this boot. A folder from
-        before a
-        reboot, or of another host that shares the cache, is not continued: a block is the work of one boot of one host.
+        before a reboot, or of another host that shares the cache, is not continued: a block is the work of one boot of
+        one host.
         """
         folder = self._folder()
         if (

@@ -1,5 +1,4 @@
-"""Carries files of a sweep folder home, to the host of the command. A node cuts them into pieces; home writes them
-again.
+"""Carries files of a sweep folder home: a node cuts them into pieces, and the command's host writes them again.
 
 A piece is small enough to travel inside Ray's messages, so none goes into Ray's object store, which may be full.
 Home trusts nothing: sizes and names are bounded here, and the files' contents are checked when they are opened, like

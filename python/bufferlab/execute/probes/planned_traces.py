@@ -81,8 +81,7 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
 
 
 def asked(traces: PlannedTraces, wish: TraceWish) -> tuple[PageTraceAsked, ...]:
-    """Return the probe of these traces; () without any. A resumed sweep keeps its limit, unless the wish names
-    another."""
+    """Return the probe of these traces, or (). A resumed sweep keeps its limit, unless the wish names another."""
     if traces.recorder is None:
         return ()
     return (PageTraceAsked(wish.limit_bytes or traces.limit_bytes, traces.keep, traces.by_name),)
@@ -104,8 +103,7 @@ def _new(wish: TraceWish, plan: Plan) -> PlannedTraces:
 
 
 def _why_not(plan: Plan) -> str | None:
-    """Return why these runs carry no trace by default; None if they may. Raises BufferlabError if none can be
-    recorded."""
+    """Return why these runs carry no trace by default; None if they may. Raises BufferlabError if they cannot."""
     if _asks_for_throughput(plan):
         return "this experiment asks what the processors can do, and recording accesses takes some of them"
     behaviour = engines.behaviour(plan.experiment.engine)

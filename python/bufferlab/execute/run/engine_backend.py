@@ -116,8 +116,7 @@ class EngineBackend:
             filled.log += f"{said}\n"
 
     def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
-        """Return the seconds that a run needs for its window: what is left of it, or all before it begins; 0 after
-        it."""
+        """Return the seconds left of a run's window; before the window, those of the whole window; after it, 0."""
         if stage == MEASURING:
             return _window_left_s(self.context.experiment, share, spent_s)
         if stage in (COPYING, STARTING, WARMING_UP):

@@ -1,8 +1,7 @@
 """Predicts one run by a model of the engine's buffer manager, from page accesses. Starts nothing.
 
 The accesses were recorded in a traced run, or are generated. The clock of a predicted run stands still: a model of a
-buffer manager
-knows no time, so it predicts no rate.
+buffer manager knows no time, so it predicts no rate.
 """
 
 from __future__ import annotations

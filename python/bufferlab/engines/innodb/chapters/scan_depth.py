@@ -1,8 +1,7 @@
 """The chapter on the effect of innodb_lru_scan_depth.
 
 The depth is the length at which the page cleaner keeps each free list (buf0flu.cc: buf_flush_LRU_list_batch), so a
-deeper scan
-buys free frames with cache.
+deeper scan buys free frames with cache.
 
 Trends over the depth use a scale of doublings. They show reads, the cache that is left, and how often user threads had
 to find a frame themselves. The trends of a sweep hold together at 95 % (Sidak).

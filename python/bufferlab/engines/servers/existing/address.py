@@ -170,8 +170,7 @@ class Form:
     """
     password_example: str
     usual_password: Callable[[Address], tuple[str, Path | str] | None]
-    """Returns the password that the server's own clients would use, with its file or words for another place; or
-    None."""
+    """Returns the password that the server's own clients would use, with its file or other place; None: none."""
     usual_sockets: tuple[str, ...] = ()
     """The usual values of `?socket=`, the likeliest first."""
     socket_file: str = "{}"

@@ -69,8 +69,8 @@ class Host:
     def run_job(
         self, job: Mapping[str, Any], address: Address, frames: int, *, pid: int | None = None, data: str | None = None
     ) -> dict[str, Any]:
-        """Return the core's job of a run: the job's entries, the server's address, and our server's process and
-        data."""
+        """Return the core's job of a run: the job's entries, the address, and the process and data of a server of
+        ours."""
         return {
             **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},
             "target": self.family.target(address),
@@ -196,8 +196,7 @@ class RunningHost(Host):
         return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Do one run with the server's settings: load the data again if an earlier run changed them, and let the core
-        drive."""
+        """Do one run with the server's settings: load the data again if a run changed them, and let the core drive."""
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         asked = asked_of(family, knobs)
         require_no_program(job)
