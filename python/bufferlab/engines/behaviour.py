@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OnEvent = Callable[[str], None]
-"""Takes one event: a JSON object as text."""
+"""A function that takes one event: a JSON object as text."""
 
 NativeKnobs = Values
 """The values of the engine's knobs, by the knobs' names."""
@@ -85,7 +85,7 @@ class Behaviour(ABC):
 
     @abstractmethod
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return everything that decides the bytes of the loaded database; the hash of it is `data_key`.
+        """Return everything that decides the bytes of the loaded database; its hash is `data_key`.
 
         `workload` is that of the load job, with its version. Of a script's text, only the setup may enter the recipe.
         """
@@ -136,8 +136,9 @@ class Behaviour(ABC):
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
-    """By kinds of page access, the engine's counters that each count these kinds together, the best first: a version
-    may lack the best one."""
+    """For kinds of page access, the engine's counters that count these kinds together, the best first. The first
+    counter
+    that the server's version has is compared with a trace."""
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError when accesses to this engine's pages cannot be recorded with these knobs."""

@@ -57,7 +57,7 @@ class EngineDeclaration:
     needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
     page_knob: str = "page_size"
-    """The knob for the bytes of a page: shares of the database are rounded down to whole pages; "": it has no pages."""
+    """The knob for the bytes of a page: shares of the database are rounded down to whole pages; "": no pages."""
     min_frames: int = 1
     size_factor: float = 1.0
     """The bytes of a loaded database divided by the workload's estimate."""
@@ -79,12 +79,13 @@ class EngineDeclaration:
     is_server: bool = False
     """Whether the engine runs as a separate process that other programs can connect to."""
     needs_unprivileged_user: bool = False
-    """Whether its server refuses to run as root: another user runs it then, who must be able to reach root's data."""
+    """Whether the server refuses to run as root. Under root it runs as another user, who must be able to reach the
+    data."""
     default_connections: int = 1
     rounds: tuple[str, ...] = ()
     """The size knobs that the engine may round to its own units. A report names the rounded value; it is no error."""
     edge_rows: int = 0
-    """The number of rows beside each leaf of a table whose lookup by key reads that leaf too, before their own."""
+    """For each leaf of a table, the number of rows of its neighbours that a lookup by key reaches through this leaf."""
     updates_move_rows: bool = False
     """Whether an update of a row that keeps its size may put it on another page."""
     data_frames: Callable[[Mapping[str, Value], int], int] | None = None
@@ -92,7 +93,7 @@ class EngineDeclaration:
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
-    """The prefix of knobs that set the engine's own variables, with values as written; "": it takes none."""
+    """The prefix of knobs that set the engine's own variables, with values as written; "": the engine takes none."""
     data_is_read_only: bool = False
     """Whether no run writes to the data, so that they are used in place, not copied."""
     data_bytes: Callable[[Values], int] | None = None
@@ -121,7 +122,8 @@ class EngineDeclaration:
         return {knob.name: knob for knob in self.knobs}
 
     def variable(self, name: str) -> Knob | None:
-        """Return the knob that passes the engine's own variable through; None unless the name is of such a variable."""
+        """Return the knob that passes the engine's own variable through; None if the name lacks the prefix of such
+        knobs."""
         prefix = self.passes_through
         if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):
             return None

@@ -234,7 +234,7 @@ def checks(directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
 def settable(path: Path, asked: str, instead: str = "") -> HostCheck:
     """Return the check whether this user may set the read-ahead of a path's device.
 
-    `instead` is the hint's other advice.
+    `instead` is further advice for the hint.
     """
     found = read_ahead_of(path)
     hint = "leave read_ahead = as_is" + (f"; {instead}" if instead else "")

@@ -109,10 +109,10 @@ class NativeSession(Protocol):
         """Return the session's number at the server; None when it is closed."""
 
     def descriptor(self) -> int | None:
-        """Return the descriptor of its socket; None when it is closed."""
+        """Return the descriptor of the session's socket; None when the session is closed."""
 
     def is_open(self) -> bool:
-        """Return whether it is open."""
+        """Return whether the session is open."""
 
     def close(self) -> None:
         """End the session."""
@@ -288,13 +288,13 @@ def refusal_of_core(error: Exception) -> BufferlabError | None:
 
 
 def run_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
-    """Call the core to do one run; return its answer. It sends its events to `on_event` meanwhile."""
+    """Call the core to do one run; return its answer. Meanwhile the core sends events to `on_event`."""
     told: dict[str, Any] = json.loads(native().run(engine, json.dumps(job), on_event))
     return told
 
 
 def load_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
-    """Call the core to load new data; return its answer. It sends its events to `on_event` meanwhile."""
+    """Call the core to load new data; return its answer. Meanwhile the core sends events to `on_event`."""
     told: dict[str, Any] = json.loads(native().load(engine, json.dumps(job), on_event))
     return told
 

@@ -228,7 +228,7 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
 
 
 def _without_ratio(analysis: Analysis, metric: str, judged: Collection[str]) -> str:
-    """Return the sentence on runs in which the figure was zero, and on the factors that only they could have shown."""
+    """Return the sentence on runs whose figure was zero, and on the factors that only these runs could have shown."""
     zeros = sum(value <= 0 for point in analysis.points for _, _, value in point.values(metric))
     if not zeros:
         return ""

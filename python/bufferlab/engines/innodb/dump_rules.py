@@ -1,7 +1,8 @@
 """Judges the statements of a mysqldump: which are sent to the server, which are left out, which refuse the dump.
 
 The list is closed: it has what mysqldump and mariadb-dump write (client/mysqldump.c of both), and nothing else is sent.
-It is the second of two borders. The first is the account that restores, which has no rights outside its schema and no
+The list is the second of two barriers. The first is the account that restores, which has no rights outside its schema
+and no
 FILE. Code of the dump (triggers, routines, views) is made that account's own, so that it never runs with other rights.
 """
 

@@ -57,7 +57,7 @@ class DumpTextError(Exception):
 
 
 def version_id(version: tuple[int, ...]) -> int:
-    """Return a server's version as comments have it: 50722 for 5.7.22."""
+    """Return a server's version in the form that comments use: 50722 for 5.7.22."""
     major, minor, patch = (*version, 0, 0, 0)[:3]
     return major * 10_000 + minor * 100 + patch
 
@@ -74,7 +74,7 @@ class Splitter:
     """
 
     def __init__(self, file: BinaryIO, flavour: Flavour, version_id: int) -> None:
-        """`version_id` is the server's version as comments have it: 50722 for 5.7.22."""
+        """`version_id` is the server's version in the form that comments use: 50722 for 5.7.22."""
         self._file, self._flavour, self._version_id = file, flavour, version_id
         self._buffer = b""
         self._place = 0
@@ -178,7 +178,7 @@ class Splitter:
         return end + 2, False
 
     def _executes(self, of_mariadb: bool, version_id: int) -> bool:
-        """Return whether this server executes what such a comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
+        """Return whether this server executes what a version's comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
         if self._flavour == "mysql":
             return not of_mariadb and version_id <= self._version_id
         # MariaDB leaves out comments for MySQL 5.7 and later.

@@ -41,8 +41,8 @@ class InnodbFamily(Family):
     """The family of MySQL servers, or that of MariaDB servers."""
 
     socket_name = "mysqld.sock"
-    # The folder stands in the option file too. Here `ps` shows it, and a wrapper that keeps the server from reading
-    # that file cannot send it to another server's data.
+    # The option file names the data directory too. Here `ps` shows the directory, and a wrapper that keeps the server
+    # from reading that file cannot send it to another server's data.
     arguments = ("--defaults-file={conf}", "--datadir={data}")
     failure = staticmethod(failure)
     form = FORM

@@ -215,7 +215,7 @@ def _sequential(query: Query, scope: str) -> int:
 
 
 def _own_rows(query: Query) -> int:
-    """Return how many such rows a SHOW STATUS adds to the server's count, not to its session's (sql_show.cc)."""
+    """Return how many rows a SHOW STATUS adds to this count of the server, but not to its session's (sql_show.cc)."""
     counts = [_sequential(query, "GLOBAL") for _ in range(3)]
     return max(0, min(second - first for first, second in pairwise(counts)))
 

@@ -57,8 +57,8 @@ def restore(
                     kind, text = judged
                     _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")
                     if kind == "setting":
-                        # Stored code of the dump cannot change these settings for later statements: sp_head.cc
-                        # (execute) restores both.
+                        # Stored code of the dump cannot change these settings for later statements: the server restores
+                        # both settings after it (sp_head.cc, execute).
                         ((told,),) = connection.rows(_LEXER_SETTINGS)
                         require_plain_quotes(statement, control.text(told).encode())
         except DumpTextError as error:

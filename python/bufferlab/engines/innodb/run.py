@@ -284,7 +284,7 @@ def _relations(connection: Client, schema: str) -> dict[str, str]:
 
 
 def _names(connection: Client, schema: str, made: tuple[str, ...]) -> set[str]:
-    """Return the marker's name and those in `made`, without the schema's, as the server stores them."""
+    """Return the names of the marker and of all in `made`, without the schema's, as the server stores them."""
     ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
     whole = [parts_of(name, folds=bool(folds)) for name in made]
     return {MARKER, *(parts[-1] for parts in whole if parts[:-1] in ((), (schema,)))}

@@ -140,7 +140,8 @@ def _read_only(told: Mapping[str, str], rights: set[str]) -> str:
 
 
 def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
-    """Return sentences on replication: a replica applies changes of its primary, a primary's go on to replicas."""
+    """Return sentences on replication: the server may apply a primary's changes, or pass changes on to other
+    servers."""
     said = []
     replica = None
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):

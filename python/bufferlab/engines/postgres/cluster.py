@@ -1,7 +1,7 @@
 """Makes a new cluster with initdb, ends a private server's processes, and explains why a process failed.
 
 A cluster has one user, with a password, in locale C and UTF8. The System V shared memory of its server is in a private
-namespace where the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
+namespace if the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
 removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c). Why a process failed follows from how it
 ended and the end of its log.
 """

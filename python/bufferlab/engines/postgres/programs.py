@@ -1,7 +1,7 @@
 """Finds PostgreSQL's programs that can be used here: on PATH, where Debian keeps them, by path, or fetched by name.
 
 It asks each for its version, and starts no database. `PACKAGES` has the servers that can be fetched (servers/fetch.py
-does it). It also looks for a pg_restore next to the server: fetched builds from Maven have none.
+fetches them). It also looks for a pg_restore next to the server: fetched builds from Maven have none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Restores a dump of pg_dump's custom format into the workload's empty database of a private server, by pg_restore.
 
-pg_restore reads the file from a descriptor of ours, so the server's user, whom it runs as, need not reach the file. It
-has no network and little memory, and connects as a role that owns the database and may do no more. Later runs connect
-as that role too: in PostgreSQL a trigger has the rights of the user who fires it.
+pg_restore gets the file as a descriptor that we open, so the user it runs as need not reach the file. pg_restore has no
+network and little memory, and connects as a role that owns the database and may do no more. Later runs connect as that
+role too: in PostgreSQL a trigger has the rights of the user who fires it.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _hint(error: str) -> str:
     if "end of file" in error or "could not read" in error or "out of memory" in error:
         return "the dump was cut short or is damaged: write it again"
     if "unrecognized parameter" in error:
-        # As pg_attver, which 15.20 keeps with each column: older pg_dumps take it for the user's own.
+        # An example is pg_attver, which 15.20 keeps with each column: older pg_dumps take it for the user's option.
         return (
             "the dumped server has an option that this one does not know: dump with a pg_dump as new as that server's "
             "last update, which leaves it out; or choose as new a server by --server"

@@ -33,9 +33,10 @@ COMMITS_LIMIT = 0.0
 #: An upper bound on the queries per second of the watching connection, each a separate transaction.
 WATCHING_PER_S = 40.0
 IO_LIMIT = 0.02
-#: From 17 on a session that finds, before it reads, that another has read the page meanwhile, has counted it in
-#: pg_stat_database already (bufmgr.c, WaitReadBuffers). Eight sessions that scanned one table on 17.2 had 0.9 % of
-#: them, four with parallel workers 0.4 %, 1.7 % on 18.0, up to 5.3 % on 18.6 and up to 13 % on 19rc1.
+#: From 17 on a session may find, just before a read, that another session has read the page meanwhile. It has counted
+#: this read in pg_stat_database already (bufmgr.c, WaitReadBuffers). Such reads were 0.9 % of all for eight sessions
+#: that scanned one table on 17.2, and 0.4 % for four with parallel workers; 1.7 % on 18.0, up to 5.3 % on 18.6 and up
+#: to 13 % on 19rc1.
 COUNTED_AGAIN = 0.15
 TABLES_LIMIT = 0.05
 

@@ -1,6 +1,7 @@
 """Keeps the one database that bufferlab owns on a PostgreSQL server that runs already.
 
-The database's comment claims it. It lists the relations that bufferlab made, and says which data they hold and whether
+The database's comment claims it. The comment lists the relations that bufferlab made, and says which data they hold and
+whether
 transactions have changed these since. A database with any other relation belongs to another user, at least in part:
 bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read one, and because
 the workload's own queries would find a table.
@@ -86,9 +87,9 @@ SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
   count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 {_CLIENTS} AND pid <> pg_backend_pid()
 """
-"""How many other clients hide their work (pg_read_all_stats shows it), and how many ran a statement of late."""
+"""How many other clients hide their work (pg_read_all_stats shows it), and how many worked in the last seconds."""
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
-"""The kinds in the order in which they can be dropped."""
+"""The words of DROP by kind of relation (relkind), in the order in which relations can be dropped."""
 
 
 class PostgresRun(FamilyRun):
@@ -132,7 +133,7 @@ class PostgresRun(FamilyRun):
         return True
 
     def make_sure_of(self, address: Address) -> None:
-        """Make the database if it does not exist. Raises EngineFailure when the account may not."""
+        """Make the database if it does not exist. Raises EngineFailure when the account may not make it."""
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             if connection.rows("SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
                 return
@@ -226,7 +227,7 @@ class PostgresRun(FamilyRun):
 def _names(connection: Client, made: tuple[str, ...]) -> set[tuple[str, ...]]:
     """Return (schema, name) of each relation in `made`.
 
-    One without a schema was made in the first schema on the session's search path.
+    A relation named without a schema was made in the first schema on the session's search path.
     """
     ((first,),) = connection.rows("SELECT current_schema()")
     whole = [parts_of(name, folds=True) for name in made]

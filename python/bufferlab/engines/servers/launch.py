@@ -47,8 +47,8 @@ def main() -> None:
         if not os.read(gate, 1):
             sys.exit("the parent gave up before the server began")
         os.close(gate)
-    # Only after the change of user: these variables load a library, and a user who may write it must not gain our
-    # rights.
+    # Only after the change of user: these variables load a library, and a user who may write that library must not gain
+    # our rights.
     for name in [name for name in os.environ if name.startswith(_LATER)]:
         os.environ[name.removeprefix(_LATER)] = os.environ.pop(name)
     try:

@@ -89,7 +89,7 @@ class Unpublished:
     sessions: int = 0
     """How many sessions worked in a transaction older than the look."""
     hidden: int = 0
-    """How many other sessions may have done so: the account may not see whether they did."""
+    """How many other sessions may have worked in such a transaction: the account may not see whether they did."""
     readers: tuple[int, ...] = ()
     """The processes that read for `sessions`, as the server numbers them; empty if not all are known."""
     read_bytes: int | None = None
@@ -109,7 +109,7 @@ class LargeObject:
     """A table, an index or a database that is larger than the pool, as far as it can be scanned."""
 
     rows_read: int
-    """How many of its rows were read one after another since the server's start, at most."""
+    """How many rows of the object were read one after another since the server's start, at most."""
     pool_rows: float
     """The least number of rows that fill as many pages as the pool has. If fewer were read, no scan read that many."""
     remedy: str | None = None

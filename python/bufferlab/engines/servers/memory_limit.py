@@ -242,7 +242,7 @@ def _remove(group: Path) -> None:
         if 0 in pids:
             return  # A process of another PID namespace (cgroups(7)), and so not ours.
         for pid in pids:
-            # Another user's process may stand where /proc hides whose it is (hidepid).
+            # The pid may be of another user's process, if /proc hides whose it is (hidepid).
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:

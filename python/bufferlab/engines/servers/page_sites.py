@@ -165,7 +165,7 @@ class Recording:
     def begin(self, home: Path) -> Preload | None:
         """Begin to read; return the settings with which the server must be started to be recorded; None: no trace.
 
-        Write the files that the server needs for it into its folder. Raises the core's error if the trace is required.
+        Write the recorder's files into the server's folder. Raises the core's error if the trace is required.
         """
         trace = self._trace
         told = json.loads((trace and self._try(lambda: trace.begin(str(home)))) or "null")
@@ -213,7 +213,7 @@ def recording(
     try:
         sites = require(table, build)
     except BufferlabError as error:
-        # The plan was made when it could be recorded: the build or the host has changed since.
+        # When the plan was made, the server could be recorded: the build or the host has changed since.
         if asked["required"]:
             raise
         sites = error.failure

@@ -55,7 +55,7 @@ class PrivateServer:
     build: Build
     data: Path
     home: Path
-    """The folder of its configuration, socket, log and temporary files."""
+    """The folder of the server's configuration, socket, log and temporary files."""
     _: KW_ONLY
     user: tuple[int, int] | None
     """The (uid, gid) that the server runs as, which will own `home`; None: our own user."""
@@ -67,7 +67,7 @@ class PrivateServer:
     ready_seconds: float = READY_SECONDS
     stop_seconds: float = STOP_SECONDS
     trace: Recording | None = None
-    """The trace of its page accesses, from its start on."""
+    """The trace of the server's page accesses, from its start on."""
     group: Path | None = None
     """The cgroup.procs of the group that the process joins before it becomes the server."""
     own_net: bool = False
@@ -155,8 +155,8 @@ class PrivateServer:
     def listen(self) -> None:
         """Greet the server, and kill it when it does not answer, so that everything that waits for it ends.
 
-        Called from a second thread during one long statement: its own connection does not show whether the server is
-        slow or has stopped.
+        Called from a second thread during one long statement: the statement's own connection does not show whether the
+        server is slow or has stopped.
         """
         if self._silence is not None or self._ended() is not None:
             return

@@ -135,7 +135,7 @@ class FamilyRun(ABC):
     # Only some families override these.
 
     def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
-        """Create the schema if it is missing and connections cannot do without. Must not touch its contents."""
+        """Create the schema if it is missing and connections need one. Must not touch its contents."""
 
     def busy(self, connection: Client, seconds: float) -> int | None:
         """Return how many other clients sent a statement in the last `seconds`, less one second for rounding.

@@ -63,7 +63,7 @@ def program_behind(binary: Path, *arguments: str) -> Path:
 
 @cache
 def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tuple[str, ...]) -> str:
-    """Return the output of a program; `changed_ns` separates a file from an earlier one of its name."""
+    """Return the output of a program; `changed_ns` separates a file from an earlier one of the same name."""
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answer, _running(binary, libraries, arguments, writing) as process:
         os.set_blocking(answer.fileno(), False)
@@ -154,7 +154,7 @@ def _group(leader: int) -> Iterator[int]:
 
 
 def _is_interpreter(program: Path, script: Path) -> bool:
-    """Return whether the script is run by this program: then it answers itself."""
+    """Return whether this program runs the script, so that the script itself answers."""
     with script.open("rb") as file:
         first = file.readline(4096)
     words = first.removeprefix(b"#!").split()

@@ -156,7 +156,7 @@ class Datasets:
             os.close(descriptor)
             if self._is_temporary:
                 with loaders_kept_out(self._root, key) as alone:
-                    if alone:  # Else the sweep that verifies it now removes it at its own end.
+                    if alone:  # Else another sweep verifies the database now, and removes it at its end.
                         marked.remove_leftovers(self._root, self._restored_name(key))
 
     def _folder(self, key: str) -> Path:
@@ -166,7 +166,8 @@ class Datasets:
 
     @staticmethod
     def _restored_name(key: str) -> str:
-        """Return the temporary folder's name. By it `doctor` and `cache prune` recognise what a killed process left."""
+        """Return the temporary folder's name, by which `doctor` and `cache prune` recognise what a killed process
+        left."""
         return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:

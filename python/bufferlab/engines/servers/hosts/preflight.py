@@ -68,7 +68,7 @@ def caveats(
 
 
 def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
-    """Return the sentences on settings that this server could have met; `told` compares it with the asked ones."""
+    """Return the sentences on settings that this server could have met; `told` compares its values with those asked."""
     unasked = {words for name, words in told.standing.items() if name not in asked}
     return [*others.confounds, *(words for words in told.confounds if words not in unasked)]
 

@@ -316,7 +316,7 @@ class RunningHost(Host):
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
     def _others(self, connection: Any) -> int:
-        """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended ones to disappear."""
+        """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended connections to go."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             others = max(0, self.family.running.clients(connection) - _OURS)
