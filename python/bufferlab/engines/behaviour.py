@@ -136,9 +136,8 @@ class Behaviour(ABC):
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
-    """For kinds of page access, the engine's counters that count these kinds together, the best first. The first
-    counter
-    that the server's version has is compared with a trace."""
+    """For kinds of page access, the engine's counters of these kinds together, best first. A trace is compared with the
+    first counter that the server's version has."""
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError when accesses to this engine's pages cannot be recorded with these knobs."""

@@ -79,8 +79,7 @@ class EngineDeclaration:
     is_server: bool = False
     """Whether the engine runs as a separate process that other programs can connect to."""
     needs_unprivileged_user: bool = False
-    """Whether the server refuses to run as root. Under root it runs as another user, who must be able to reach the
-    data."""
+    """Whether the server refuses to run as root. Then it runs as another user, who must be able to reach the data."""
     default_connections: int = 1
     rounds: tuple[str, ...] = ()
     """The size knobs that the engine may round to its own units. A report names the rounded value; it is no error."""
@@ -122,7 +121,7 @@ class EngineDeclaration:
         return {knob.name: knob for knob in self.knobs}
 
     def variable(self, name: str) -> Knob | None:
-        """Return the knob that passes the engine's own variable through; None if the name lacks the prefix of such
+        """Return the knob that passes the engine's own variable through; None if its name lacks the prefix of such
         knobs."""
         prefix = self.passes_through
         if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):

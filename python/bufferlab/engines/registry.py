@@ -2,9 +2,8 @@
 
 Declarations are pure data. A behaviour is imported when it is asked for, because it may need the native core:
 `bufferlab list` works where an engine cannot. A behaviour is the class `BEHAVIOUR` in the module `behaviour` of the
-engine's
-folder. A server has a module `family` instead, with its `FAMILIES`. A module `bufferlab_engines` on Python's path adds
-engines of others: its `ENGINES` has the form of the one here.
+engine's folder. A server has a module `family` instead, with its `FAMILIES`. A module `bufferlab_engines` on Python's
+path adds engines of others: its `ENGINES` has the form of the one here.
 """
 
 from __future__ import annotations

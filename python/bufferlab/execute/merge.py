@@ -205,7 +205,7 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
 
     def fill(folder: Path) -> None:
         _copy_runs(records, folder / "runs")
-        if pools is not None:  # Written before the folder gets its name: no resume of it could add them.
+        if pools is not None:  # Written before the folder gets its name: no resume could add the pools.
             write_bytes(folder / OTHER_POOLS_FILE, json_bytes(pools.model_dump(mode="json")))
 
     with storage.locked(parent):
@@ -254,7 +254,7 @@ def _copy_runs(records: Sequence[RunRecord], runs: Path) -> None:
 def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> None:
     """Copy a file of an open folder, without following a link. `stored` is its entry in run.json.
 
-    Raises DataFileError when it is not the checked file any more; run.json is checked where it is opened.
+    Raises DataFileError when the file changed since it was checked; run.json is checked when it is opened.
     """
     changed = DataFileError("the file was changed while it was merged", f"{target.parent.name}/{name}", COPY_HINT)
     try:

@@ -25,7 +25,7 @@ from bufferlab.spec import Experiment, loads
 _LOG = logging.getLogger(__name__)
 SUPERSEDED = "superseded"
 _MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtualisation")
-"""The facts of host.json that must be equal for a host to count as the one that began a sweep; disks may differ."""
+"""The facts of host.json that make a host count as the one that began a sweep, if all are equal; disks may differ."""
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
@@ -93,7 +93,7 @@ def _mounted(host: Mapping[str, Any]) -> str:
 
 
 def _existing(place: Path) -> Path:
-    """Return the folder itself, or the nearest one above it that is there."""
+    """Return the path itself, or the nearest folder above it that exists."""
     return next((folder for folder in (place, *place.parents) if folder.exists()), place)
 
 
@@ -169,7 +169,7 @@ def set_aside_other_boots(
     # A run whose settings were refused counts as settled, because a resume cannot repair it.
     settled = {_cell(record) for record in good} | refused_cells(folder)
     begun = {run.block for run in plan.runs if run.cell not in settled}
-    # The folder has the boot in which it was made; for runs of a later resume their start time decides.
+    # host.json has the boot in which the folder was made; runs of a later resume are judged by their start time.
     has_booted = folder.host.get("boot_key") != host["boot_key"]
     others = [
         record
@@ -202,7 +202,7 @@ def done_cells(folder: SweepFolder) -> set[tuple[int, int]]:
 
 
 def to_do(plan: Plan, folder: SweepFolder) -> list[PlannedRun]:
-    """Return the runs of a plan that a folder lacks, in their order."""
+    """Return the runs of the plan that the folder lacks, in the plan's order."""
     done = done_cells(folder)
     return [run for run in plan.runs if run.cell not in done]
 
@@ -214,7 +214,7 @@ def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:
 
 
 def supersede(folder: SweepFolder, earlier: Iterable[RunRecord], new: RunRecord) -> None:
-    """Move those of the `earlier` runs that failed, and are of the new run's point and block, to superseded/."""
+    """Move to superseded/ each of the `earlier` runs that failed and has the point and block of the new run."""
     for record in earlier:
         if _cell(record) == _cell(new) and not record.ok:
             _set_aside(folder, record)

@@ -165,7 +165,7 @@ class SweepRuns:
     ) -> Callable[[str, float], None]:
         """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep.
 
-        It notes in `begun_s` how many seconds after `started` each stage began.
+        `begun_s` gets how many seconds after `started` each stage began.
         """
         run = todo[place]
         point = self.plan.points[run.point]

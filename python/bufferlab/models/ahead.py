@@ -17,7 +17,7 @@ from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
-"""A function that gets the stage of a work and the share of it that is done; it raises to stop it."""
+"""A function that gets the stage of a work and the share of it that is done. It raises an error to stop the work."""
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 

@@ -378,7 +378,7 @@ def _require_bytes(pool: Setting) -> None:
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
 
-    For the others it returns sentences with the reasons. Pools have the sizes of the plan. Raises SpecError as
+    Also return, for each other point, a sentence with the reason. Pools have the sizes of the plan. Raises SpecError as
     `generated` does.
     """
     experiment = plan.experiment

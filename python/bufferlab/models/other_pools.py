@@ -26,7 +26,7 @@ MOST_GROUPS = 6
 _MOST_BETWEEN = 100_000_000
 """The most accesses that pools between measured ones may replay: some ten seconds' work."""
 _AROUND = (1, 2, 8, 16)
-"""The pools around a single measured one, in quarters of it."""
+"""The sizes of the pools around a single measured pool, in quarters of that pool."""
 
 
 def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:

@@ -251,7 +251,7 @@ def _play(
     rows: tuple[int, int, int],
     further: Mapping[str, Any],
 ) -> Replayed:
-    """Play a part of the trace; `rows` are the first of its load, the first of its window, and the first behind."""
+    """Play a part of the trace; `rows`: the first row of the load, the first of the window, the first after it."""
     try:
         load, first, end = rows
         told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns, **further)

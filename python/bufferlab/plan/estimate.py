@@ -37,9 +37,9 @@ class SweepCost:
     measure_seconds: float
     check_seconds: float
     cache_bytes: int
-    """Bytes of the databases that must be loaded. They are kept for the next time."""
+    """Bytes of the databases that must be loaded. The databases are kept for later sweeps."""
     data_bytes: int
-    """Bytes of the largest copy of a run with its growth. It is deleted after the run."""
+    """Bytes of the largest copy of a run with its growth. The copy is deleted after the run."""
     results_bytes: int
 
     @property

@@ -238,8 +238,9 @@ def points_of(experiment: Experiment, facts: Facts) -> list[GridPoint]:
 def least_transactions(experiment: Experiment, point: GridPoint) -> int:
     """Return how many transactions a warm-up has before its gate may open, in measured and in generated runs.
 
-    They are at least the experiment's `min_transactions`. If updates move rows, they are also as many as it takes until
-    nearly all rows have moved, but for that no more than half of the warm-up's cap: the gate needs the other half.
+    The number is at least the experiment's `min_transactions`. If updates move rows, it is also at least the number
+    after which nearly all rows have moved, but for that at most half of the warm-up's cap: the gate needs the other
+    half.
     """
     # The gate watches misses, and takes a pool for warm that was filled and turned over. If most gets miss, that takes
     # 1,000 transactions, while the pages of rows that move change for much longer.

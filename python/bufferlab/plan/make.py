@@ -1,4 +1,4 @@
-"""Makes the plan: every run with its point, block, order and seed. It is pure, touches no file and asks no server.
+"""Makes the plan: every run with its point, block, order and seed. Touches no file and asks no server.
 
 The order within each block and the seed of each block come from one number, only by `random.Random(int).random()`,
 whose sequence for a given seed Python promises to keep. `shuffle` and `randrange` carry no such promise. Ten years from
@@ -131,7 +131,7 @@ VersionOf = Callable[[Values], str]
 
 
 def lacking(engine: EngineDeclaration, points: Sequence[GridPoint], version_of: VersionOf) -> list[Problem]:
-    """Return a problem for each setting, or value of one, that a point's server version does not have; each once.
+    """Return one problem for each setting, or value of one, that a point's server version does not have.
 
     "auto" is never refused: it means "if the version has the setting".
     """

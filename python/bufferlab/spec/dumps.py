@@ -34,7 +34,7 @@ def read_dump(
     script: Mapping[str, str] | None,
     problems: list[Problem],
 ) -> dict[str, Any] | None:
-    """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if it cannot be used.
+    """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if the dump cannot be used.
 
     Return None without a problem if the script does not use a dump.
     """

@@ -1,8 +1,8 @@
 """The typed Experiment: types and limits of everything in a TOML except the settings (settings.py).
 
-It is frozen: the validated values are the ones that run. It reads no files and knows no lines: load.py adds those.
-`to_toml` writes the experiment.toml of a sweep folder, "as run": everything is spelt out, defaults included, and
-reading the TOML back gives an equal Experiment.
+The Experiment is frozen: the validated values are the ones that run. This file reads no files and knows no lines of the
+TOML: load.py adds those. `to_toml` writes the experiment.toml of a sweep folder, "as run": everything is spelt out,
+defaults included, and reading the TOML back gives an equal Experiment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AUTO_BLOCKS: Literal["auto"] = "auto"
 """The word, in place of a number of repetitions, for as many as the answer needs."""
 _MOST_BLOCKS = 1000
 LEAST_AUTO_BLOCKS = 2
-"""The blocks that are done before their number is decided: one shows no scatter."""
+"""The number of blocks that are done before "auto" decides how many are: one block shows no scatter."""
 _MOST = 2**53 - 1
 """The largest number of transactions: no disk does more in a lifetime, and JSON's readers keep 53 bits."""
 MAX_SEED = 2**53 - 1
@@ -117,9 +117,9 @@ class Workload(TomlTable):
 
 
 class Reference(TomlTable):
-    """The page size of the database that percentages refer to: one for all points, or each point's own.
+    """The page size of the database that percentages refer to: one size for all points, or each point's own.
 
-    One for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
+    One size for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
     """
 
     page_size: ReferencePage = 4096
@@ -134,7 +134,7 @@ class AskedWarmUp(TomlTable):
     """The cap of the warm-up. Zero: no warm-up, and the window begins with the pool as it was opened."""
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
-    """The fate of a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
+    """What happens to a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
 
     @model_validator(mode="after")
     def _in_order(self) -> AskedWarmUp:

@@ -25,7 +25,7 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """The valid settings, and the problems of those that were refused."""
+    """The valid settings, and the problems of the refused ones."""
 
     knobs: dict[str, Setting] = field(default_factory=dict)
     """The settings of the engine and the load."""
@@ -41,7 +41,7 @@ class _Known:
 
     engine: EngineDeclaration
     workload: WorkloadDeclaration | None
-    """None when the experiment names no known workload: an unknown name may then be one of its parameters."""
+    """None when the experiment names no known workload. An unknown name may then be a parameter of the intended one."""
 
     @cached_property
     def homes(self) -> dict[str, tuple[str, Knob]]:
@@ -82,7 +82,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
         default = engine.default_connections if knob is CONNECTIONS else knob.default
         setting = given[name] if name in given else knob.parse(default)
         if setting is not None:
-            # The connections are the load's, though they stand in [workload].
+            # The connections are a setting of the load, though they stand in [workload].
             of_workload = table == "workload" and knob is not CONNECTIONS
             (judged.parameters if of_workload else judged.knobs)[name] = setting
     _judge_connections(merged, engine, judged)

@@ -9,13 +9,13 @@ from bufferlab.errors import SpecError
 from bufferlab.units import GIB, UnitError, parse_bytes
 
 SECONDS_OF = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "100ns": 1e-7, "ns": 1e-9}
-"""The units of times, with their seconds."""
+"""The units of times, with the seconds of each."""
 PAGE_UNITS = ("bytes", "sectors", "pages")
 ROLES = ("time", "page", "size", "file")
 ASKED = "?"
 """The unit of a column whose name has several meanings, so that the user must say which."""
 
-#: Names of pages in the order in which they are preferred, without case, blanks and underscores, with their unit.
+#: Names of columns of pages in the order of preference, without case, blanks and underscores, with their unit.
 _PAGES = (
     (("page", "pageid", "pageno", "pagenumber"), "pages"),
     (("block", "blockid"), "pages"),
@@ -67,7 +67,7 @@ class WantedColumns:
 
 
 def parse_columns(text: str | None) -> dict[str, WantedColumns]:
-    """Return the columns that an option names, by role. Raise SpecError when it cannot be understood.
+    """Return the columns that an option names, by role. Raise SpecError when the option cannot be understood.
 
     A column written as digits is a number from 1; a name of digits stands in quotes.
 
@@ -136,12 +136,12 @@ def is_size(name: str) -> bool:
 
 
 def size_unit(name: str) -> str | None:
-    """Return the unit of a column of sizes by its name; None if the name has none."""
+    """Return the unit of a column of sizes by its name; None if the name is not one of a column of sizes."""
     return _SIZES.get(plain(name))
 
 
 def is_in_kib(name: str) -> bool:
-    """Return whether a name says that its numbers are of thousands of bytes, or of millions."""
+    """Return whether a name says that its numbers are in KB, MB or GB."""
     return not {word.lower() for word in re.findall(r"[A-Za-z]+", name)}.isdisjoint(_KIB)
 
 

@@ -1,6 +1,6 @@
-"""Reads accesses from files by their names, and writes them as oracleGeneral of libCacheSim.
+"""Reads accesses from files, whose names decide the format, and writes accesses as oracleGeneral of libCacheSim.
 
-Text is read by text.py, binary records by records.py; unpacked.py unpacks both.
+text.py reads text, records.py reads binary records, and unpacked.py unpacks both.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from bufferlab.traces.columns import plain
 
-#: The bytes of a sector. Sizes that are all multiples of it are taken for bytes.
+#: The bytes of a sector. Sizes that are all multiples of it are assumed to be in bytes.
 _SECTOR = 512
 _DIGITS, _NUMBER = "[0-9]{1,20}", r"[0-9]{1,20}(\.[0-9]*)?"
 _FLAG, _LETTER = "[01]", "[rw]|read|write"
@@ -38,9 +38,9 @@ class TableFormat:
     form: tuple[str, ...] = ()
     """A pattern for each cell of a row without a line of names, in lower case."""
     in_sectors: bool = False
-    """Whether a table in bytes may look the same: then some size must be no multiple of a sector's bytes."""
+    """Whether a table in bytes may look the same. If so, some size must be no multiple of a sector's bytes."""
     in_order: bool = False
-    """Whether a table of other columns may look the same: then times must not run backwards."""
+    """Whether a table of other columns may look the same. If so, times must not run backwards."""
     separators: str = ","
     has_further: bool = False
     """Whether further columns may follow."""

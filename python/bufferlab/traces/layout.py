@@ -1,6 +1,6 @@
-"""Decides what a table of page accesses has: a head, its columns, their units. It reads no whole column.
+"""Decides what a table of page accesses has: a head, its columns, their units. Reads no whole column.
 
-The unit of the column of pages follows from the option, a known format, the column's name, in this order. docs/curve.md
+The unit of the column of pages comes from the option, a known format or the column's name, in this order. docs/curve.md
 has these rules for users.
 """
 
@@ -89,7 +89,7 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
         found = {**known.columns, **found}
     units = {role: _unit(role, at, asked, known, names, where) for role, at in found.items() if role != "file"}
     if has_head and "size" not in found and units["page"] in ("bytes", "sectors"):
-        # Without its size a request of several pages would count once.
+        # Without the column of sizes, a request of several pages would count as one.
         at = next((at for at, name in enumerate(first) if columns.is_size(name) and at not in found.values()), None)
         if at is not None:
             found["size"], units["size"] = at, _unit("size", at, asked, known, names, where)
@@ -158,7 +158,7 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
         if rows and _is_word(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
             return True
     if asked:
-        # If the option names a column, the head has that name. If it numbers one, the name there must fit the role.
+        # If the option names a column, the head has that name. If it gives a number, the name there must fit the role.
         is_known = {"time": columns.time_rank, "page": columns.page_rank}
         return any(
             one.name in first
@@ -177,7 +177,7 @@ def _is_of_objects(first: Sequence[str]) -> bool:
 
 
 def _is_word(cell: str) -> bool:
-    """Return whether a cell may be the name of a column of numbers: neither a number nor a mark for a missing one."""
+    """Return whether a cell may be the name of a column of numbers: it is no number, and no mark for a missing one."""
     is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
     return not is_number and any(sign.isalpha() for sign in cell)
 
@@ -203,7 +203,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
     """Return the columns of time, page and size that the head names."""
     times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
-    # A table with one column lists pages in order; in one with several a column must be the time.
+    # A table with one column lists pages in order. In a table with several, one column must be the time.
     if not pages or (not times and len(head) > 1):
         raise DataFileError(_NOT_NAMED, f"{where}:1", _HINT)
     pages.sort(key=lambda at: columns.page_rank(head[at]) or 0)
@@ -223,7 +223,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
 
 
 def counts_rows(cells: pl.Series) -> bool:
-    """Return whether a column only counts the rows; with two rows or one this is unknown."""
+    """Return whether a column only counts the rows; False for fewer than three rows, which show nothing."""
 
     def counts(some: pl.Series) -> bool:
         number = some.str.strip_chars(" \t\"'").cast(pl.Int64, strict=False)

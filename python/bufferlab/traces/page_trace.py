@@ -45,7 +45,7 @@ class MeasuredPool:
 
 @dataclass(frozen=True)
 class Accesses:
-    """The accesses that a pool of any size has, in their order; all arrays are of one length.
+    """The accesses that a pool of any size would get, in their order; all arrays are of one length.
 
     Reads, read-aheads and evictions depend on the pool, so they are left out.
     """
@@ -72,7 +72,7 @@ class Accesses:
     def with_sizes(self, smallest: object, largest: object) -> Accesses:
         """Return these accesses with the bytes of a page, if all objects have one size, or with the range of sizes.
 
-        Sizes of 0 or 1 stand for no size and change nothing; nor does anything that is not a whole number.
+        Sizes of 0 or 1 stand for no size and change nothing; neither does a value that is not a whole number.
         """
         if not isinstance(smallest, int) or not isinstance(largest, int):
             return self
@@ -81,7 +81,7 @@ class Accesses:
         return replace(self, sizes_bytes=(smallest, largest))
 
     def page_size(self, asked_bytes: int | None) -> tuple[int | None, str | None]:
-        """Return the bytes of a page, and a sentence if they are not those that were asked for."""
+        """Return the bytes of a page, and a sentence if they are not the bytes that were asked for."""
         if self.sizes_bytes:
             smallest, largest = (f"{size:,}" for size in self.sizes_bytes)
             unused = "; --page-size was not used" if asked_bytes else ""
@@ -131,7 +131,7 @@ class RunTrace:
     def counted(self, kind: str) -> tuple[int, int]:
         """Return how many accesses of a kind the engine counted in the window, and how many of them the trace holds.
 
-        Accesses outside the window, from the moments in which the counters were read, may be among the counted.
+        The count may include accesses outside the window, from the moments in which the counters were read.
         """
         for one in self.stored.counts:
             if kind in one.kind.split(" + "):
@@ -152,15 +152,15 @@ class RunTrace:
 
     @cached_property
     def window(self) -> tuple[int, int]:
-        """Return the window's first row, and the first behind it."""
+        """Return the window's first row, and the first row after it."""
         times_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
         return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
 
     @cached_property
     def load_row(self) -> int:
-        """The first row of the load, about: rows before it may be of a check that read all tables.
+        """The approximate first row of the load: rows before it may be of a check that read all tables.
 
-        It follows from the samples of each second, which count the transactions that had ended.
+        The row follows from the samples of each second, which count the transactions that had ended.
         """
         times_us, began_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64), 1e6 * self._load_began_s()
         return min(int(np.searchsorted(times_us, began_us)), self.window[0])
@@ -269,7 +269,7 @@ def read(folder: Path) -> RunTrace:
 
 
 def of_run(record: RunRecord) -> RunTrace | None:
-    """Return the page trace of a run; None if it has no good one. Raises DataFileError for a damaged file."""
+    """Return the page trace of a run; None if none passed its checks. Raises DataFileError for a damaged file."""
     stored, table = record.run.page_trace, record.page_trace()
     if stored is None or table is None:
         return None
@@ -279,7 +279,7 @@ def of_run(record: RunRecord) -> RunTrace | None:
 
 
 def accesses_of(rows: pl.DataFrame) -> Accesses:
-    """Return the accesses of rows with the columns page, kind and t_s, as stored or as `RunTrace.named` has them."""
+    """Return the accesses in `rows`, whose columns page, kind and t_s are as stored or as in `RunTrace.named`."""
     import polars as pl
 
     kind = pl.col("kind").to_physical()
@@ -289,7 +289,7 @@ def accesses_of(rows: pl.DataFrame) -> Accesses:
 
 
 def rows_within(times: NDArray[Any], window: tuple[float, float]) -> tuple[int, int]:
-    """Return the first row of a window, and the first behind it; times are of one unit."""
+    """Return the first row of a window, and the first row after it; all times have the same unit."""
     return int(np.searchsorted(times, window[0])), int(np.searchsorted(times, window[1], "right"))
 
 

@@ -42,7 +42,7 @@ _LCS = {
     3: np.dtype(_LCS_WIDE),
     **{3 + more: np.dtype([*_LCS_WIDE, ("features", f"V{2 << more}")]) for more in range(1, 6)},
 }
-"""The records of each version; those from 4 on have 1, 2, 4, 8 or 16 further numbers of 32 bits."""
+"""The records of each version; those from version 4 on have 1, 2, 4, 8 or 16 further numbers of 32 bits."""
 _VSCSI = {
     2: np.dtype([("cmd", "<u2"), ("version", "<u2"), ("", "V4"), ("bytes", "<u4"), ("", "V4"), ("sector", "<u8"),
                  ("time", "<u8"), ("", "V8")]),
@@ -64,7 +64,7 @@ def read_lcs(path: Path) -> Accesses:
         what = "it has not the header of lcs in versions 1 to 8"
         raise DataFileError(what, str(path), "make it oracleGeneral with libCacheSim's traceConv")
     records = _records(path, _LCS[version], _LCS_HEADER.itemsize)
-    said = int(header["requests"])  # 0 if its writer did not fill the statistics in
+    said = int(header["requests"])  # 0 if the writer did not fill in the statistics
     if said > len(records):
         what = f"its header says {said:,} requests, and {len(records):,} are in the file"
         raise DataFileError(what, str(path), "copy the whole file")

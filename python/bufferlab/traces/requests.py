@@ -29,7 +29,7 @@ class Requests:
     """Below MOST_SIZE_BYTES; None if each request is of one page."""
     time_s: NDArray[np.float64]
     file: NDArray[np.uint32] | None = None
-    """The number of the disk or file; None if there is only one."""
+    """The number of the disk or file; None if there is only one disk or file."""
     kind: NDArray[np.uint8] | None = None
     """The number of each request's kind; None if all are gets."""
 
@@ -39,7 +39,7 @@ def touched(
 ) -> Accesses:
     """Return a touch for each page of `page_bytes` that a request covers, in the order of the requests' times.
 
-    Raise DataFileError when there are more touches than the free memory suffices for.
+    Raise DataFileError when there are more touches than fit into the free memory.
     """
     first = requests.first_byte // np.uint64(page_bytes)
     order = None

@@ -20,7 +20,7 @@ def touches(trace: RunTrace) -> list[ObjectTouches]:
     rows = trace.table[slice(*trace.window)]
     kinds = rows["kind"].to_physical().to_numpy()
     pages = rows["page"].to_numpy()[np.isin(kinds, [number_of(name) for name in TOUCHES])].astype(np.int64)
-    # The pages above the leaves of each object come first, then the others.
+    # The pages above the leaves of each object come first, then its other pages.
     starts = np.array([one.first_page + below for one in objects for below in (0, one.interior or 0)])
     gets = _by_object(pages, starts) / transactions
     distinct = {

@@ -1,7 +1,7 @@
 """Reads the bytes of a foreign file into memory: unpacks it, and refuses a file that would exhaust the machine.
 
-A small file may unpack to any size, and one request of a block trace may touch any number of pages. Both are bounded by
-the memory that is free.
+A small file may unpack to any size, and one request of a block trace may touch any number of pages. The free memory
+bounds both.
 """
 
 from __future__ import annotations

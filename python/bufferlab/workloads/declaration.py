@@ -91,8 +91,7 @@ class WorkloadDeclaration:
     engines: tuple[str, ...] = ()
     """The only engines that the workload can run on; empty: any."""
     data_parameter: str = ""
-    """The parameter that names another workload, whose data this one uses, with that one's parameters; "" for none.
-    """
+    """The parameter that names the workload whose data, and parameters of data, this workload uses; "" for none."""
 
     def parameter(self, name: str) -> Knob | None:
         """Return the parameter of that name; None if it does not exist."""

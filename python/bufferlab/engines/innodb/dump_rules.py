@@ -2,8 +2,8 @@
 
 The list is closed: it has what mysqldump and mariadb-dump write (client/mysqldump.c of both), and nothing else is sent.
 The list is the second of two barriers. The first is the account that restores, which has no rights outside its schema
-and no
-FILE. Code of the dump (triggers, routines, views) is made that account's own, so that it never runs with other rights.
+and no FILE. Code of the dump (triggers, routines, views) is made that account's own, so that it never runs with other
+rights.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row,
 
 _PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
 PAGE_S = 15e-6
-"""The measured seconds per page of the pool for the first question on its contents after a start; later ones: a
-third."""
+"""Seconds per page of the pool that the first question on its contents takes after a start; later ones: a third."""
 TEMPORARY_TABLE_RATIO = 0.01
 """The share of the pool that this answer's temporary table takes in MySQL."""
 

@@ -140,8 +140,7 @@ def _read_only(told: Mapping[str, str], rights: set[str]) -> str:
 
 
 def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
-    """Return sentences on replication: the server may apply a primary's changes, or pass changes on to other
-    servers."""
+    """Return sentences on replication: the server may apply a primary's changes, or pass changes on to others."""
     said = []
     replica = None
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):

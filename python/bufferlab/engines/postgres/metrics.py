@@ -7,11 +7,10 @@ newer view names it: pg_stat_checkpointer (17) holds what pg_stat_bgwriter did b
 
 A page get is served by shared buffers, by the kernel's page cache, or by the device. The server counts gets from shared
 buffers (pg_stat_database: blks_hit), and all other gets together (blks_read): it reads files through the page cache,
-and
-does not see the device. The kernel counts the bytes read from storage for each of the server's processes (read_bytes in
-/proc/PID/io). If the kernel does not, the device's count of all programs' reads is used. So a page from the page cache
-is one that the server read and no device did. If the kernel reads ahead, the device may read more than the server asks
-for, and the split is unknown.
+and does not see the device. The kernel counts the bytes read from storage for each of the server's processes
+(read_bytes in /proc/PID/io). If the kernel does not, the device's count of all programs' reads is used. So a page from
+the page cache is one that the server read and no device did. If the kernel reads ahead, the device may read more than
+the server asks for, and the split is unknown.
 
 The server counts no waits. pg_stat_activity shows the present wait of each connection (wait_event_type), so every
 sample counts those that wait. Their mean over the samples, times the window's seconds, is the time that was waited. At

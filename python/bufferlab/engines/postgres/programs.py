@@ -109,9 +109,8 @@ def initdb(build: Build) -> Path:
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Return every server on PATH and where Debian keeps them, then the known ones: each usable, or with the reason why
-    it is not.
-    """
+    """Return the servers on PATH and in Debian's folders, then the known ones; each is usable or has a reason why
+    not."""
     return finding.listed(_installed(), known, by_path, ask_version)
 
 

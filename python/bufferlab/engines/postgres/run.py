@@ -1,10 +1,9 @@
 """Keeps the one database that bufferlab owns on a PostgreSQL server that runs already.
 
 The database's comment claims it. The comment lists the relations that bufferlab made, and says which data they hold and
-whether
-transactions have changed these since. A database with any other relation belongs to another user, at least in part:
-bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read one, and because
-the workload's own queries would find a table.
+whether transactions have changed these since. A database with any other relation belongs to another user, at least in
+part: bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read one, and
+because the workload's own queries would find a table.
 """
 
 from __future__ import annotations

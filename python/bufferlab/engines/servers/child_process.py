@@ -82,9 +82,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in one without a
-    network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the new
-    process's id before the program's first instruction; when it raises, the program does not run.
+    `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in a new namespace
+    without a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup that it joins. `watch` is
+    called with the new process's id before the program's first instruction; when it raises, the program does not run.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
@@ -114,8 +114,9 @@ def start(
 
 @cache
 def can_own_ipc(user: tuple[int, int] | None) -> bool:
-    """Return whether a child may have its own shared memory, after trying once; some containers and systems forbid
-    the namespaces that this needs.
+    """Return whether a child may have its own shared memory, after trying once.
+
+    Some containers and systems forbid the namespaces that this needs.
     """
     return _refusal(_launch(user, True, None)) is None
 
@@ -145,8 +146,7 @@ def _refusal(launch: Sequence[str]) -> str | None:
 
 
 def can_join(group: Path) -> str | None:
-    """Try whether a child of ours can join a cgroup, by its cgroup.procs; return None if it can, else the error's
-    text."""
+    """Try whether a child of ours can join a cgroup, by its cgroup.procs. Return None, or the text of the error."""
     return _refusal(_launch(None, False, group))
 
 

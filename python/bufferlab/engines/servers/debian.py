@@ -1,8 +1,8 @@
 """Downloads packages of one Debian release with apt-get, also on a machine that runs another release.
 
-apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and changes nothing of the
-machine's. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's keys.
-A list that is signed and has expired is used, because a mirror may be frozen; `expired` reports it.
+apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and does not change the
+machine's own. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's
+keys. A list that is signed and has expired is used, because a mirror may be frozen; `expired` reports it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Limits the memory of a server and the page cache of its files together, with a cgroup that exists for one run.
 
 A group's name holds its owner's PID namespace, pid and start time. The next start removes groups whose owner is dead.
-It uses cgroup version 1 (memory.limit_in_bytes) or 2 (memory.max), the one that has the host's memory controller; see
+The cgroup has version 1 (memory.limit_in_bytes) or 2 (memory.max): the one that has the host's memory controller. See
 the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into
 memory. So pages cached before would not count, and the database is dropped from the cache first (`drop_cached`).
 """

@@ -18,8 +18,7 @@ Query = Callable[[str], list[dict[str, object]]]
 """Sends one statement without parameters, in autocommit, and returns its rows by column name."""
 
 MISFITS = (LookupError, TypeError, ValueError, ArithmeticError)
-"""The errors of reading an answer that does not fit its question: a row or column is missing, or a number is not
-one."""
+"""The errors of reading an answer that does not fit its question: a missing row or column, or a wrong number."""
 NOT_UNDERSTOOD = "the server's answer does not fit the question"
 NOT_A_SERVER = "is this a database server, or a program that stands before one? Name the server itself"
 

@@ -1,8 +1,8 @@
 """The cache of loaded databases: finds one by its `data_key`, verifies it before use, and loads it when missing.
 
-An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256 (of
-each file, where the database is a directory). A corrupt entry is reported, removed and loaded again. run_copy.py makes
-the copies for runs.
+An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256. If
+the database is a directory, it holds the SHA-256 of each file. A corrupt entry is reported, removed and loaded again.
+run_copy.py makes the copies for runs.
 """
 
 from __future__ import annotations
@@ -166,8 +166,7 @@ class Datasets:
 
     @staticmethod
     def _restored_name(key: str) -> str:
-        """Return the temporary folder's name, by which `doctor` and `cache prune` recognise what a killed process
-        left."""
+        """Return the temporary folder's name, by which `doctor` and `cache prune` know what a killed process left."""
         return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:

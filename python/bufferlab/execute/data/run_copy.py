@@ -1,8 +1,7 @@
 """Makes a run's copy of a loaded database: byte-identical, on the device, and out of the page cache.
 
 The copy is a reflink if the file system can make one (ioctl_ficlone(2)), else a plain copy. Each sweep tries once
-whether
-reflinks work, so that it never mixes the two. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
+whether reflinks work, so that it never mixes the two. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
 """
 
 from __future__ import annotations

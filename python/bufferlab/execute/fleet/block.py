@@ -1,7 +1,7 @@
 """The process that does one block on a node: `run_sweep`, reported to its parent as a worker's events.
 
-It ends when its standard input does, and the kernel kills it when its parent ends: nothing outlives a node. It knows
-nothing of Ray. Its children get none of Ray's variables, one of which is the cluster's token.
+The process ends when its standard input does, and the kernel kills it when its parent ends: nothing outlives a node. It
+knows nothing of Ray. Its children get none of Ray's variables, one of which is the cluster's token.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
 def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
     """Refuse a cluster that rejects our token, and one that works without a token, or may do so.
 
-    Raises EnvironmentLackingError. It asks with and without the token at once, and waits at most `seconds` for answers.
+    Asks with and without the token at the same time, and waits at most `seconds`. Raises EnvironmentLackingError.
     """
     without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     deadline = time.monotonic() + seconds

@@ -186,7 +186,7 @@ class Gather:
 
     def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
         """Admit the nodes with the versions and data of this host and each other; return a problem for each other
-        one."""
+        node."""
         order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.told_options}
         problems = []
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):

@@ -56,7 +56,7 @@ class PartState:
     """The runs of a block that have arrived."""
 
     host: Host | None = None
-    """The host that did them; None without runs."""
+    """The host that did the block's runs; None without runs."""
     done: frozenset[str] = frozenset()
     """The names of the runs that ended well."""
     known: frozenset[str] = frozenset()
@@ -106,7 +106,8 @@ class Gathering:
 
     @classmethod
     def open(cls, path: Path) -> Gathering:
-        """Open a gathering's folder. Raises DataFileError for a damaged one, SpecError for another kind of folder."""
+        """Open a gathering's folder. Raises DataFileError if it is damaged, SpecError if it is another kind of
+        folder."""
         if not (path / FILE).is_file():
             hint = "for the folder of one host, leave --ray out; of a cluster's sweep it ends in .fleet"
             raise SpecError("no sweep of a cluster is in this folder", f"--resume {path}", hint)
@@ -149,7 +150,7 @@ class Gathering:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Context manager that locks the folder against other commands. Entering removes what killed ones left."""
+        """Context manager that locks the folder against other commands. Entering removes what killed commands left."""
         with storage.folder_lock(self.path):
             marked.remove_leftovers(self.path, f"{marked.TEMPORARY}*")
             for block in self.blocks:
@@ -158,7 +159,7 @@ class Gathering:
             yield
 
     def state(self, block: int) -> PartState:
-        """Return the state of a block's arrived runs. Raises DataFileError for damaged ones."""
+        """Return the state of a block's arrived runs. Raises DataFileError if they are damaged."""
         if not self.part(block).exists():
             return PartState(missing=1)
         folder = open_sweep(self.part(block))
@@ -176,7 +177,7 @@ class Gathering:
     def check(self, block: int) -> None:
         """Check a block whose task is over, as `merge` does, and move aside its failed runs that were done again.
 
-        Raises DataFileError or SpecError, and sets the block aside, if it is damaged or of another sweep.
+        Raises DataFileError or SpecError, and sets the block aside, if the block is damaged or of another sweep.
         """
         if not self.part(block).exists():
             return
@@ -205,9 +206,10 @@ class Gathering:
             return False
 
     def join(self) -> tuple[SweepFolder, list[Problem]]:
-        """Merge the blocks that have arrived into the sweep's folder, and remove this one.
+        """Merge the blocks that have arrived into the sweep's folder, and remove the gathering's folder.
 
-        Return it, and a problem for each block that lacks runs. Raises DataFileError for a block that was altered.
+        Return the merged folder, and a problem for each block that lacks runs. Raises DataFileError for an altered
+        block.
         """
         parts = [self.part(block) for block in self.blocks if self.part(block).exists()]
         out, stem = self.path.parent, self.path.name.removesuffix(SUFFIX)

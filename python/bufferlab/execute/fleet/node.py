@@ -29,7 +29,7 @@ from bufferlab.results.files import read_json
 
 _SILENT_S = 120.0
 _HELD_S = 60.0
-"""The longest wait, in seconds, for a process that another node of this host left: it must end first."""
+"""The longest wait, in seconds, for the end of a process that another node of this host left."""
 _MOST_TEXT = 2000
 
 Order = Mapping[str, Any]
@@ -78,9 +78,9 @@ def _rooms() -> Path:
 
 @contextmanager
 def _room(order: Order) -> Iterator[Path]:
-    """Context manager that holds the folder of a block on this host. It stays, for a task that continues the block.
+    """Context manager that holds the folder of a block on this host. The folder stays, so that a task can continue it.
 
-    Raises EnvironmentLackingError when another node of this host holds it for longer than a minute.
+    Raises EnvironmentLackingError when another node of this host holds the folder for longer than a minute.
     """
     place = _rooms() / f"{marked.TEMPORARY}{order['sweep_id']}-{order['block'] + 1}"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _room(order: Order) -> Iterator[Path]:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
-        held = marked.use(place)  # `cache prune` leaves it alone from now on.
+        held = marked.use(place)  # `cache prune` does not remove the folder from now on.
         if held is not None:
             stack.callback(os.close, held)
         yield place

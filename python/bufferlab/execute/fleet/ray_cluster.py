@@ -53,7 +53,7 @@ class RayCluster:
     """
 
     def __init__(self, address: str) -> None:
-        """Connect to the head. Ray 2.60 sets no time limit here: the parent of this process kills it if need be.
+        """Connect to the head. Ray 2.60 has no time limit here: if it takes too long, the parent kills this process.
 
         Raises EnvironmentLackingError when Ray refuses.
         """

@@ -40,7 +40,7 @@ class Rounds:
     """The blocks that are not whole yet: each waits, or a node does it, or it is given up."""
 
     def __init__(self, blocks: Iterable[tuple[int, Host | None]]) -> None:
-        """`blocks` are those to do, counted from 0, each with the host of its arrived runs."""
+        """`blocks` are the blocks to do, counted from 0, each with the host of its arrived runs."""
         self._waiting = [_Block(number, host) for number, host in blocks]
         self._begun: dict[int, _Block] = {}
         self._given_up: list[_Block] = []
@@ -93,7 +93,8 @@ class Rounds:
 def _suits(block: _Block, node: Node, alive: Collection[Node]) -> bool:
     """Return whether an idle node may do a block that waits.
 
-    The host of the block's runs may continue them, once. Then come nodes on which the block has not failed, if any.
+    If the host of the block's runs has a node, it continues them, once. Then come nodes on which the block has not
+    failed, if there are any.
     """
     at_home = block.host is not None and any(other.host == block.host for other in alive)
     if at_home and block.tries < MOST_TRIES - 1:

@@ -1,6 +1,6 @@
 """Locks a device for one sweep: a second sweep would measure the first. Advisory (flock), per host and user.
 
-A second sweep is refused at once, or waits as long as it may.
+A second sweep is refused at once, or waits for as long as its user allows.
 
 The kernel frees the lock when its owner ends, however it ends. The file stays and holds the last owner's number.
 """

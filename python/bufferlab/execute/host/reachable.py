@@ -62,7 +62,7 @@ def require_reachable(directory: Path, owner: Owner | None, purpose: str, flag: 
 
 
 def is_ours_alone(folder: Path) -> bool:
-    """Return whether it is a folder, not a link, that belongs to this user and that no other user may change."""
+    """Return whether `folder` is a folder, not a link, that belongs to this user and that no other user may change."""
     found = folder.lstat()
     others = stat.S_IWGRP | stat.S_IWOTH
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others

@@ -77,7 +77,7 @@ def require_directory(directory: Path, purpose: str, flag: str) -> None:
 
 
 def require_disk(directory: Path, flag: str) -> None:
-    """Refuse a file system in memory, where reads cost nothing. Raises EnvironmentLackingError."""
+    """Refuse a directory on a file system in memory, where reads cost nothing. Raises EnvironmentLackingError."""
     kind = filesystem_of(directory)
     if kind in _MEMORY_FILE_SYSTEMS:
         raise EnvironmentLackingError(
@@ -153,7 +153,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def clean_temporaries(out: Path) -> None:
-    """Remove the unfinished sweep folders of killed sweeps. The caller holds `locked(out)`, as their creators do."""
+    """Remove the unfinished sweep folders of killed sweeps. The caller holds `locked(out)`, as their makers do."""
     marked.remove_leftovers(out.resolve(), f"{marked.TEMPORARY}*")
 
 

@@ -13,7 +13,7 @@ from bufferlab.results.schema import BlockTrace
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that has ended, as far as its probes need it."""
+    """The facts about an ended run that its probes need."""
 
     engine: str
     result: Mapping[str, Any] | None

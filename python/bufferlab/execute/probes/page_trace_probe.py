@@ -213,7 +213,7 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
 def _counters_ns(told: Mapping[str, Any]) -> tuple[int, int]:
     """Return when the counters of the window's begin were asked for, and when those of its end had been read.
 
-    An engine in our own process stands still meanwhile: its counters are those of the window.
+    An engine in our own process does no work meanwhile: its counters are exactly those of the window.
     """
     if told.get("recorder", "engine") == "engine":
         return told["window_start_ns"], told["window_end_ns"]
@@ -263,7 +263,7 @@ def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The table that leads from a page's object and its number in there (`_keys`) to its number in the trace."""
+    """The table that leads from a page's object and its number in the object (`_keys`) to its number in the trace."""
 
     keys: NDArray[np.uint64]
     numbers: NDArray[np.uint32]
@@ -278,9 +278,9 @@ def _keys(records: _Records) -> NDArray[np.uint64]:
 
 
 def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[_Numbers, list[dict[str, Any]]]:
-    """Number the touched pages, object by object; in each object the pages above the leaves come first.
+    """Number the touched pages, object by object; return the numbers, and the range of each object.
 
-    Otherwise pages are in the order of their numbers in the object. Return the numbers, and the range of each object.
+    In each object the pages above the leaves come first. Otherwise pages keep the order of their numbers in the object.
     """
     owner = np.full(len(keys), len(objects), np.uint32)
     is_leaf = np.ones(len(keys), np.bool_)

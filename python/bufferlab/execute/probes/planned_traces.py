@@ -62,7 +62,7 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
     if stored is None:
         return _new(wish, plan)
     before = StoredPlan.model_validate(stored).page_trace
-    if before is None:  # An earlier version began it: traces were asked for with each command.
+    if before is None:  # An earlier version began the sweep: traces were asked for with each command.
         return PlannedTraces(recorder="inside" if wish.by_name else None, keep=wish.keep or "all", by_name=wish.by_name)
     if before.recorder == "uprobes":
         what = "the kernel recorded this sweep's page accesses, which only an earlier version lets it do"

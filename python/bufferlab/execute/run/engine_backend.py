@@ -112,7 +112,7 @@ class EngineBackend:
         """Keep the ends of the logs of a run that did not end well, and put back host settings that its worker left."""
         if filled.run.status != "ok":
             filled.log += _log_ends(home)
-        for said in restore_host():  # A killed worker could not put them back itself.
+        for said in restore_host():  # A killed worker could not put the settings back itself.
             filled.log += f"{said}\n"
 
     def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
@@ -149,7 +149,7 @@ class _OneRun:
     def do(self) -> Failure | None:
         """Copy the database, measure, keep the answer, and check the data. Return why the run cannot be used."""
         self.filled.run.data_key = self.dataset.data_key
-        with self.context.worker(self.home) as worker:  # It imports its engine while the database is copied.
+        with self.context.worker(self.home) as worker:  # The worker imports its engine while the database is copied.
             if not self.context.engine.data_is_read_only:
                 self._restore()
             self.on_stage(STARTING, 0.0)
@@ -219,7 +219,7 @@ class _OneRun:
         return event["done"] / event["total"] if event.get("total") else 0.0
 
     def _keep_tables(self, ended: EndedRun) -> None:
-        """Keep the tables of the probes that were asked for, or why they are missing. The run does not fail by them."""
+        """Keep the tables of the asked probes, or the reasons why they are missing, which do not fail the run."""
         for probe in self.context.probes:
             self.on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
             trace, table = probe.keep(ended)

@@ -68,7 +68,7 @@ class ModelBackend:
     folder: Path
     versions: dict[str, str]
     ahead: Ahead[PlannedRun, Predicted]
-    """Predicts the runs on all cores; here each is waited for in its turn."""
+    """Predicts the runs on all cores; this backend waits for each run in its turn."""
     stop: StopRequest
 
     def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:

@@ -73,7 +73,8 @@ class Worker:
         _end(self._process)
 
     def do(self, kind: str, job: dict[str, Any], on_event: Callable[[Event], None]) -> Outcome:
-        """Have the worker do a job, wait for its end, and return its outcome. After a failure the worker is done.
+        """Have the worker do a job, wait for its end, and return its outcome. After a failure the worker takes no new
+        job.
 
         `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker,
         which then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed.
@@ -198,7 +199,7 @@ def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> Non
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the worker and the processes it started: it leads their process group."""
+    """Kill the worker and the processes it started: they are the process group that the worker leads."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -2,7 +2,7 @@
 
 Such a process takes one job after another, sends events, and ends each job with a result. An error ends the process. It
 never outlives its parent: it ends when standard input does, and the kernel kills it at its parent's death. The worker
-has its engine do the job, and stops the engine when asked. It publishes nothing and decides nothing. The parent's side
+has its engine do the job, and stops the engine when asked. The worker publishes and decides nothing. The parent's side
 is supervise.py.
 
 Few modules are imported at the top: imports take seconds, and a process whose parent has died must not stay so long.
@@ -50,7 +50,7 @@ def _prepare(engine: str) -> None:
 
 
 def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Do the job and return its result. Events are sent as lines of JSON. Raises the engine's errors."""
+    """Do the job, send its events as lines of JSON, and return its result. Raises the engine's errors."""
     engine = engine_of(envelope)
     _stop_when_asked(engine)
     kind, job = envelope["kind"], envelope["job"]
@@ -91,7 +91,7 @@ def serve(
 ) -> int:
     """Take jobs on standard input, have `do` do each, and send the result that it returns, or the error it raises.
 
-    `do` gets the envelope that `supervise` sends: kind, engine and job; `prepare` is called before the first one.
+    `do` gets the envelope that `supervise` sends: kind, engine and job. `prepare` is called before the first job.
     Return 1 after an error, and without output when the parent has died. The end of standard input ends this process.
     Everything that is printed goes to the log.
     """

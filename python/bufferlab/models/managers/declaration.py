@@ -42,7 +42,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Traced:
-    """The facts about the traced run from which a model judges where it must not be believed."""
+    """The facts about the traced run from which a model judges in which cases it must not be believed."""
 
     server: Server
     pool: Pool
@@ -56,7 +56,7 @@ class Traced:
     ran: Mapping[str, int]
     """The settings that are whole numbers, by the engine's names."""
     others: Callable[[], Sequence[tuple[int, int, Window]]]
-    """Returns frames, transactions and windows of the other measured runs in its sweep folder."""
+    """Returns frames, transactions and windows of the other measured runs in the traced run's sweep folder."""
 
 
 @dataclass(frozen=True)

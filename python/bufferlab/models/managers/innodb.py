@@ -1,6 +1,6 @@
-"""The models of two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and when not to believe them.
+"""The models of two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and when not to believe a model.
 
-A model must not be believed where speed decides, where purge is behind, or where a long free list misleads.
+A model must not be believed if speed decides, if purge is behind, or if a long free list misleads.
 """
 
 from __future__ import annotations

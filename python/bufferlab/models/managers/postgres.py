@@ -1,6 +1,7 @@
 """PostgreSQL's shared buffers: a clock sweep with usage counts (crates/bufferlab-sim/src/managers/postgres.rs).
 
-Scans of large tables have rings (scans.rs there). This file says which tables are large, and how large a ring is.
+Scans of large tables have rings (scans.rs in the same folder). This file says which tables are large, and how large a
+ring is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The pre-flight of runs on a server that bufferlab did not start: the findings, and the settings that can never work.
 
 Every statement only asks. docs/existing-server.md lists the refusals; a test tries each. Each run repeats the checks
-of settings that can never work (`running`). A setting that such a server cannot meet is a caveat of each run; one that
-it could meet and did not is a confound, which fails the check of that name.
+of settings that can never work (`running`). A setting that such a server cannot meet is a caveat of each run. A setting
+that it could meet, but does not, is a confound, which fails the check of that name.
 """
 
 from __future__ import annotations
