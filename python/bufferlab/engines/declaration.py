@@ -121,7 +121,7 @@ class EngineDeclaration:
         return {knob.name: knob for knob in self.knobs}
 
     def variable(self, name: str) -> Knob | None:
-        """Return the knob that passes the engine's own variable through; None if its name lacks the prefix of such
+        """Return the knob that passes a variable of the engine through; None if its name lacks the prefix of such
         knobs."""
         prefix = self.passes_through
         if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):

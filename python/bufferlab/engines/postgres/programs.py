@@ -109,7 +109,7 @@ def initdb(build: Build) -> Path:
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Return the servers on PATH and in Debian's folders, then the known ones; each is usable or has a reason why
+    """Return the servers on PATH and in Debian's folders, then the known ones: each usable, or with the reason why
     not."""
     return finding.listed(_installed(), known, by_path, ask_version)
 

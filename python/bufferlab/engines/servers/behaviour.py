@@ -328,8 +328,8 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError for a running server or an unknown build, EnvironmentLackingError if tracing is impossible
-        here."""
+        """Raise SpecError for a running server or an unknown build, EnvironmentLackingError if the host cannot
+        trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"

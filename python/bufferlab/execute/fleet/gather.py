@@ -185,8 +185,7 @@ class Gather:
             self._warn(replace(problem, what=f"a node that came is left out: {problem.what}"))
 
     def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
-        """Admit the nodes with the versions and data of this host and each other; return a problem for each other
-        node."""
+        """Admit nodes with the versions and data of this host and each other; return a problem for each other node."""
         order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.told_options}
         problems = []
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):

@@ -73,8 +73,7 @@ class Worker:
         _end(self._process)
 
     def do(self, kind: str, job: dict[str, Any], on_event: Callable[[Event], None]) -> Outcome:
-        """Have the worker do a job, wait for its end, and return its outcome. After a failure the worker takes no new
-        job.
+        """Have the worker do a job, wait for its end, and return its outcome. After a failure it takes no more.
 
         `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker,
         which then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed.

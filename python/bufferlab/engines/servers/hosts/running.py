@@ -69,8 +69,7 @@ class Host:
     def run_job(
         self, job: Mapping[str, Any], address: Address, frames: int, *, pid: int | None = None, data: str | None = None
     ) -> dict[str, Any]:
-        """Return the core's job of a run: the given entries, the address, and the process and data of a server of
-        ours."""
+        """Return the core's job of a run: the given entries, the address, and process and data of a server of ours."""
         return {
             **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},
             "target": self.family.target(address),
