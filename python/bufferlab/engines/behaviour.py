@@ -125,7 +125,7 @@ class Behaviour(ABC):
         native().cancel()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return a check for each thing that a run with these knobs needs of a directory. The directory exists."""
+        """Return a check of each thing in the existing `directory` that a run with these knobs needs."""
         return []
 
     def shape(self, database: Path) -> dict[str, Any] | None:

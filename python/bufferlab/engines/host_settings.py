@@ -186,7 +186,7 @@ class ReadAhead:
 
 
 def read_ahead_of(path: Path) -> ReadAhead:
-    """Return the read-ahead of the whole device that holds a path; if the path is a device, of that."""
+    """Return the read-ahead of the device that `path` is, or else of the whole device that holds the path."""
     found = path.stat()
     is_block = stat.S_ISBLK(found.st_mode)
     if not is_block and os.major(found.st_dev) == 0:

@@ -46,9 +46,9 @@ def require(findings: Findings) -> None:
 
 
 def look_at(url: str) -> tuple[str, list[ServerCheck]]:
-    """Return the engine of a server, and the checks that need no experiment. Raises EnvironmentLackingError.
+    """Return the engine of a server, and the checks that need no experiment.
 
-    Raises SpecError when the URL is not a server's.
+    Raises SpecError when the URL is not a server's, EnvironmentLackingError when the server cannot be asked.
     """
     scheme = url.partition("://")[0]
     for name in engines.names():

@@ -209,7 +209,7 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
 
 
 def _place(merged: Merged, name: str) -> str:
-    """Return where a setting is given."""
+    """Return the place that gives a setting: file, line and key in a TOML, or the flag."""
     tables = [table for table in ("sweep", "knobs", "workload") if isinstance(merged.document.get(table), dict)]
     return merged.where((next(table for table in tables if name in merged.document[table]), name))
 

@@ -56,7 +56,7 @@ class TableFormat:
         return all(re.fullmatch(form, cell.lower()) for form, cell in zip(self.form, row, strict=False))
 
     def has_form(self, rows: Sequence[Sequence[str]], separator: str) -> bool:
-        """Return whether rows look like the format's. A damaged row behind the first is reported later."""
+        """Return whether rows look like the format's. A damaged row after the first one is reported later."""
         if not self.form or not rows or separator not in self.separators or not self.fits(rows[0]):
             return False
         times, sizes = ([row[self.columns[role]] for row in rows] for role in ("time", "size"))

@@ -172,7 +172,7 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
 def _is_of_objects(first: Sequence[str]) -> bool:
     """Return whether a line without names is of libCacheSim: time, object, size, and the word of an operation."""
     is_long = len(first) in (3, 4) and all(_NUMBER.fullmatch(first[at]) for at in (0, 2))
-    # A cell of several numbers is of another separator.
+    # If a cell has several numbers, the file has another separator.
     return is_long and " " not in first[1] and not any(map(_NUMBER.fullmatch, first[3:]))
 
 

@@ -24,9 +24,9 @@ class Requests:
     """The requests of a block trace; all arrays are of one length."""
 
     first_byte: NDArray[np.uint64]
-    """Below MOST_OFFSET_BYTES."""
+    """The first byte of each request, below MOST_OFFSET_BYTES."""
     size_bytes: NDArray[np.uint64] | None
-    """Below MOST_SIZE_BYTES; None if each request is of one page."""
+    """The bytes of each request, below MOST_SIZE_BYTES; None if each request is of one page."""
     time_s: NDArray[np.float64]
     file: NDArray[np.uint32] | None = None
     """The number of the disk or file; None if there is only one disk or file."""

@@ -183,7 +183,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns])
 
 
 def _require_whole(table: _Table) -> None:
-    """Raise DataFileError when the names of columns come again, or the last line is cut."""
+    """Raise DataFileError when a later line repeats the names of columns, or the last line is cut."""
     layout = table.layout
     last = [clean(cell) for cell in table.rows.row(len(table.rows) - 1)]
     if layout.format and layout.format.form and not layout.has_head and not layout.format.fits(last):
@@ -357,7 +357,7 @@ def _pages_in(table: _Table) -> str:
     sizes = table.cells(layout.size.at)
     has_one = is_constant(sizes) or len(sizes) == 1
     if layout.is_guess:
-        # libCacheSim's objects. Offsets of requests look like these, but all are multiples of a sector's bytes.
+        # The numbers may be libCacheSim's objects. Offsets look like these, but all are multiples of a sector's bytes.
         number = table.cells(layout.page.at).cast(pl.UInt64, strict=False)
         size = sizes.cast(pl.UInt64, strict=False)
         of_objects = number.null_count() or size.null_count() or not _divides(SECTOR_BYTES, number) or not number.max()

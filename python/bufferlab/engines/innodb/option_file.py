@@ -55,7 +55,7 @@ def option_file(
     if build.flavour == "mysql" and build.numbers >= (8, 0, 11):
         lines.append("mysqlx = OFF")
     lines += ["", "# Nothing beside InnoDB and the workload: no binary log, no instruments, no keys made at the start."]
-    # MySQL 8.4 removed --ssl; from then on a server that may speak no version of TLS speaks none.
+    # MySQL 8.4 removed --ssl. Since then a server has no TLS if the list of its TLS versions is empty.
     without_tls = "skip_ssl" if has(_WITH_SSL, build.flavour, build.version) else 'tls_version = ""'
     lines += ["skip_log_bin", "performance_schema = OFF", without_tls]
     if build.flavour == "mysql" and build.numbers >= (5, 7):

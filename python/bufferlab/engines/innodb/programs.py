@@ -67,7 +67,7 @@ _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
 
 
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:
-    """Return the server of that name, which can be run. Raises EnvironmentLackingError, which says how to get one."""
+    """Return the server of that name. Raises EnvironmentLackingError, which says how to get one, if none can be run."""
     nothing = EnvironmentLackingError(
         f"there is no {flavour} server on PATH, and none was fetched",
         os.environ.get("PATH"),

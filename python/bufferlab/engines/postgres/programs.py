@@ -65,7 +65,7 @@ Up to 14 a separate process collects statistics, and they cannot be forced out a
 
 
 def find(name: str = ON_PATH) -> Build:
-    """Return the server of that name, which can be run. Raises EnvironmentLackingError, which says how to get one."""
+    """Return the server of that name. Raises EnvironmentLackingError, which says how to get one, if none can be run."""
     nothing = EnvironmentLackingError(
         "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
         os.environ.get("PATH"),
@@ -109,8 +109,7 @@ def initdb(build: Build) -> Path:
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Return the servers on PATH and in Debian's folders, then the known ones: each usable, or with the reason why
-    not."""
+    """Return the servers on PATH and in Debian's folders, then the known ones; an unusable one has the reason why."""
     return finding.listed(_installed(), known, by_path, ask_version)
 
 

@@ -292,7 +292,7 @@ class ServerBehaviour(Host, Behaviour):
         }
 
     def _dump_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any], dump: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the recipe of restored data: they depend on the dump's bytes, and not on the script."""
+        """Return the recipe of restored data, which depend on the dump's bytes, and not on the script."""
         return {
             "engine": self.family.flavour,
             "engine_version": self.server_version(knobs),
@@ -328,8 +328,7 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError for a running server or an unknown build, EnvironmentLackingError if the host cannot
-        trace."""
+        """Raise SpecError for a running server or unknown build, EnvironmentLackingError if the host cannot trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"

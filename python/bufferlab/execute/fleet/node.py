@@ -236,6 +236,6 @@ def _files(run: Path) -> list[str]:
 
 
 def _published(folder: Path, sent: set[str]) -> list[Path]:
-    """Return the run folders that are there and were not sent, in the order of their publication."""
+    """Return the published run folders that were not sent yet, in the order of their publication."""
     runs = [path for path in (folder / "runs").iterdir() if RUN_ID.fullmatch(path.name) and path.name not in sent]
     return sorted(runs, key=lambda path: path.stat().st_mtime_ns)

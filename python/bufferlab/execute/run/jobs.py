@@ -127,7 +127,7 @@ def _phase(phase: Phase, point: GridPoint, seed: int) -> Job:
         "source": phase.script.source,
         "text": phase.script.text,
         "variables": point.variables,
-        # The seed of the run, so that all points of a block execute the same.
+        # The run's seed, so that all points of a block execute the same statements.
         "seed": seed,
         "transactions": phase.transactions,
         "max_seconds": phase.max_duration,

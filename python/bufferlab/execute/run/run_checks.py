@@ -86,7 +86,7 @@ def _no_confounds(found: Sequence[str]) -> IntegrityRow:
 
 
 def _foreign_server(caveats: Sequence[str]) -> IntegrityRow:
-    """Return the row of conditions that a server which bufferlab did not start cannot meet, and no check can test."""
+    """Return the row on conditions that no check can test on a server which bufferlab did not start."""
     return IntegrityRow(name=FOREIGN_SERVER, status="not_applicable", detail="; ".join(caveats))
 
 

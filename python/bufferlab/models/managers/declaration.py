@@ -27,7 +27,7 @@ class Server:
     version: str
 
     def is_in(self, versions_of: str) -> bool:
-        """Return whether versions hold this server, as versions.py reads them."""
+        """Return whether this server is among those of `versions_of`, which versions.py reads."""
         return versions.has(versions_of, self.engine, self.version)
 
 

@@ -29,12 +29,12 @@ from bufferlab.units import UnitError, format_bytes
 
 @dataclass(frozen=True)
 class Others:
-    """Other people's connections before a run's drivers began and after they ended."""
+    """The number of other people's connections: before a run's drivers began, and after they ended."""
 
     before: int
     after: int
     busy: int | None
-    """How many of the later connections asked for something meanwhile; None: the account may not see that."""
+    """How many connections of `after` asked for something meanwhile; None: the account may not see that."""
 
     @property
     def confounds(self) -> list[str]:
