@@ -184,28 +184,29 @@ class Native(Protocol):
         end_row: int,
         **columns: Any,
     ) -> str:
-        """Replay a page trace on a model of a buffer manager; return its counts, as JSON. Raises ValueError.
+        """Replay a page trace on a model of a buffer manager; return its counts, as JSON.
 
         Rows before `first_row` only fill the pool; the rows from there to before `end_row` are counted. So are the
         pages that rows from `load_row` on bring into the pool. Columns are those of page-trace.parquet, passed as
         buffers without a copy. If all of them are read-only, the replay releases Python's lock. Three further arguments
         are optional. Rows before `first_row` take `before` times as long as they took, and the rest `within` times.
-        `watch` is called ten times a second with the share that is done, and its exception ends the replay.
+        `watch` is called ten times a second with the share that is done, and its exception ends the replay. Raises
+        ValueError for wrong input.
         """
 
     def replay_slices(
         self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
     ) -> str:
-        """Replay on an empty pool; return the counts from row 0 to each of the `ends`, as JSON. Raises ValueError.
+        """Replay on an empty pool; return the counts from row 0 to each of the `ends`, as JSON.
 
-        Columns are those of `replay`.
+        Columns are those of `replay`. Raises ValueError for wrong input.
         """
 
     def ghost_depths(self, ring_reads: int, **columns: NDArray[Any]) -> tuple[bytes, bytes]:
         """Return, for each row that reads, the depth of its page in the list of evicted pages, and the list's length.
 
         Both are u32. The depth is 0 if the list lacks the page or the row is not a read, and 2^32 - 1 if the ring of a
-        scan evicted the page. Columns are those of `replay`. Raises ValueError.
+        scan evicted the page. Columns are those of `replay`. Raises ValueError for wrong input.
         """
 
     def model_defaults(self) -> str:

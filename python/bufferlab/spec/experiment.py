@@ -314,7 +314,8 @@ def _value(value: Any) -> str:
 def _long_text(text: str) -> str:
     """Return a multi-line basic string. Of the control characters, only line feeds are written as themselves."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
-    # Quotes read better without escapes. They need one if three meet, or if the last one would end the string.
+    # Quotes read better without escapes. They need escapes where three meet, or where the last one would end the
+    # string.
     body = "\n".join(line.replace('\\"', '"') if _may_bare(line) else line for line in lines)
     return f'"""\n{body}"""'
 

@@ -62,7 +62,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
 
 
 def write_oracle_general(accesses: Accesses, file: BinaryIO) -> None:
-    """Write the touches as records whose object is the page's number. Raises OSError."""
+    """Write the touches as records whose object is the page's number. Raises OSError if `file` cannot be written."""
     import polars as pl
 
     accesses = accesses.touches

@@ -65,7 +65,10 @@ class Layout:
 
 
 def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumns], where: str) -> Layout:
-    """Return how to read a table, whose cells are text and whose first row may be a head. Raise DataFileError."""
+    """Return how to read a table, whose cells are text and whose first row may be a head.
+
+    Raises DataFileError when the columns or their units cannot be found.
+    """
     first, *rows = ([clean(cell) for cell in row] for row in table.head(SAMPLED_ROWS + 1).iter_rows())
     known = next((one for one in FORMATS if one.has_head(first)), None)
     has_head = known is not None or _has_head(first, rows, asked)

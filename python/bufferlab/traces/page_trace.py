@@ -244,7 +244,10 @@ class RunTrace:
 
 
 def read(folder: Path) -> RunTrace:
-    """Return the page trace of a run's folder, or of the only traced run of a sweep folder. Raises DataFileError."""
+    """Return the page trace of a run's folder, or of the only traced run of a sweep folder.
+
+    Raises DataFileError when there is no good trace, or several runs have one.
+    """
     from bufferlab.registry import open_sweep  # Late: files of other programs need no sweep, and no polars either.
 
     if (folder / "run.json").exists():

@@ -52,12 +52,12 @@ _VSCSI = {
 
 
 def read_oracle_general(path: Path) -> Accesses:
-    """Return the accesses of a file in oracleGeneral. Raise DataFileError or OSError."""
+    """Return the accesses of a file in oracleGeneral. Raise DataFileError if it is damaged, OSError if unreadable."""
     return _objects(_records(path, ORACLE_GENERAL), "oracleGeneral")
 
 
 def read_lcs(path: Path) -> Accesses:
-    """Return the accesses of a file of libCacheSim's lcs. Raise DataFileError or OSError."""
+    """Return the accesses of a file in libCacheSim's lcs. Raise DataFileError if damaged, OSError if unreadable."""
     header = np.frombuffer(unpacked.first_bytes(path, _LCS_HEADER.itemsize).ljust(_LCS_HEADER.itemsize), _LCS_HEADER)[0]
     version = int(header["version"])
     if not header["first"] == header["last"] == _LCS_MAGIC or version not in _LCS:
@@ -72,7 +72,7 @@ def read_lcs(path: Path) -> Accesses:
 
 
 def read_vscsi(path: Path, page_bytes: int | None) -> Accesses:
-    """Return the pages of `page_bytes` that the requests of a virtual disk touch. Raise DataFileError or OSError."""
+    """Return the pages of `page_bytes` that a virtual disk's requests touch. Raise as `read_lcs` does."""
     data = unpacked.all_bytes(path)
     for version, record in _VSCSI.items():
         whole = len(data) // record.itemsize * record.itemsize

@@ -51,7 +51,7 @@ def require_regular(path: Path) -> None:
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """Return the first bytes of a file's contents, unpacked. Raise DataFileError or OSError."""
+    """Return the first bytes of a file's contents, unpacked. Raise DataFileError if they are damaged, or OSError."""
     if is_packed(path):
         return _unpacked(path, count, cut=True)
     with path.open("rb") as file:
@@ -59,7 +59,7 @@ def first_bytes(path: Path, count: int) -> bytes:
 
 
 def all_bytes(path: Path) -> bytes:
-    """Return the contents of a file, unpacked. Raise DataFileError when they are too large, or OSError."""
+    """Return the contents of a file, unpacked. Raise DataFileError if they are damaged or too large, or OSError."""
     most = most_bytes()
     if is_packed(path):
         return _unpacked(path, most, cut=False)

@@ -72,7 +72,7 @@ def _send(connection: Client, text: bytes, place: str, *, has_values: bool) -> N
     try:
         connection.ask(text)
     except ServerError as error:
-        # A statement that makes an index over rows can fail with their values too.
+        # A statement that makes an index over rows can fail too, with values of these rows in the message.
         raise _failure(error, place, has_values=has_values or error.code in _OF_VALUES) from None
 
 

@@ -82,7 +82,10 @@ def find(name: str = ON_PATH) -> Build:
 
 
 def by_path(path: Path, name: str | None = None) -> Build:
-    """Return the server that is this binary, or lies in this folder or its bin. Raises EnvironmentLackingError."""
+    """Return the server that is this binary, or lies in this folder or its bin.
+
+    Raises EnvironmentLackingError if there is none, or it cannot be run.
+    """
     path = path.absolute()
     inside = [path / folder / "postgres" for folder in (".", "bin")]
     binary = next((file for file in inside if file.is_file()), None) if path.is_dir() else path

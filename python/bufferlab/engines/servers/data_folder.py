@@ -61,7 +61,7 @@ def store_identity(database: Path, identity: Identity, user: tuple[int, int] | N
 
 
 def read_identity(database: Path) -> Identity:
-    """Return the identity of a loaded data directory; raise DataFileError if it is missing."""
+    """Return the identity of a loaded data directory; raise DataFileError if it is missing, damaged or foreign."""
     path = database / _AUTH
     try:
         told = json.loads(path.read_text("utf-8"))

@@ -146,7 +146,7 @@ _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
 
 @dataclass(frozen=True)
 class DumpHead:
-    """The server that a dump was taken from."""
+    """The facts in a dump about the server that the dump was taken from."""
 
     flavour: Flavour
     """The flavour also decides the tool: mysqldump (or mariadb-dump) of MySQL and MariaDB, pg_dump of PostgreSQL."""

@@ -130,7 +130,7 @@ class Look(ABC):
 
     @abstractmethod
     def watch(self, address: Address) -> Client:
-        """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError."""
+        """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError without one."""
 
     def own_at_start(self, connection: Client) -> int:
         """Return how many statements the server has counted of this session so far, this question included."""

@@ -258,7 +258,7 @@ class MappedCode(NamedTuple):
 
 
 def mapped_code(process: Path) -> list[MappedCode]:
-    """Return the files whose code is mapped in a process; `process` is its folder in /proc. Raises OSError."""
+    """Return the files whose code is mapped in the process of this folder of /proc. Raises OSError if unreadable."""
     lines = [line.split(maxsplit=5) for line in (process / "maps").read_text().splitlines()]
     return [MappedCode(int(line[4]), line[5]) for line in lines if "x" in line[1] and len(line) > 5]
 

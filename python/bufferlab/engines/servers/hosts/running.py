@@ -118,7 +118,7 @@ class RunningHost(Host):
         return Build(url, found, re.split(r"[-\s]", told)[0], Path("/"), None)
 
     def flavour_of(self, url: str) -> Flavour:
-        """Ask the server which of the family's flavours it is. Raises EnvironmentLackingError."""
+        """Ask the server which of the family's flavours it is. Raises EnvironmentLackingError when it does not say."""
         return self._version(url)[1]
 
     def _version(self, url: str) -> tuple[str, Flavour]:
