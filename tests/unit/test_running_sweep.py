@@ -66,6 +66,15 @@ def test_looking_whether_a_sweep_runs_holds_nothing(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_a_run_that_failed_is_not_missing(tmp_path: Path) -> None:
+    whole = build(tmp_path, Sweep(blocks=2))
+    failed = [replace(record, run=record.run.model_copy(update={"status": "failed"})) for record in whole.runs()[:1]]
+    assert Analysis.of(whole, [(record, None) for record in failed]).missing_cells == whole.planned_cells - {
+        (record.run.point.index, record.run.block) for record in failed
+    }
+    assert Analysis.of(without(whole, (3, 1), (4, 1))).missing_cells == {(3, 1), (4, 1)}
+
+
 @pytest.mark.parametrize("lacking", [(4,), (1, 3), (0, 1, 2, 3), (0, 2, 4)])
 def test_steps_of_counts_stay_resolved_while_the_second_block_is_not_whole(
     tmp_path: Path, lacking: tuple[int, ...]

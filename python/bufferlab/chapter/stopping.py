@@ -39,8 +39,7 @@ def is_undecided(analysis: Analysis) -> bool:
 
 def reason(analysis: Analysis) -> Reason:
     """Return why the sweep has no more runs."""
-    done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
-    if analysis.sweep.planned_cells - done or is_undecided(analysis):
+    if analysis.missing_cells or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
     if not analysis.stops_itself:
         return "fixed"
