@@ -284,7 +284,8 @@ class SweepFolder:
     @property
     def planned_cells(self) -> set[tuple[int, int]]:
         """Return point and block of every run that this folder is for."""
-        return {cell for cell in cells_of(self.plan) if cell[1] in self.blocks}
+        blocks = self.blocks
+        return {cell for cell in cells_of(self.plan) if cell[1] in blocks}
 
     @property
     def hosts(self) -> list[HostBlocks]:
