@@ -256,15 +256,9 @@ class Analysis:
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
     @property
-    def stops_itself(self) -> bool:
-        """Return whether the sweep was asked for as many blocks as its answer needs."""
-        design = self.sweep.asked.get("design")
-        return isinstance(design, dict) and design.get("repetitions") == "auto"
-
-    @property
     def looks(self) -> int:
         """Return how often the sweep is judged: its intervals hold over all looks."""
-        return LOOKS if self.stops_itself else 1
+        return LOOKS if self.sweep.stops_itself else 1
 
     def fit(self, metric: str) -> Fit | None:
         """Return the fit of one metric over all points and blocks; None without any value."""

@@ -41,7 +41,7 @@ def reason(analysis: Analysis) -> Reason:
     """Return why the sweep has no more runs."""
     if analysis.missing_cells or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
-    if not analysis.stops_itself:
+    if not analysis.sweep.stops_itself:
         return "fixed"
     return "resolved" if is_enough(analysis) else "cap"
 
@@ -49,7 +49,7 @@ def reason(analysis: Analysis) -> Reason:
 def said(analysis: Analysis) -> str:
     """Return in a sentence what the blocks so far show, and how many are done; "" where their number was fixed."""
     fit = analysis.fit(analysis.headline)
-    if not analysis.stops_itself or fit is None:
+    if not analysis.sweep.stops_itself or fit is None:
         return ""
     aim, steps = _aim(analysis), _steps(analysis, fit)
     lacking = sum(not stopping.is_shown(fit, step, aim) for step in steps)

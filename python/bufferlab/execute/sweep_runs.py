@@ -15,10 +15,11 @@ from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
 from bufferlab.execute.run.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
+from bufferlab.knob import AUTO
 from bufferlab.plan import Plan, PlannedRun
 from bufferlab.results.schema import Run, StoredStop
 from bufferlab.results.store import RunRecord, SweepFolder
-from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS
+from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
 from bufferlab.units import format_bytes
 
 _LOG = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class SweepRuns:
             analysis = Analysis.of(self.folder)
             enough = stopping.is_enough(analysis)
             most = self.plan.experiment.design.most
-            blocks = LEAST_AUTO_BLOCKS if enough else stopping.blocks_needed(analysis, most)
+            blocks = FIRST_LOOK_BLOCKS if enough else stopping.blocks_needed(analysis, most)
             self.folder.write_stop(StoredStop(blocks=blocks, enough=enough))
             self.progress.say(stopping.said(analysis))
         return run.block >= self._blocks
@@ -82,8 +83,8 @@ class SweepRuns:
         if stop is not None and stop.enough:
             lacking = resume.to_do(self.plan, self.folder)
             stop = None if any(run.block < stop.blocks for run in lacking) else stop
-        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and stop is None:
-            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
+        if self.plan.experiment.design.repetitions == AUTO and stop is None:
+            self.folder.write_stop(StoredStop(blocks=FIRST_LOOK_BLOCKS, enough=None))
 
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""

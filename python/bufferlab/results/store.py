@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from bufferlab import marked
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
+from bufferlab.knob import AUTO
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
 from bufferlab.results.blocks import HostBlocks, blocks_of, cells_of
@@ -262,6 +263,12 @@ class SweepFolder:
         return str(self.plan["experiment"])
 
     @property
+    def stops_itself(self) -> bool:
+        """Return whether the sweep was asked for as many blocks as its answer needs."""
+        design = self.asked.get("design")
+        return isinstance(design, dict) and design.get("repetitions") == AUTO
+
+    @property
     def blocks(self) -> tuple[int, ...]:
         """Return the blocks of the plan that this folder is for, in their order."""
         planned = blocks_of(self.plan)
@@ -362,13 +369,11 @@ class SweepFolder:
         text, asked = read_toml(toml, COPY_HINT)
         merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
         sweep = cls(path, registry, plan, host, text, asked, merged)
-        design = asked.get("design")
-        stops_itself = isinstance(design, dict) and design.get("repetitions") == "auto"
-        if stops_itself:
+        if sweep.stops_itself:
             validated(StoredAim, asked["design"], toml, COPY_HINT)
         if (path / STOP_FILE).exists():
             told = _read_stamped(path / STOP_FILE, StoredStop)
-            if not stops_itself:
+            if not sweep.stops_itself:
                 what = "stop.json is of another sweep: this one has a fixed number of blocks"
                 raise DataFileError(what, str(path / STOP_FILE), "remove it")
             sweep.stop = StoredStop(blocks=told["blocks"], enough=told["enough"])

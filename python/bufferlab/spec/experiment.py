@@ -14,16 +14,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainValidator, model_validator
 
-from bufferlab.knob import CONNECTIONS, Setting
+from bufferlab.knob import AUTO, CONNECTIONS, Setting
+from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
 from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration, parse_percent
 
 FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
-AUTO_BLOCKS: Literal["auto"] = "auto"
-"""The number of repetitions that stands for as many as the answer needs."""
 _MOST_BLOCKS = 1000
-LEAST_AUTO_BLOCKS = 2
-"""The blocks that are done before their number is decided: one shows no scatter."""
 _MOST = 2**53 - 1
 """The largest number of transactions: no disk does more in a lifetime, and JSON's readers keep 53 bits."""
 MAX_SEED = 2**53 - 1
@@ -60,10 +57,10 @@ def _share(value: Any) -> float:
 
 
 def _repetitions(value: Any) -> int | Literal["auto"]:
-    if value == AUTO_BLOCKS:
-        return AUTO_BLOCKS
+    if value == AUTO:
+        return AUTO
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_BLOCKS:
-        raise ValueError(f'not a number of repetitions; write one from 1 to {_MOST_BLOCKS:,}, or "{AUTO_BLOCKS}"')
+        raise ValueError(f'not a number of repetitions; write one from 1 to {_MOST_BLOCKS:,}, or "{AUTO}"')
     return value
 
 
@@ -184,7 +181,7 @@ class Design(TomlTable):
     """The repetitions, in blocks that are randomised from one seed."""
 
     repetitions: Repetitions = 3
-    at_most: int = Field(default=5, ge=LEAST_AUTO_BLOCKS, le=_MOST_BLOCKS)
+    at_most: int = Field(default=5, ge=FIRST_LOOK_BLOCKS, le=_MOST_BLOCKS)
     """The most repetitions where their number is "auto"."""
     smallest_effect: Share = 0.05
     """The change of the headline from point to point that matters: "auto" stops where a step is shown to be smaller."""
@@ -194,14 +191,14 @@ class Design(TomlTable):
 
     @model_validator(mode="after")
     def _precision_needs_auto(self) -> Design:
-        if self.precision is not None and self.repetitions != AUTO_BLOCKS:
+        if self.precision is not None and self.repetitions != AUTO:
             raise ValueError('precision belongs to repetitions = "auto"; leave one of them out')
         return self
 
     @property
     def most(self) -> int:
         """Return the number of blocks of the plan: all of them, or the most where the number is "auto"."""
-        return self.at_most if self.repetitions == AUTO_BLOCKS else self.repetitions
+        return self.at_most if self.repetitions == AUTO else self.repetitions
 
 
 class Limits(TomlTable):

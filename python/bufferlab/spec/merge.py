@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from bufferlab.engines import registry
 from bufferlab.errors import Problem
+from bufferlab.knob import AUTO
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.units import brief
 
@@ -220,7 +221,7 @@ def _drop_rivals(document: dict[str, Any], path: KeyPath, value: Any) -> None:
         return
     table, name = path
     measure, design = document.get("measure"), document.get("design")
-    if path == ("design", "repetitions") and value != "auto" and isinstance(design, dict):
+    if path == ("design", "repetitions") and value != AUTO and isinstance(design, dict):
         design.pop("precision", None)
     elif table == "measure" and isinstance(measure, dict):
         if name == "duration":
