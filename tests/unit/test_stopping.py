@@ -23,6 +23,7 @@ from bufferlab.results.schema import StoredStop
 from bufferlab.spec import Overrides, load, loads, to_toml
 from bufferlab.stats.fit import Cell, Fit, fit
 from bufferlab.stats.stopping import Aim, blocks_needed, is_enough
+from bufferlab.units import parse_duration
 from support.fake import Bench, Heard
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -229,6 +230,11 @@ def test_a_dry_run_shows_the_least_and_the_most(tmp_path: Path) -> None:
     bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', most=5)
     ended = bench.bufferlab("run", path, "--dry-run")
     assert "2 points x 2 to 5 repetitions = 4 to 10 runs" in ended.out
+    times = dict(re.findall(r"^(load|measure|all) +(.+)$", ended.out, re.MULTILINE))
+    assert " to " not in times["load"]
+    for stage in ("measure", "all"):
+        least, most = (parse_duration(text.strip()) for text in times[stage].split(" to "))
+        assert least < most
 
 
 def test_a_sweep_that_is_interrupted_before_its_first_look_lacks_runs_of_two_blocks_alone(tmp_path: Path) -> None:
