@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import signal
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bufferlab.chapter import stopping
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.errors import DataFileError, SpecError
+from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
 from bufferlab.execute import sweep_runs
 from bufferlab.execute.progress import Standing
 from bufferlab.execute.sweep import run_sweep
@@ -282,6 +285,48 @@ def test_a_stop_that_cannot_be_of_this_sweep_is_refused(tmp_path: Path, blocks: 
     (folder.path / "stop.json").write_text(stored % blocks)
     with pytest.raises(DataFileError, match=r"stop\.json is"):
         open_sweep(folder.path)
+
+
+def _damage(stop: Path, kind: str) -> None:
+    stop.rmdir() if stop.is_dir() else stop.unlink()
+    match kind:
+        case "folder":
+            stop.mkdir()
+        case "pipe":
+            os.mkfifo(stop)
+        case "link to nothing":
+            stop.symlink_to("nothing")
+        case content:
+            stop.write_text(content)
+
+
+def test_a_stop_that_cannot_be_read_is_named_with_what_to_do_and_that_helps(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    stop = bench.measure(path).folder.path / "stop.json"
+    for kind in ("folder", "pipe", "link to nothing", "{}", "{"):
+        _damage(stop, kind)
+        with pytest.raises(DataFileError, match=r"stop\.json (is|was) ") as error:
+            open_sweep(stop.parent)
+        assert error.value.where == str(stop)
+        assert error.value.hint == f"remove it; bufferlab run --resume {stop.parent} decides anew"
+    stop.unlink()
+    assert bench.bufferlab("run", "--resume", stop.parent, "--json").json["stopped"] == "resolved"
+
+
+def test_a_stop_that_this_user_may_not_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    folder, whole = bench.measure(path).folder.path, Path.open
+
+    def refused(path: Path, *arguments: Any, **more: Any) -> Any:
+        if path.name == "stop.json":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return whole(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(EnvironmentLackingError, match=r"stop\.json cannot be read: Permission denied") as error:
+        open_sweep(folder)
+    assert error.value.where == str(folder / "stop.json")
+    assert "make it readable" in (error.value.hint or "")
 
 
 @pytest.mark.parametrize(("key", "changed"), [("at_most", ""), ("smallest_effect", "x"), ("smallest_effect", "")])

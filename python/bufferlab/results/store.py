@@ -371,8 +371,8 @@ class SweepFolder:
         sweep = cls(path, registry, plan, host, text, asked, merged)
         if sweep.stops_itself:
             validated(StoredAim, asked["design"], toml, COPY_HINT)
-        if (path / STOP_FILE).exists():
-            told = _read_stamped(path / STOP_FILE, StoredStop)
+        if os.path.lexists(path / STOP_FILE):
+            told = _read_stamped(path / STOP_FILE, StoredStop, f"remove it; bufferlab run --resume {path} decides anew")
             if not sweep.stops_itself:
                 what = "stop.json is of another sweep: this one has a fixed number of blocks"
                 raise DataFileError(what, str(path / STOP_FILE), "remove it")
@@ -576,20 +576,23 @@ def _check_stored(path: Path, size: int, sha256: str) -> None:
         raise DataFileError("the file is damaged: its contents are not what was written", str(path), RESUME_HINT)
 
 
-def _read_stamped(path: Path, model: type[BaseModel]) -> dict[str, Any]:
-    """Read a JSON file of the sweep folder, which must name its format and the format's version."""
-    if not path.is_file():
+def _read_stamped(path: Path, model: type[BaseModel], hint: str | None = None) -> dict[str, Any]:
+    """Read a JSON file of the sweep folder, which must name its format and the format's version.
+
+    A `hint` is for a file that the folder can do without.
+    """
+    if hint is None and not path.exists():
         raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
-    document = read_json(path, COPY_HINT)
+    document = read_json(path, hint or COPY_HINT)
     if document.get("format") != FORMAT:
-        raise DataFileError(f"{path.name} was not written by bufferlab", str(path), _WRONG_FOLDER_HINT)
+        raise DataFileError(f"{path.name} was not written by bufferlab", str(path), hint or _WRONG_FOLDER_HINT)
     if document.get("format_version") != FORMAT_VERSION:
         raise DataFileError(
             f"{path.name} has format version {document.get('format_version')!r}, not {FORMAT_VERSION}",
             str(path),
             "use the bufferlab version that wrote it",
         )
-    validated(model, document, path, COPY_HINT)
+    validated(model, document, path, hint or COPY_HINT)
     return document
 
 
