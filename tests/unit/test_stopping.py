@@ -207,16 +207,42 @@ def test_a_number_of_repetitions_and_auto_replace_each_other(tmp_path: Path) -> 
     again = load(path, Overrides(repetitions="auto", precision="3%"))
     assert (again.design.most, again.design.precision) == (4, 0.03)
     assert loads(to_toml(again), "experiment.toml").same_work(again) == []
-    with pytest.raises(SpecError, match="precision belongs to repetitions"):
-        load(path, Overrides(repetitions=3, precision="3%"))
+    assert loads(to_toml(fixed), "experiment.toml").same_work(fixed) == []
 
 
-def test_a_number_of_repetitions_drops_the_precision_that_the_experiment_asks_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", ['precision = "3%"', "at_most = 4", 'smallest_effect = "1%"'])
+@pytest.mark.parametrize("table", ["design", "quick.design", "engines.fake.design"])
+def test_an_aim_of_a_fixed_number_of_repetitions_is_refused_at_its_line(
+    tmp_path: Path, written: str, table: str
+) -> None:
+    path = Bench(tmp_path).experiment()
+    text = path.read_text().replace("repetitions = 2", f"{written}\nrepetitions = 2") if table == "design" else (
+        f"{path.read_text()}\n[{table}]\n{written}\nrepetitions = 2\n"
+    )  # fmt: skip
+    path.write_text(text)
+    key = f"{table}.{written.split(' ')[0]}"
+    with pytest.raises(SpecError) as error:
+        load(path)
+    assert 'it belongs to repetitions = "auto"' in error.value.what
+    assert error.value.where == f"{path}:{text[: text.index(written)].count(chr(10)) + 1} ({key})"
+    assert error.value.hint == "leave it out, or ask for that"
+
+
+def test_a_precision_that_is_asked_for_by_an_option_needs_auto(tmp_path: Path) -> None:
+    _, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    for asked, fixed in ((Overrides(repetitions=3, precision="3%"), path), (Overrides(precision="3%"), None)):
+        with pytest.raises(SpecError, match='it belongs to repetitions = "auto"') as error:
+            load(fixed or Bench(tmp_path).experiment(), asked)
+        assert error.value.where == "--precision 3%"
+
+
+def test_a_number_of_repetitions_drops_the_aim_that_the_experiment_has(tmp_path: Path) -> None:
     _, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', more='precision = "3%"')
     path.write_text(path.read_text() + '[quick.design]\nrepetitions = 2\n[full.design]\nprecision = "1%"\n'
                     'repetitions = "auto"\n')  # fmt: skip
     for fixed in (Overrides(repetitions=3), Overrides(profile="quick")):
         assert load(path, fixed).design.precision is None
+        assert "at_most" not in to_toml(load(path, fixed))
     assert load(path, Overrides(profile="full")).design.precision == 0.01
     assert load(path, Overrides(repetitions="auto")).design.precision == 0.03
 

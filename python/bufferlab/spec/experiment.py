@@ -12,7 +12,17 @@ import json
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainValidator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from bufferlab.knob import AUTO, CONNECTIONS, Setting
 from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
@@ -177,6 +187,10 @@ Repetitions = Annotated[int | Literal["auto"], PlainValidator(_repetitions)]
 Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
 
 
+AIM = ("at_most", "smallest_effect", "precision")
+"""The keys of [design] that say when "auto" stops: a fixed number of repetitions has none of them."""
+
+
 class Design(TomlTable):
     """The repetitions, in blocks that are randomised from one seed."""
 
@@ -189,11 +203,12 @@ class Design(TomlTable):
     """Half the width of each mean's interval, relative to the mean, that "auto" goes on for."""
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
-    @model_validator(mode="after")
-    def _precision_needs_auto(self) -> Design:
-        if self.precision is not None and self.repetitions != AUTO:
-            raise ValueError('precision belongs to repetitions = "auto"; leave one of them out')
-        return self
+    @field_validator(*AIM)
+    @classmethod
+    def _needs_auto(cls, value: Any, others: ValidationInfo) -> Any:
+        if others.data.get("repetitions", AUTO) != AUTO:
+            raise ValueError(f'it belongs to repetitions = "{AUTO}"; leave it out, or ask for that')
+        return value
 
     @property
     def most(self) -> int:
@@ -262,6 +277,7 @@ def to_toml(experiment: Experiment) -> str:
         "profile": experiment.profile,
     }
     workload, reference, knobs = experiment.workload, experiment.reference.page_size, dict(experiment.knobs)
+    stops_itself = experiment.design.repetitions == AUTO
     # The connections stand in [workload], as a number.
     connections = {name: knobs.pop(name).number for name in (CONNECTIONS.name,) if name in knobs}
     tables: dict[str, dict[str, Any]] = {
@@ -277,7 +293,8 @@ def to_toml(experiment: Experiment) -> str:
     for phase in experiment.phases:
         tables[f"phases.{phase.name}"] = {"transactions": phase.transactions, "max_duration": phase.max_duration}
         tables[f"phases.{phase.name}.script"] = _script(phase.script)
-    tables |= {"design": experiment.design.model_dump(exclude_none=True), "limits": experiment.limits.model_dump()}
+    design = experiment.design.model_dump(exclude_none=True, exclude=None if stops_itself else {*AIM})
+    tables |= {"design": design, "limits": experiment.limits.model_dump()}
     lines = ["# The experiment as it was run: profile and flags applied, defaults spelt out.", *_pairs(top)]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_pairs(table)]
