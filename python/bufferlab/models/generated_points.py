@@ -1,7 +1,7 @@
 """Predicts the points of a sweep without any run, before its first one: three generated runs of each point.
 
 Runs have the seeds of the sweep's first blocks. Whether it is done depends on the size of the work alone: a clock would
-leave it out on a busy host.
+leave it out on a busy host. It waits for the load: a pool that is a share of the database has no bytes before.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from bufferlab.units import format_duration
 
 _MOST_S = 60.0
 """The most seconds of one processor that predictions may take before the first run, where their cost was timed."""
+_MOST_SHARE = 0.01
+"""Of a longer sweep they may take this share of its time: minutes before a night's runs are not missed."""
 _TRANSACTION_S = {
     ("tpcc", "sqlite"): 40e-6,
     ("tpcc", "innodb"): 15e-6,
@@ -38,16 +40,16 @@ _Told = tuple[GeneratedReads, list[Verdict]]
 
 
 def generated_points(
-    plan: Plan, server: Server, watch: Callable[[float], None]
+    plan: Plan, server: Server, watch: Callable[[float], None], sweep_s: float = 0.0
 ) -> tuple[GeneratedPoints | None, list[str]]:
     """Return the reads of a plan's points without any run, with the pools that it plans; why some are left out, in
-    sentences.
+    sentences. `sweep_s` is how long its runs should take: work beyond a hundredth of that, and a minute, is not begun.
 
     It calls `watch` ten times a second with the share of the runs that are done, and raises Interrupted when that does.
     No other error leaves it.
     """
     try:
-        return _generated_points(plan, server, watch)
+        return _generated_points(plan, server, watch, max(_MOST_S, _MOST_SHARE * sweep_s))
     except Interrupted:
         raise
     except BufferlabError as error:
@@ -87,9 +89,9 @@ def _as_it_ran(point: GridPoint, record: RunRecord) -> GridPoint:
 
 
 def _generated_points(
-    plan: Plan, server: Server, watch: Callable[[float], None]
+    plan: Plan, server: Server, watch: Callable[[float], None], most_s: float
 ) -> tuple[GeneratedPoints | None, list[str]]:
-    if (seconds := _processor_s(plan)) > _MOST_S:
+    if (seconds := _processor_s(plan)) > most_s:
         what = f"it would take about {format_duration(seconds)} of one processor before the first run"
         return None, [f"{what}; {_command(plan)} has as long as it needs"]
     target, why_not = of_measured(plan, server)
