@@ -62,6 +62,11 @@ class SweepRuns:
     def _runs(self) -> int:
         return sum(run.block < self._blocks for run in self.plan.runs)
 
+    @property
+    def _runs_a_look(self) -> int:
+        """Return after how many runs the answer is shown: a look takes as the square of the points."""
+        return max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
+
     def _is_over(self, run: PlannedRun) -> bool:
         """Return whether this run's block is not needed. After the first blocks, decide how many are."""
         stop = self.folder.stop
@@ -98,8 +103,6 @@ class SweepRuns:
         earlier = self.folder.runs()  # It reads and hashes all files: not after each run.
         runs = {(record.run.point.index, record.run.block): record for record in earlier}
         self._look(runs, todo)
-        # A look takes as the square of the points: with more of them it is had after as many runs more.
-        every = max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
             if self.stop.requested or self._is_over(run):
@@ -110,7 +113,7 @@ class SweepRuns:
             record = self._run(todo, place)
             resume.supersede(self.folder, earlier, record)
             runs[run.cell] = record
-            if place % every == 0:
+            if place % self._runs_a_look == 0:
                 self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
             if record.failure is not None and record.failure.lasts:
@@ -123,7 +126,10 @@ class SweepRuns:
         """Show the answer so far, from the last run of each point and block."""
         if self.looks:
             left_s = sum(self.pace.expected(run.point) for run in later if run.block < self._blocks)
-            self.progress.look(Standing(self.folder, list(runs.values()), left_s))
+            # A run may take twice as long as any before it, load its database, and fall silent until it is given up.
+            silence_s = 2 * self._runs_a_look * self.pace.longest_s + self.pace.load_seconds
+            silence_s += self.plan.experiment.limits.worker_silent
+            self.progress.look(Standing(self.folder, list(runs.values()), left_s, silence_s))
 
     def _before(self, todo: list[PlannedRun]) -> int:
         return len(self.plan.runs) - len(todo)
