@@ -155,7 +155,7 @@ class SysbenchParser(LoadParser):
 
 
 def _add(whole: LoadRun, part: LoadRun) -> None:
-    """Add a report, which counts since the report before it, to its run. Percentiles cannot be added: leave them out."""
+    """Add a report, which counts since the report before it, to its run, but for percentiles, which cannot be added."""
     before_s, until_s = whole.seconds or 0.0, part.seconds
     if until_s is not None and part.per_s is not None:
         # The rate of the run is the mean of its reports' rates, so that rules can compare it with the counts.
