@@ -26,7 +26,8 @@ from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
 
-#: The name of the check for other work of the server during a run. Readers must know that work, but counts stand.
+#: The name of the check for other settings that the server changed because of a swept one. Readers must know them, but
+#: they put no number in doubt.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
 #: The least share of misses served by the write-ahead log that the limits mention.
