@@ -203,7 +203,7 @@ _LONGEST_PLAN = 600
 
 
 def query_cost(analysis: Analysis) -> Section | None:
-    """Return the query's cost, the device's work and the plans; None unless a plan was asked for and checked."""
+    """Return the chapter on a query's cost, the device's work and the plans; None unless runs have a checked plan."""
     plans = _plans(analysis)
     if plans is None:
         return None

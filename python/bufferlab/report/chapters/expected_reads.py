@@ -89,7 +89,7 @@ def _intro(analysis: Analysis, expected: Mapping[int, _Expected], measured: Mapp
 
 
 def _of_run(run: MeasuredRun) -> _Expected | None:
-    """Return what theory expects of a run; None where its plan or a size is not known."""
+    """Return the reads that theory expects of a run; None if its plan or a size is unknown."""
     drawn, database = run.run.workload.get("drawn") or {}, run.run.database
     rows, pool = drawn.get("rows_in_range"), run.knob(run.engine.pool)
     plan: Plan | None = next((one for one in get_args(Plan) if one == drawn.get("plan")), None)
