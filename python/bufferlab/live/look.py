@@ -282,7 +282,7 @@ class Observation:
         self._rows_before = len(self.window.rows)
 
     def _subtract_own(self) -> None:
-        """Subtract our session's work in the window from rows and totals, evenly, for counts whose samples include it."""
+        """Subtract our session's work evenly from rows and totals, for counts whose samples include that work."""
         window = self.window
         # Our work also includes three samples' worth outside of rows: the first question, a sample thrown away, the
         # last question.
