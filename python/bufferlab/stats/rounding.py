@@ -1,4 +1,4 @@
-"""Separates scatter from rounding: the differences that rounding makes between equal numbers are not noise."""
+"""Separates scatter from rounding: differences of rounding between equal numbers are no noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROUNDING = 1e-12
 def is_rounding(deviation: float, numbers: Sequence[float] | NDArray[np.float64]) -> bool:
     """Return whether a deviation is within the rounding error of these numbers.
 
-    That error is a share of the largest; numbers below one, as logarithms may be, count as one.
+    That error is taken as a share of the largest number, or of one if all are smaller, as logarithms may be.
     """
     return bool(deviation <= _ROUNDING * max(1.0, float(np.max(np.abs(numbers)))))
 
