@@ -193,7 +193,7 @@ def _known_error(match: Match, scale: Scale, scatter: Mapping[Hashable, float]) 
 
 
 def _by_known(match: Match, change: float, n: int, scale: Scale, known: float | None, why_not: str) -> Verdict:
-    """Return the verdict by the error `known`; if it is None, a verdict without an interval, with the note `why_not`."""
+    """Return the verdict by the error `known`; if it is None, a verdict without an interval, with `why_not` as note."""
     if known is None:
         return _verdict(match, Estimate(_back(change, scale), None, None, n, note=why_not), scale, None)
     low, high = (_back(change + side * CLAIM_TIMES * known, scale) for side in (-1, 1))
