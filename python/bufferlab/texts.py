@@ -2,7 +2,7 @@
 
 Files, servers and file names may hold any characters. Code that shows such texts passes them through here first.
 
-The password of an address (a URL, a DSN, `user:password@host`, mistyped or not) begins behind the first `:` that
+An address is a URL, a DSN or `user:password@host`, mistyped or not. Its password begins behind the first `:` that
 follows the user, or behind the `=` of a word such as "password". It ends at the last `@`, or with the address. This
 rule holds for addresses of servers and for the arguments of the command bufferlab. In other texts the end of an address
 is unknown, so a password also ends at a blank.

@@ -87,7 +87,7 @@ _EVIDENCE = {
     "iostat": ("reports",),
     "block_trace": ("traces", "unread"),
 }
-"""Module -> lists of FileEvidence. The module's rules need an entry in at least one; other modules need none."""
+"""The lists of FileEvidence of which a module's rules need one with an entry, by module; other modules need none."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def _repetitions(plan: Plan) -> str:
 
 
 def _runs(plan: Plan) -> str:
-    """Return the number of runs: as many as the answer needs, where that was asked for."""
+    """Return in words the number of runs; a range if the sweep does as many as its answer needs."""
     return f"{_from(plan.least_runs, len(plan.runs))} runs"
 
 

@@ -48,7 +48,7 @@ _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages as read by which a relation grows (engines/postgres/look.py)."""
 _SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
-"""Tier -> the sizes that it judges by default, as shares of the present size."""
+"""The sizes that each tier judges by default, as shares of the present size."""
 
 _ENDED_EARLY: Mapping[Ended, NotTold] = {
     "lost": NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy"),
@@ -57,7 +57,7 @@ _ENDED_EARLY: Mapping[Ended, NotTold] = {
     ),
     "rate": NotTold("it came to more events than --max-cpu allows before a second was seen", "a larger --max-cpu"),
 }
-"""Early end of an attachment -> reason why it has no answer, the gravest first."""
+"""The reasons why an attachment that ended early has no answer, by its end, the gravest first."""
 
 Answer = Callable[
     [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]

@@ -40,7 +40,7 @@ _SECTOR_BYTES = 512
 
 @dataclass(frozen=True)
 class HostReading:
-    """The counters of one server and its device at one moment; None where this user may not read them."""
+    """The counters of one server and its device at one moment; a counter that this user may not read is None."""
 
     t_s: float
     """The time of the reading, on the monotonic clock."""

@@ -23,7 +23,7 @@ LEAST_SLICES = 8
 """The least number of slices in which a pool is warm. Student's quantile is 2.4 with 7 degrees of freedom, 3.2 with 3.
 """
 LEAST_READS = 200
-"""The least number of recorded reads for an estimate. By chance alone 200 scatter by 7 %."""
+"""The least number of recorded reads for an estimate. By chance 200 scatter by 7 %."""
 FEW_PER_S = 1.0
 FEW_SHARE = 0.02
 """If the upper bound is below so many reads a second, or this share of the present reads, "fewer than" is an answer
@@ -108,7 +108,7 @@ SCANNED_LEAST = 64
 """A relation is scanned if at least SCANNED_LEAST gets, and more than this share, go to the page after the session's
 last one."""
 
-# Twice the pool, by SQL alone (twice.py).
+# The limits for the bound on a pool of twice the size, for which only SQL is needed (twice.py).
 GROWTH_PER_DAY = 0.01
 """The largest growth of the data in a day, as a share of them, for a bound. With more it does not hold for next week's
 data. At 1 % the data are half as large again after six weeks, and the bound of a pool of a third of them rises from

@@ -30,7 +30,7 @@ class SampledRow:
     levels: Mapping[str, float]
 
     def per_s(self, name: str) -> float | None:
-        """Return a rate; None where the server does not report the count."""
+        """Return a count per second; None if the server does not report it."""
         return self.counts[name] / self.seconds if name in self.counts else None
 
 

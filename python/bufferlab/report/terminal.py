@@ -24,7 +24,7 @@ _MAIN_TABLES = ("per-new-order", "per-transaction")
 #: The characters that rich puts between two columns, and at both edges of a table together.
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
-#: Words that stay on one line with their unit: alone on the next line, a "%" would look like an empty value.
+#: A word, kept on one line with its unit if it has one, because a "%" on the next line would look like an empty value.
 _WHOLE = re.compile(r"\S+(?: (?:%|[KMGT]i?B|bytes)(?= |$))?")
 _STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
 _ROW_STYLES = {"failed": "red", "differs": "bold"}

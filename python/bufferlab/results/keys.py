@@ -15,7 +15,10 @@ KEY_SCHEMA = 1
 
 
 def canonical_json(value: Any) -> str:
-    """Return a value as JSON in its only spelling: keys sorted, no spaces, text unchanged. ValueError for a NaN."""
+    """Return a value as JSON in its only spelling: keys sorted, no spaces, text unchanged.
+
+    Raises ValueError for a NaN or an infinite number.
+    """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

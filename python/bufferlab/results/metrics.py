@@ -88,7 +88,10 @@ class Metric(Term):
         return self.formula or self.growth()
 
     def growth(self, subject: str | None = None) -> Quantity:
-        """Return the growth of this counter over the window, of one subject or of all. AssertionError for a gauge."""
+        """Return the growth of this counter over the window, of one subject or of all.
+
+        Raises AssertionError for a gauge.
+        """
         return self._sampled("counter", lambda window: window.change(self.name, subject))
 
     @property
@@ -199,7 +202,7 @@ def derived(
 def counted(
     unit: str, better: Better, title: str, meaning: str, count: Term, *, long_window: bool = False
 ) -> PerUnitOfWork:
-    """Return the row of a count per unit of work. Unit, title and meaning are given for the count alone."""
+    """Return the row of a count per unit of work. `unit`, `title` and `meaning` do not name the unit of work."""
     rows = PerUnitOfWork()
     for work, one in WORK.items():
         per, formula = f"{title} per {one}", count / _OF_WORK[work]

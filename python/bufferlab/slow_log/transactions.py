@@ -31,7 +31,7 @@ _MOST_VALUE_BYTES = 48 << 20
 _MOST_TEXT_BYTES = 32 << 20
 """The limit for the texts of kinds, and for the statements of open transactions."""
 _VALUE_BYTES = 60
-"""The memory that a value takes in addition to its text."""
+"""The bytes of memory that a value takes in addition to its text."""
 _MOST_DIGEST = 1_000
 """The number of a digest's first characters that are kept."""
 

@@ -19,11 +19,11 @@ def is_rounding(deviation: float, numbers: Sequence[float] | NDArray[np.float64]
 
 
 def sample_deviation(numbers: Sequence[float] | NDArray[np.float64]) -> float:
-    """Return the standard deviation of two numbers or more; 0 where it is only rounding."""
+    """Return the standard deviation of two numbers or more; 0 if it is only rounding."""
     deviation = float(np.std(numbers, ddof=1))
     return 0.0 if is_rounding(deviation, numbers) else deviation
 
 
 def sample_variance(numbers: Sequence[float] | NDArray[np.float64]) -> float:
-    """Return the variance of two numbers or more; 0 where it is only rounding."""
+    """Return the variance of two numbers or more; 0 if it is only rounding."""
     return sample_deviation(numbers) ** 2

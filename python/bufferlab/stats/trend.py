@@ -92,7 +92,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
     low, high = centre - quantile * error, centre + quantile * error
     slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
-    # If points and blocks are so few that no order is rare enough, the slope alone proves nothing either.
+    # If points and blocks are so few that no order is rare enough, the slope proves nothing, either.
     ordered = order_p <= 1 - level
     way = _order(table) - _order(table[:, ::-1])
     direction: Direction = "not_resolved"

@@ -86,7 +86,7 @@ class StatusDump:
     server: str = ""
     """The server, if its counters identify it: "mysql", "mariadb" or "postgres"."""
     words: dict[str, str] = field(default_factory=dict)
-    """Field -> name of the server's variable, for fields that are not from the status text."""
+    """The name of the server's variable for each field that is not from the status text."""
     counters: dict[str, float] = field(default_factory=dict)
     """PostgreSQL's counters that only grow, by their column and row of a view."""
     resets: dict[str, str] = field(default_factory=dict)

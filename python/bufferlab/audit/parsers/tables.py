@@ -51,7 +51,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("n", r"\b(?:n|runs|reps|repetitions)\b$"),
     )
 )
-#: Roles that make no results alone: a rule needs them only together with other roles.
+#: Roles of which no results can be made without other roles; rules need them only together with others.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
 #: Every text that _ANY matches contains one of these words in lower case. They are a quick first test.
@@ -228,7 +228,7 @@ def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
     for separated in ("semicolons", "csv"):
         if _SEPARATORS[separated] in bare and len(bare) < 2000 and kind in ("", separated):
             cells = _cells_of(bare, separated)
-            # Commas beside semicolons are decimal.
+            # In a row with semicolons, commas are decimal.
             is_head = _is_head(cells) if separated == "semicolons" or ";" not in bare else _known(cells) > 1
             if len(cells) > 1 and (width or is_head):
                 return separated, cells
@@ -351,7 +351,7 @@ class ResultRow:
     setting: str
     values: dict[str, tuple[Number, ...]]
     runs: dict[str, tuple[Number, ...]] = field(default_factory=dict)
-    """Role -> the number of each run, if the table has a column for each run; `values` then has their mean."""
+    """The number of each run, by role, if the table has a column for each run; `values` then has the runs' mean."""
 
     def first(self, role: str) -> Number | None:
         """Return the first number of a role; None when the row has none."""

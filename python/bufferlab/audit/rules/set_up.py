@@ -180,11 +180,10 @@ _CLOCKS, _SLOW_END_S = 0.05, 2.0
 
 
 def set_up_said(case: Case) -> Iterator[AuditFinding]:
-    """Compare the warehouses, connections and seconds that a text states with those that the load's program printed.
+    """Yield a finding for each run of the load's program whose output has other parameters than the text states.
 
-    A text may state settings of several runs. It contradicts a run if none of the stated numbers is the run's.
-
-    Yield a finding for each run whose output has other parameters than the stated ones.
+    The parameters are warehouses, connections and seconds. A text may state settings of several runs. It contradicts a
+    run if none of the stated numbers is the run's.
     """
     for run in case.runs:
         wrong = [one for one in parameters(run) if one[1] and one[2] not in one[1]]

@@ -39,7 +39,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _END_ROOM = 0.1
 #: On an axis of words, the share of a step between places that all series of one place fill together.
 _SPREAD = 0.72
-#: The same share on an axis of numbers, where a place means a number: just enough to tell the intervals apart.
+#: The same share on an axis of numbers. It is small, because a place means a number, but keeps intervals apart.
 _CLOSE = 0.22
 #: The least width about a mean in which its runs are drawn, as a share of a step.
 _RUNS_ROOM = 0.1

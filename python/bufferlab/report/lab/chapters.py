@@ -247,14 +247,14 @@ class _Made:
 
 
 def _abreast(figures: list[Figure]) -> Iterator[Block]:
-    """Yield the figures of a chapter: tall ones, or a single one, alone, all others in pairs."""
+    """Yield the figures of a chapter: first each tall one, or the only one, by itself, then all others in pairs."""
     yield from (figure for figure in figures if figure.is_tall or len(figures) == 1)
     small = [figure for figure in figures if not figure.is_tall and len(figures) > 1]
     yield from (Pair(tuple(small[place : place + 2])) for place in range(0, len(small), 2))
 
 
 def _told_in(analysis: Analysis) -> str:
-    """Return a sentence on the metric or value in which the answer is told; "" if an engine's sentences answer."""
+    """Return a sentence on the metric or value that the answer gives; "" if an engine's sentences give the answer."""
     if found_knees(analysis):
         return "The answer is the knee: the most hot rows whose pages all fit into the pool."
     if asks_for_throughput(analysis):

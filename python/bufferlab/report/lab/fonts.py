@@ -34,7 +34,7 @@ class Chosen:
 
     @property
     def is_of_every_host(self) -> bool:
-        """Return whether the two fonts that are always there suffice."""
+        """Return whether the texts need only the two fonts that every host has."""
         return self.families == (TEXT, FALLBACK)
 
 

@@ -16,7 +16,7 @@ from bufferlab.report import predicted
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.units import UnitError, format_duration, parse_duration
 
-#: Gate of a warm-up -> the words for what ended it.
+#: The words for the reason why a warm-up ended, by the gate that ended it.
 _GATES = {
     "pool_turnover": "a turned-over pool",
     "flat_misses": "flat misses",
