@@ -1,6 +1,6 @@
-"""The answer of a sweep that runs: the predictions, the means so far, and the runs still to come.
+"""Makes the answer of a sweep that still runs: the predictions, the means so far, the runs still to come.
 
-It draws no figure, and reads only runs that it has not read: it is made between two runs, and may cost them no time.
+It is made between two runs and must take little time. So it draws no figure, and reads each run only once.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _INTRO = (
 
 
 class Running:
-    """The answers of one sweep, each made from the runs so far. It keeps the values of runs that it has read."""
+    """The maker of the answers of one running sweep. It keeps the values of the runs that it has read."""
 
     def __init__(self) -> None:
         self._read: dict[str, MeasuredRun | None] = {}
 
     def answer(self, sweep: SweepFolder, runs: Sequence[RunRecord], seconds_left: float) -> Report:
-        """Return the answer so far."""
+        """Return the answer from the runs so far; `seconds_left` is the estimated rest of the sweep."""
         for record in runs:
             if record.run_id not in self._read:
                 self._read[record.run_id] = record.measured() if record.ok else None
@@ -45,7 +45,7 @@ class Running:
 
 
 def write_page(answer: Report, sweep: SweepFolder, silence_s: float) -> None:
-    """Write the page of a sweep that runs, which refreshes itself until the report takes its place.
+    """Write the page of a running sweep as report.html. It refreshes itself until the report replaces it.
 
     A page cannot know that its sweep was killed. It says when it was written, and after which silence that is likely.
     """
@@ -80,7 +80,7 @@ def _is_open(analysis: Analysis) -> bool:
 
 
 def _table(analysis: Analysis) -> Table:
-    """Return a row for each point: its prediction, its mean so far, and how many of its runs are done."""
+    """Return the table with a row for each point: its prediction, its mean so far, the number of its runs done."""
     found = without_run(analysis)
     metric = analysis.metric(found.metric if found else analysis.headline)
     error = known_error(analysis, found) if found else ""
