@@ -487,7 +487,7 @@ def _points(sweep: SweepFolder, runs: Sequence[tuple[RunRecord, MeasuredRun | No
 
 
 def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
-    """Return the name of the sweep's workload, from its first run, or else from what was asked."""
+    """Return the name of the sweep's workload, from its first run, or else from the experiment."""
     name = next((record.run.workload.get("name") for point in points for record in point.records), None)
     if name is None:
         table = sweep.asked.get("workload")

@@ -162,7 +162,7 @@ def _window(text: str | None) -> tuple[float, float] | None:
 def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> list[int]:
     """Return the sizes of pools asked for, in pages, ascending.
 
-    Raises SpecError for a text that is no size, for a size in bytes without the size of a page, and for a size below
+    Raises SpecError for a text that is not a size, for a size in bytes without the size of a page, and for a size below
     one page or above all pages.
     """
     found = set()

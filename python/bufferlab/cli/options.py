@@ -134,7 +134,7 @@ def parsed(parse: Callable[[str], _Value], text: str, flag: str, hint: str | Non
 def look_seconds(text: str, flag: str, shortest_s: float) -> float:
     """Return the seconds of a look at a server, given as a text.
 
-    Raises SpecError, which names `flag`, for a text that is no duration, or one not between `shortest_s` and 24 h.
+    Raises SpecError, which names `flag`, for a text that is not a duration, or one not between `shortest_s` and 24 h.
     """
     seconds = parsed(parse_duration, text, flag)
     if not shortest_s <= seconds <= _LONGEST_LOOK_S:

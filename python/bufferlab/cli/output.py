@@ -101,7 +101,7 @@ def unheard() -> Iterator[None]:
 def beginning(what: str) -> Iterator[None]:
     """Context manager for the work before a command's first message: a terminal shows `what` until the work ends.
 
-    If standard error is no terminal, nothing is written.
+    If standard error is not a terminal, nothing is written.
     """
     shown = f"{what} ..." if sys.stderr.isatty() else ""
     print(shown, end="", file=sys.stderr, flush=True)

@@ -27,7 +27,7 @@ _PLAIN_INTERVAL_SECONDS = 5.0
 _BAR, _BAR_LINES = 24, 3
 """The width of the bar in characters, and the most lines that the bar takes together with its state."""
 _WIDTH = 80
-"""The width, in characters, of the table before the first run if standard error is no terminal."""
+"""The width, in characters, of the table before the first run if standard error is not a terminal."""
 
 
 class _Shown(Protocol):

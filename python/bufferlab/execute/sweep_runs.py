@@ -24,7 +24,7 @@ from bufferlab.units import format_bytes
 
 _LOG = logging.getLogger(__name__)
 _POINTS_OF_A_LOOK = 50
-"""Up to so many points an answer so far takes little of a run's time: it compares every point with every other."""
+"""Up to this number of points, an answer so far takes little of a run's time. It compares every pair of points."""
 
 
 @dataclass

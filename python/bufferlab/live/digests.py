@@ -303,7 +303,7 @@ _MONITORING = re.compile(
 
 
 def shown(text: str) -> str | None:
-    """Return a statement's text without values and comments; None if it is no query or change of rows.
+    """Return a statement's text without values and comments; None if it is not a query or a change of rows.
 
     >>> shown("/* user 7 */ SELECT * FROM t WHERE a = $1 AND b = 'x' AND c = 5")
     'SELECT * FROM t WHERE a = $1 AND b = ? AND c = ?'

@@ -163,7 +163,7 @@ class LiveTrace:
         return told
 
     def name_frames(self, buffers: BufferList) -> None:
-        """Tell the recorder which page each buffer holds, from the server's own list of its buffers."""
+        """Give the recorder the page of each buffer, from the server's own list of its buffers."""
         self._core.name_frames(buffers.asked_ns, buffers.files, buffers.buffer, buffers.file, buffers.page)
 
     def finish(self) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class Observation:
         self.window = LookWindow(partial(self._derive), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
-        """Look for `seconds` seconds, and return what was seen.
+        """Look for `seconds` seconds, and return the samples.
 
         With `look_inside` the server is asked once who fills its pool, even if the pool is large. With `asks_data` it
         is asked at both ends how large its data are, for the bound of twice the pool. Raises EnvironmentLackingError if

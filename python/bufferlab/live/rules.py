@@ -26,8 +26,8 @@ LEAST_READS = 200
 """The least number of recorded reads for an estimate. By chance 200 scatter by 7 %."""
 FEW_PER_S = 1.0
 FEW_SHARE = 0.02
-"""If the upper bound is below so many reads a second, or this share of the present reads, "fewer than" is an answer
-although the value is unknown."""
+"""If the upper bound is below this number of reads a second, or this share of the present reads, "fewer than" is an
+answer although the value is unknown."""
 COUNTS_DIFFER = 0.1
 """The share by which the rate of recorded reads may differ from the server's count. A larger difference means that
 reads were missed, or that the counters are of other seconds."""

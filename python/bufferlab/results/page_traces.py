@@ -229,7 +229,7 @@ class ObjectTouches(Touches):
 
     name: str
     interior: Touches | None = None
-    """The touches of the pages above the leaves of a B-tree; None if a trace does not tell leaves from other pages."""
+    """The touches of the pages above the leaves of a B-tree; None if a trace does not mark leaves."""
 
 
 class GeneratedRun(_Strict):

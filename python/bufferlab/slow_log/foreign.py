@@ -57,7 +57,7 @@ _KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 def kind_of(path: Path) -> tuple[str, str] | None:
-    """Return the kind of a file that is no slow query log, and what the user may do; None for an unknown kind.
+    """Return the kind of a file that is not a slow query log, and what the user may do; None for an unknown kind.
 
     Raises OSError when the file cannot be read.
     """

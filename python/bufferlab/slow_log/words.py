@@ -17,7 +17,7 @@ RESERVED = words(
     "ALL AND BETWEEN BY CASE DISTINCT DIV ELSE EXISTS FROM GROUP HAVING IN INTERVAL INTO IS LIKE LIMIT MOD NOT ON OR "
     "ORDER REGEXP RLIKE SELECT SET THEN UPDATE VALUES WHEN WHERE XOR"
 )
-"""The reserved words. They cannot be names, so a + or - after one is a sign, and a text after one is no name."""
+"""The reserved words. They cannot be names, so a + or - after one is a sign, and a text after one is not a name."""
 
 LITERAL_AFTER = words("DATE TIME TIMESTAMP")
 """The words that make a text behind them a date or a time."""

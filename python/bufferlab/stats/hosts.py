@@ -38,7 +38,7 @@ class HostsCompared:
     def differ_more(self) -> bool:
         """Whether hosts differ more than points do, and not by the chance of their blocks.
 
-        With one block a host, differences of hosts cannot be told from those of blocks. Then it is whether hosts,
+        With one block a host, differences of hosts cannot be separated from those of blocks. Then it is whether hosts,
         together with their blocks, differ more than points.
         """
         told = [one for one in self.ratios.values() if one.ci_low is not None and one.ci_high is not None]

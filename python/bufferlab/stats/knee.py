@@ -85,7 +85,7 @@ def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.9
 def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
     """Return the benefit per MiB of each step, from the smallest size up.
 
-    Raise ValueError for a step between sizes next to each other that is no declared comparison of the fit.
+    Raise ValueError for a step between sizes next to each other that is not a declared comparison of the fit.
     """
     order = sorted((point for point in fit.points if point in sizes_bytes), key=lambda point: sizes_bytes[point])
     steps = [(a, b) for a, b in pairwise(order) if sizes_bytes[a] < sizes_bytes[b]]

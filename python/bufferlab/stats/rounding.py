@@ -1,4 +1,4 @@
-"""Separates scatter from rounding: differences of rounding between equal numbers are no noise."""
+"""Separates scatter from rounding: differences of rounding between equal numbers are not noise."""
 
 from __future__ import annotations
 

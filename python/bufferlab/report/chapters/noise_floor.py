@@ -48,7 +48,7 @@ class _Line:
 
 
 def noise_floor(analysis: Analysis) -> Section | None:
-    """Return the chapter; None for a sweep that is no A/A sweep, on a host without a known floor."""
+    """Return the chapter; None for a sweep that is not an A/A sweep, on a host without a known floor."""
     if is_a_a(analysis):
         lines = [_Line(metric, noise(cells)) for metric, cells in _own(analysis)]
         intro = (

@@ -79,7 +79,7 @@ def tick(value: float, step: float = 1.0) -> str:
 
 
 def show_numbers(axis: Axis) -> None:
-    """Set the format of a linear axis's numbers, with so many digits that no two numbers look alike."""
+    """Set the format of a linear axis's numbers, with enough digits to keep any two numbers apart."""
 
     def said(value: float, _: float | None) -> str:
         ticks = sorted(axis.get_majorticklocs())

@@ -57,7 +57,7 @@ class LabReport:
     extras: tuple[Block, ...] = ()
     """The chapters that other formats fold. They end the appendix, if there is room."""
     last: Paragraph | None = None
-    """The last paragraph, which says where the samples are and what was left out."""
+    """The last paragraph, which says where the samples are and names the omissions."""
 
     @property
     def whole(self) -> tuple[Block, ...]:

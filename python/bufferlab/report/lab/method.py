@@ -46,7 +46,7 @@ def method(analysis: Analysis) -> list[str]:
 
 
 def _held(analysis: Analysis) -> Iterator[str]:
-    """Yield the sentences on what was the same at all points: other settings, and the data at the start."""
+    """Yield the sentences on everything equal at all points: other settings, and the data at the start."""
     if len(analysis.points) > 1:
         yield "Held constant: every other setting; the chapter on the set-up has their values as asked for and as run."
     for check in analysis.checks:
