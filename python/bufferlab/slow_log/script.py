@@ -66,7 +66,7 @@ def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
 
 
 def _fitting(kinds: Sequence[Kind]) -> Callable[[float], int]:
-    """Return a function that estimates of how many transactions of each kind the values fit into a script of a given size.
+    """Return a function that estimates how many transactions of each kind have their values in a script of given size.
 
     It measures the size of only some values, because to write all would take longer than to read the log.
     """
