@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bufferlab import __version__
 from bufferlab.catalog import FILE_NAME
-from bufferlab.engines import families
 from bufferlab.engines import registry as engines
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.existing.address import is_url
@@ -145,7 +144,7 @@ def _server(experiment: Experiment) -> Server:
     engine, knob = engines.declaration(experiment.engine), experiment.knobs.get("server")
     if not engine.is_server:
         return Server(engine.name, engines.behaviour(engine.name).find().version)
-    named = ", ".join(name for name in families.names() if name.startswith(f"{engine.name}-"))
+    named = ", ".join(name for name in engines.fetchable_servers() if name.startswith(f"{engine.name}-"))
     if knob is None or is_url(knob.asked):
         what = "a server that runs already is not predicted" if knob else "each server is predicted for itself"
         raise SpecError(what, f"server {knob}" if knob else "--sweep server", f"--server {named}")

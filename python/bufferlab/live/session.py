@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from bufferlab.engines.families import all_families
+from bufferlab.engines import registry
 from bufferlab.engines.servers.client import Client, LostError, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address, parse
@@ -38,7 +38,7 @@ def family_of(url: str) -> Family:
     """Return the family of a URL's server, by its scheme. Raises SpecError for a scheme of none that is looked at."""
     scheme = url.partition("://")[0]
     schemes: dict[str, Family] = {}
-    for family in all_families():
+    for family in registry.families():
         for name in family.form.schemes if family.look else ():
             schemes.setdefault(name, family)
     if scheme not in schemes:
