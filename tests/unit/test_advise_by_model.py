@@ -16,8 +16,7 @@ from bufferlab.live import rules
 from bufferlab.live.answer import answer
 from bufferlab.live.by_model import ByModel, by_model, played
 from bufferlab.live.estimate import PoolFacts, SizeEstimate
-from bufferlab.live.live_trace import Recorded
-from bufferlab.live.pool_facts import with_one_numbering
+from bufferlab.live.live_trace import Recorded, with_one_numbering
 from bufferlab.models.limits import OWN_LIMIT
 from bufferlab.traces.page_trace import Columns, number_of
 from support.advised import GET, PAGE_BYTES, columns_of, counted, facts, recorded, skewed, with_reads

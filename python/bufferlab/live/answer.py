@@ -291,7 +291,7 @@ def answer(
     sizes_bytes: Sequence[int],
     resident: Sequence[int] | None,
 ) -> tuple[SizeEstimate, ...]:
-    """Return an estimate for each size. An object has one number in all windows (`resident.with_one_numbering`).
+    """Return an estimate for each size. An object has one number in all windows (`live_trace.with_one_numbering`).
 
     `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`;
     the one that leaves first is first. It is None where the server was not asked. Larger sizes that the model leaves,

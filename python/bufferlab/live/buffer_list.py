@@ -49,17 +49,15 @@ def listed(
     query: Query, pid: int, proc: Path = Path("/proc"), clock_ns: Callable[[], int] = time.monotonic_ns
 ) -> BufferList | NotTold:
     """Return the buffers of a server whose first process is `pid`. Errors other than refusals pass through."""
-    where = ask(query, postgres.POOL_PLACE)
-    if isinstance(where, NotTold):
-        return where
-    if not where:
-        return NotTold(*postgres.NO_EXTENSION)
+    place = postgres.pool_place(query)
+    if isinstance(place, NotTold):
+        return place
     segment = ask(query, _SEGMENT)
     if isinstance(segment, NotTold) or not segment:
         return NotTold(f"{_SUBJECT}: the server does not say how long its files are")
     segment_pages = integer(segment[0]["setting"])
     asked_ns = clock_ns()
-    rows = ask(query, Question(_BUFFERS.format(place=where[0]["place"]), _SUBJECT))
+    rows = ask(query, Question(_BUFFERS.format(place=place), _SUBJECT))
     if isinstance(rows, NotTold):
         return rows
     columns = ("bufferid", "reltablespace", "reldatabase", "relfilenode", "relforknumber", "relblocknumber")
