@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.servers.look import Refused
+from bufferlab.engines.servers.look import NotTold, Refused
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import observe_page, sentence
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostWork

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.look import Observation
 from bufferlab.live.seen import Seen, TwiceThePool

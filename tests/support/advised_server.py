@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import advise
 from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded, Tier, stop_us

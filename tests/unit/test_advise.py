@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bufferlab import marked
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import advise, advise_page, attach, doubts, sentence, tiers
 from bufferlab.live.advise import Advice

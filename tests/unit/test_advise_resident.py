@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.engines.servers.look import Facts
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.live import pool_contents
 from bufferlab.live.live_trace import Recorded, with_one_numbering
 

@@ -19,8 +19,7 @@ from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.existing.whereabouts import scheme
-from bufferlab.engines.servers.look import Facts, PoolLevels, Sample, Unpublished
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import Facts, NotTold, PoolLevels, Sample, Unpublished
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import host_side, observe_page, prometheus, sentence
 from bufferlab.live.confounds import Confound

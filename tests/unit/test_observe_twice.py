@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.client import ServerError
-from bufferlab.engines.servers.look import DataSize, Facts, LargeObject, PoolLevels, Refused, Unpublished
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import DataSize, Facts, LargeObject, NotTold, PoolLevels, Refused, Unpublished
 from bufferlab.live import observe_page, rules, sentence
 from bufferlab.live.confounds import Confound
 from bufferlab.live.look import Observation

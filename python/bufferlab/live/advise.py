@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from bufferlab import marked
-from bufferlab.engines.servers.look import Facts, Lost, Refused
-from bufferlab.engines.servers.questions import MISFITS, NotTold
+from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import buffer_list, doubts, pool_contents, rules, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left

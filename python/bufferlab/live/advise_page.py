@@ -8,7 +8,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.advise import Advice
 from bufferlab.live.estimate import SizeEstimate

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import rules
 from bufferlab.live.by_model import by_model
 from bufferlab.live.estimate import (

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.postgres import questions as postgres
-from bufferlab.engines.servers.questions import NotTold, Query, Question, ask, integer
+from bufferlab.engines.servers.look import NotTold, Query, Question, ask, integer
 
 _SUBJECT = "which pages the pool's buffers hold"
 _BUFFERS = """\

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live.confounds import Confound
 from bufferlab.live.seen import Seen
 from bufferlab.live.window import SampledRow

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import rules
 from bufferlab.live.live_trace import Recorded, Tier
 from bufferlab.stats.estimate import quantile_of_t

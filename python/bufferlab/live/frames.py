@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import ask_host, native
-from bufferlab.engines.servers.look import Facts
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import rules
 from bufferlab.units import format_bytes, format_percent

@@ -24,9 +24,8 @@ from bufferlab.engines import registry
 from bufferlab.engines.native import ServerTrace, ask_host, native
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.look import Facts
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import frames
 from bufferlab.live.buffer_list import BufferList

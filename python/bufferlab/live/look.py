@@ -13,8 +13,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from bufferlab.engines.servers.look import DataSize, Facts, Lost, PoolLevels, Query, Refused, Sample, Unpublished
-from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD, NotTold
+from bufferlab.engines.servers.look import (
+    MISFITS,
+    NOT_UNDERSTOOD,
+    DataSize,
+    Facts,
+    Lost,
+    NotTold,
+    PoolLevels,
+    Query,
+    Refused,
+    Sample,
+    Unpublished,
+)
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import confounds, digests, host_side, pool_contents, rules, twice
 from bufferlab.live.confounds import Confound, Confounds

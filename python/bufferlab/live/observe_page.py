@@ -11,7 +11,7 @@ from typing import Any
 from bufferlab.chapter import words
 from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
 from bufferlab.engines.servers.counts import TITLES
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.seen import LookCost, Seen
 from bufferlab.live.window import LookWindow

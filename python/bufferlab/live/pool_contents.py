@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from bufferlab.engines.innodb import questions as innodb
 from bufferlab.engines.postgres import questions as postgres
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts
-from bufferlab.engines.servers.questions import NotTold, Query, Question, Row, ask, integer
+from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, NotTold, Query, Question, Row, ask, integer
 
 LONGEST_S = 0.25
 """Foretold seconds up to which InnoDB is asked without a confirmation: a pool of about 16,000 pages."""

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from bufferlab.engines.servers.look import DataSize, Facts, PoolLevels, Unpublished
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import DataSize, Facts, NotTold, PoolLevels, Unpublished
 from bufferlab.live.confounds import Confound
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostWork

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from bufferlab.chapter import words
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import rules, twice
 from bufferlab.live.advise import Advice
 from bufferlab.live.estimate import SizeEstimate

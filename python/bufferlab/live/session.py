@@ -19,8 +19,7 @@ from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.look import Facts, Lost, Query, Refused, Sample
-from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD
+from bufferlab.engines.servers.look import MISFITS, NOT_UNDERSTOOD, Facts, Lost, Query, Refused, Sample
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.live import host_side
 

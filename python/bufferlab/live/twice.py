@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bufferlab.engines.servers.look import DataSize
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import DataSize, NotTold
 from bufferlab.live import doubts, rules
 from bufferlab.live.seen import Seen, TwiceThePool
 from bufferlab.units import format_bytes, format_percent

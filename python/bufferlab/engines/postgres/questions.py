@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from bufferlab.engines.servers.questions import NotTold, Query, Question, Refusal, Row, ask, text
+from bufferlab.engines.servers.look import NotTold, Query, Question, Refusal, Row, ask, text
 from bufferlab.versions import numbers
 
 MOST_BUFFERS = 131_072
