@@ -221,7 +221,7 @@ def _require_model(facts: Facts, manager: BufferManager | None, settings: Mappin
 def _model_of(facts: Facts) -> BufferManager | None:
     """Return the model of a server; None without one."""
     from bufferlab.models.managers.declaration import Server  # Late: the models load much that `observe` never needs.
-    from bufferlab.models.managers.registry import of_server
+    from bufferlab.models.predict import of_server
 
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
 

@@ -34,7 +34,7 @@ from bufferlab.live.live_trace import Recorded
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.innodb import REVISITS, SMALLER_POOL
-from bufferlab.models.managers.registry import MANAGERS
+from bufferlab.models.predict import MANAGERS
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.traces.page_trace import Columns, number_of
