@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calls::{CallReader, CallSettings};
 use super::frames::Buffers;
-use super::recorder::{Recorder, Seen, Settings, Site, Told, spawned};
+use super::recording::{Recorder, Seen, Settings, Site, Told, spawned};
 use super::sites::{Server, SiteReader};
 use crate::clock::monotonic_ns;
 use crate::tracefs::{TraceError, is_dead, started_at};
@@ -385,7 +385,7 @@ mod tests {
     use bufferlab_model::trace::Kind;
     use proptest::prelude::*;
 
-    use super::super::recorder::Site;
+    use super::super::recording::Site;
     use super::super::recording::SpoolAsked;
     use super::*;
 

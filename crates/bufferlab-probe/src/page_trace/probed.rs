@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bufferlab_model::trace::Kind;
 
 use super::live::mapped_code;
-use super::recorder::{Settings, Site};
 use super::recording::SpoolAsked;
+use super::recording::{Settings, Site};
 use super::sites::check;
 
 /// A nop of one byte, which the kernel emulates.
