@@ -5,6 +5,6 @@ The output holds digests, names and counts; the script alone holds values of the
 
 from __future__ import annotations
 
-from bufferlab.slow_log.made import Made, make_script
+from bufferlab.slow_log.conversion import Made, make_script
 
 __all__ = ["Made", "make_script"]

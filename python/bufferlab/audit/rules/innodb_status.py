@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from bufferlab.audit.case import AuditFinding, Case, CounterRates, Judges, RunEvidence
+from bufferlab.audit.evidence import AuditFinding, Case, CounterRates, Judges, RunEvidence
 from bufferlab.audit.parsers.blkparse import BlockTraceText
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
-from bufferlab.audit.parsers.text import Place
 
 _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bufferlab.slow_log.sql import SqlStatement, read_statement
+from bufferlab.slow_log.digest import SqlStatement, read_statement
 from bufferlab.slow_log.tokens import UnreadableError, Value
 
 _MOST_FORMS = 2_000

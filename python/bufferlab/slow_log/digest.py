@@ -1,7 +1,7 @@
 """Makes of a statement's tokens its digest, which has no literal, and its form, which has places for its values.
 
 For the digest it follows the idea of MySQL's DIGEST_TEXT: `?` for a value, `(...)` for a list of values. NULL stays,
-outside of lists. tokens.py cuts the statement, tables.py finds the tables that it names.
+outside of lists. tokens.py cuts the statement, named_tables.py finds the tables that it names.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bufferlab.slow_log import tables
+from bufferlab.slow_log import named_tables
+from bufferlab.slow_log.keywords import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
 from bufferlab.slow_log.tokens import FOLDED, Double, Hexadecimal, Token, UnreadableError, Value, name_of, tokens_of
-from bufferlab.slow_log.words import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
 
 _MOST_PADDED = 512
 """The longest IN list that is made longer, so that lists of nearly one length are one form."""
@@ -52,9 +52,9 @@ def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Sql
     Raises UnreadableError when a quote has no end, or when no script can hold it.
     """
     tokens = _signed(tokens_of(sql, ansi_quotes))
-    named = tables.named_in(tokens)
-    own, why_not = tables.schema_of(named, schema)
-    tokens = tables.unqualified(tokens, named, own)
+    named = named_tables.named_in(tokens)
+    own, why_not = named_tables.schema_of(named, schema)
+    tokens = named_tables.unqualified(tokens, named, own)
     _refuse(tokens)
     _fix(tokens)
     text = _digest(tokens)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from bufferlab.slow_log.keywords import BUILT_IN, KEYWORDS, RESERVED, SYSTEM_SCHEMAS, words
 from bufferlab.slow_log.tokens import Token, name_of
-from bufferlab.slow_log.words import BUILT_IN, KEYWORDS, RESERVED, SYSTEM_SCHEMAS, words
 
 OF_THE_CLIENT = "of the client, which name no table"
 OF_ANOTHER_SCHEMA = "of another schema"

@@ -1,4 +1,4 @@
-"""The case of one audit: its files, and the runs they are about; and the form of a rule, and of its finding.
+"""The evidence of one audit: files, the runs they are about, printouts in order; the form of a rule and its finding.
 
 Pieces under the same caption of one file are one run. Files without captions are one run when their names agree up to
 the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
@@ -15,13 +15,13 @@ from pathlib import Path
 from types import ModuleType
 
 from bufferlab.audit.parsers.blkparse import BlockTraceText
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import Stated, parse_lenient_bytes, stated_together
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
-from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 
 #: tpcc-mysql's mix is a deck of 23 transactions, 10 of them New-Orders.

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.slow_log.entries import Reader, entries
-from bufferlab.slow_log.foreign import kind_of
+from bufferlab.slow_log.named_tables import OF_ANOTHER_SCHEMA
+from bufferlab.slow_log.other_formats import kind_of
 from bufferlab.slow_log.script import Script, ScriptSection, varies_as_number, write_script
-from bufferlab.slow_log.tables import OF_ANOTHER_SCHEMA
 from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
 
 _HINT = "give a slow query log of MySQL, MariaDB or Percona Server, written as a file (log_output = FILE)"
