@@ -19,9 +19,9 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.live import observe_page, sentence
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostWork
-from bufferlab.live.look import Observation
+from bufferlab.live.look_result import Seen
+from bufferlab.live.observation import Observation
 from bufferlab.live.pool_contents import PoolContents
-from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import LookWindow, SampledRow
 from support import innodb, postgres

@@ -14,7 +14,7 @@ from bufferlab.registry import open_sweep
 from bufferlab.report.comparison import accuracy_page
 from bufferlab.report.comparison.accuracy import accuracy, was_seen
 from bufferlab.report.comparison.accuracy_page import answer, as_report
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.sweep_checks import check_sweep
 from bufferlab.spec import Overrides

@@ -15,8 +15,8 @@ from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import advise, doubts, pool_contents
 from bufferlab.live.attach import Attached
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.look import Observation
-from bufferlab.live.seen import Seen
+from bufferlab.live.look_result import Seen
+from bufferlab.live.observation import Observation
 from bufferlab.live.window import LookWindow, SampledRow
 from support import fake_mysql
 from support.advised import CREATE, READ, columns_of, recorded

@@ -340,7 +340,7 @@ def test_the_size_up_to_which_more_helps_hides_no_step(tmp_path: Path, reads: tu
 def test_one_repetition_names_no_best_where_no_scatter_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
+    monkeypatch.setattr("bufferlab.chapter.known_scatter.COUNTED", {})
     best = chapter(build_report(build(tmp_path, Sweep(blocks=1))), "best")
     (behind,) = column(table(best, "best-set"), "Behind the best by at most")
     assert behind.startswith("not known: one repetition")

@@ -18,7 +18,7 @@ from bufferlab.registry import open_sweep
 from bufferlab.report.answer import answer
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.hosts import differ_more
-from bufferlab.report.comparison.metrics import compare_sides
+from bufferlab.report.comparison.compare_metrics import compare_sides
 from bufferlab.report.comparison.sides import of_two_folders
 from bufferlab.report.findings import instead
 from bufferlab.results.blocks import said as named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bufferlab.chapter import doubts, words
+from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Row, Table
 
@@ -56,7 +56,7 @@ def point_table(
         return Row((name(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
 
     shown = [analysis.metric(of) for of in heads.values() if isinstance(of, str)]
-    caption += doubts.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
+    caption += numbers_in_doubt.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
     rows = point_rows(analysis.points, len(heads) + 2, row, name) if heads else ()
     return Table.of(id, title, ("<Point", "n", *heads), rows, caption, folded=folded, brief=brief)
 

@@ -108,7 +108,7 @@ def command(
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
         # Late, because it loads the models: after the question, before anything is attached.
-        from bufferlab.live.answer import answer
+        from bufferlab.live.size_estimates import answer
 
         # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
     from bufferlab.spec import Experiment, Overrides
-    from bufferlab.spec.merge import Profile
+    from bufferlab.spec.profiles import Profile
 
 _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"

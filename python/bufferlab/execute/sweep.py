@@ -55,7 +55,7 @@ from bufferlab.plan import (
     needed_data,
 )
 from bufferlab.plan.estimate import declared_rates
-from bufferlab.plan.make import lacking
+from bufferlab.plan.run_order import lacking
 from bufferlab.registry import registry
 from bufferlab.results.page_traces import GeneratedPoints, OtherPools, PlannedTraces, PoolsOfTrace
 from bufferlab.results.store import SweepFolder

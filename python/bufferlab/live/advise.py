@@ -22,13 +22,13 @@ import numpy as np
 from bufferlab import marked
 from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import buffer_list, doubts, pool_contents, rules, tiers
+from bufferlab.live import buffer_list, constants, doubts, pool_contents, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
-from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
+from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
 from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier, with_one_numbering
-from bufferlab.live.look import Observation, Stop
-from bufferlab.live.seen import Seen
+from bufferlab.live.look_result import Seen
+from bufferlab.live.observation import Observation, Stop
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
@@ -42,7 +42,7 @@ ENOUGH_TURNOVERS = 10.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
 _SLACK_S = 60.0
 """A look may take this much longer than its stages: to read each record, and to ask for the pool's pages."""
-_LISTS = 1 + len(rules.LIST_AT_SHARES)
+_LISTS = 1 + len(constants.LIST_AT_SHARES)
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages by which a relation grows as read (engines/postgres/look.py)."""

@@ -43,7 +43,8 @@ from bufferlab.report.document import (
 from bufferlab.report.findings import instead
 from bufferlab.report.html import write_html
 from bufferlab.report.markdown import write_markdown
-from bufferlab.report.points_tables import (
+from bufferlab.report.predicted import doubts, predicted_runs, predictions
+from bufferlab.report.result_tables import (
     main_table,
     parts_of_window,
     per_second,
@@ -53,7 +54,6 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
-from bufferlab.report.predicted import doubts, predicted_runs, predictions
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results.metrics import qualified
 from bufferlab.results.store import SweepFolder

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bufferlab.chapter.blocks import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 
 if TYPE_CHECKING:
     # They load pydantic and every metric, which no answer needs.

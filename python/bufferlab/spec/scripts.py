@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import BufferlabError, Problem
-from bufferlab.spec.merge import Merged
+from bufferlab.spec.profiles import Merged
 
 MAX_BYTES = 4 << 20
 """The largest script: one of a slow log has lists of values. A larger file was named by mistake."""

@@ -1,7 +1,7 @@
 """Matches the two sides of a comparison: points of A and B with the same settings, and points without a partner.
 
 Two sweep folders are matched by every setting that either swept. Two settings of one sweep are matched by the other
-swept settings. This file judges nothing: guard.py says what speaks against a comparison, metrics.py what the
+swept settings. This file judges nothing: guard.py says what speaks against a comparison, compare_metrics.py what the
 numbers say.
 """
 

@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 
 from bufferlab.chapter.analysis import Analysis, Group
 from bufferlab.chapter.words import NOTHING
-from bufferlab.report.points_tables import verdict_cell
+from bufferlab.report.result_tables import verdict_cell
 
 
 def verdicts(analysis: Analysis) -> list[str]:

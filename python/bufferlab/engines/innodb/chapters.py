@@ -16,9 +16,9 @@ from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
 from bufferlab.chapter.points_figure import Axis
 from bufferlab.chapter.time_series import course_figures
-from bufferlab.engines.innodb.chapters.scan_depth import answer, scan_depth
 from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
+from bufferlab.engines.innodb.scan_depth_chapter import answer, scan_depth
 from bufferlab.results.check import MeasuredRun
 from bufferlab.units import readable
 

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import rules
-from bufferlab.live.by_model import by_model
-from bufferlab.live.estimate import (
+from bufferlab.live import constants
+from bufferlab.live.bounds import (
     Counted,
     Cut,
     Floats,
@@ -37,6 +36,7 @@ from bufferlab.live.estimate import (
     halves_differ,
     scatter,
 )
+from bufferlab.live.by_model import by_model
 from bufferlab.live.live_trace import Recorded
 from bufferlab.traces.page_trace import number_of
 from bufferlab.units import format_bytes, format_count
@@ -70,7 +70,7 @@ class Distances:
     @cached_property
     def longest(self) -> int:
         """Return the most added frames that enough reads reach."""
-        least = max(rules.LEAST_READS, int(np.ceil(rules.LONGEST_SHARE * len(self.length))))
+        least = max(constants.LEAST_READS, int(np.ceil(constants.LONGEST_SHARE * len(self.length))))
         return int(np.sort(self.length)[-least]) if len(self.length) >= least else 0
 
 
@@ -124,7 +124,7 @@ def estimates(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
 ) -> tuple[SizeEstimate, ...]:
     """Return the reads a second of pools of each size, from windows in which reads and evictions were recorded."""
-    found = distances(windows, rules.ring_reads(pool.engine, pool.pool_pages))
+    found = distances(windows, constants.ring_reads(pool.engine, pool.pool_pages))
     refused = next((one.cannot_say for one in windows if one.cannot_say), None) or _refused(found, counted, pool)
     return tuple(
         SizeEstimate(size, None, None, None, "misses", refused)
@@ -137,14 +137,14 @@ def estimates(
 def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | None:
     """Return why no size can be estimated; None where one can."""
     reads = found.cut.reads.sum()
-    if reads < rules.LEAST_READS:
-        return NotTold(f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed", _IDLE)
+    if reads < constants.LEAST_READS:
+        return NotTold(f"{reads:,.0f} reads were recorded, and {constants.LEAST_READS} are needed", _IDLE)
     counted_per_s, recorded_per_s = counted.reads / counted.seconds, found.cut.reads_per_s
-    most = rules.COUNTS_DIFFER * counted_per_s
+    most = constants.COUNTS_DIFFER * counted_per_s
     if counted.recorded_reads is not None:
         recorded_per_s = counted.recorded_reads / counted.seconds
-        late_s = rules.LATE_S if pool.engine == "postgres" else 0.0
-        most = counted_per_s * (rules.CALLS_DIFFER[pool.engine] + late_s / counted.seconds)
+        late_s = constants.LATE_S if pool.engine == "postgres" else 0.0
+        most = counted_per_s * (constants.CALLS_DIFFER[pool.engine] + late_s / counted.seconds)
     if abs(recorded_per_s - counted_per_s) > most:
         why = f"{recorded_per_s:,.1f} reads a second were recorded, and the server counted {counted_per_s:,.1f}"
         return NotTold(why, "record again; if it stays, other reads than those of the pool are counted")
@@ -162,7 +162,7 @@ def _changing_mix(found: Distances) -> NotTold | None:
     enough = reads >= 10
     shares = np.bincount(found.slice[known & spared], minlength=slices)[enough] / reads[enough]
     half = len(shares) // 2
-    if more and halves_differ(shares[:half], shares[half:], rules.MIX_SHARE):
+    if more and halves_differ(shares[:half], shares[half:], constants.MIX_SHARE):
         first, second = (f"{100 * part.mean():.0f} %" for part in (shares[:half], shares[half:]))
         why = (
             f"the mix changed while it was recorded: {more:,} frames more would have spared {first} of the reads, then "
@@ -185,7 +185,7 @@ def _estimate(
     if more <= found.longest:
         return SizeEstimate(size_bytes, value, low, high, "misses", longest_pages=found.longest)
     present = counted.reads / counted.seconds
-    if high <= max(rules.FEW_PER_S, rules.FEW_SHARE * present):
+    if high <= max(constants.FEW_PER_S, constants.FEW_SHARE * present):
         return SizeEstimate(size_bytes, None, 0.0, high, "misses", longest_pages=found.longest)
     why = (
         f"the window saw distances of up to {format_count(found.longest)} pages "
@@ -199,7 +199,7 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
     """Return the reads a second with more frames, and their bounds; beyond the longest distance those of that many."""
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
-    used = more * rules.frames_used(pool.engine, pool.version)
+    used = more * constants.frames_used(pool.engine, pool.version)
 
     def per_s(weights: Floats, frames: float = used) -> Floats:
         seconds, reads = weights @ found.cut.seconds, weights @ found.cut.reads
@@ -222,9 +222,13 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
     slices = len(found.cut.seconds)
     every = np.ones((1, slices))
     value, fewer, most = (
-        float(per_s(every, used * times)[0]) for times in (1.0, 1 - rules.FRAMES_ERROR, 1 + rules.FRAMES_ERROR)
+        float(per_s(every, used * times)[0]) for times in (1.0, 1 - constants.FRAMES_ERROR, 1 + constants.FRAMES_ERROR)
     )
-    method = max(fewer - value, value - most) + rules.LIST_ERROR * value + rules.OF_PRESENT * present if more else 0.0
+    method = (
+        max(fewer - value, value - most) + constants.LIST_ERROR * value + constants.OF_PRESENT * present
+        if more
+        else 0.0
+    )
     return value, *around(value, scatter(slices, per_s), method + abs(without_moved() - value))
 
 
@@ -234,7 +238,7 @@ def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> No
     heapam.c, initscan: a scan has a ring where its table is larger than a quarter of the pool.
     """
     by_ring = found.depth == BY_RING
-    if by_ring.sum() <= rules.RING_SHARE * len(by_ring):
+    if by_ring.sum() <= constants.RING_SHARE * len(by_ring):
         return None
     pages = np.concatenate([window.columns["page"][window.columns["kind"] == number_of("read")] for window in windows])
     window_of = np.repeat(
@@ -265,7 +269,7 @@ def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
     longest = max(window.seconds for window in windows)
     reached = found.second[found.length >= more]
     if len(reached):
-        needed = float(reached.min()) / (1 - rules.LONGEST_SHARE)
+        needed = float(reached.min()) / (1 - constants.LONGEST_SHARE)
     else:
         late = found.second >= 2 / 3 * longest
         grown = int(found.length[late].max() - found.length[late].min()) if late.any() else 0
@@ -274,7 +278,7 @@ def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
                 "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
             )
         end = int(found.length.max())
-        needed = (longest + (more - end) / (grown / (longest / 3))) / (1 - rules.LONGEST_SHARE)
+        needed = (longest + (more - end) / (grown / (longest / 3))) / (1 - constants.LONGEST_SHARE)
     needed = max(needed, 1.25 * longest)
     minutes = int(np.ceil(needed / 60))
     return (
@@ -325,7 +329,7 @@ def _holds_all(
     # Upper bound of 97.5 % of a Poisson count, a little wide (Garwood 1936: 3.7 of none, 11.7 of 5, 48.7 of 35).
     at_most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
     recorded = sum(int(np.count_nonzero(one.columns["kind"] == number_of("read"))) for one in windows)
-    if max(counted.reads, recorded) >= rules.LEAST_READS or at_most_per_s > rules.FEW_PER_S:
+    if max(counted.reads, recorded) >= constants.LEAST_READS or at_most_per_s > constants.FEW_PER_S:
         return None
     why = NotTold(
         f"the pool holds all that this load reads ({counted.reads:,.0f} reads in {counted.seconds:,.0f} s), which does "

@@ -27,12 +27,12 @@ from bufferlab.engines.servers.look import (
     Unpublished,
 )
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import confounds, digests, host_side, pool_contents, rules, twice
+from bufferlab.live import confounds, constants, digests, double_pool, host_side, pool_contents
 from bufferlab.live.confounds import Confound, Confounds
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostReading, HostWork
+from bufferlab.live.look_result import UNASKED, InsideFindings, LookCost, Seen
 from bufferlab.live.pool_contents import PoolContents
-from bufferlab.live.seen import UNASKED, InsideFindings, LookCost, Seen
 from bufferlab.live.session import Session
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
@@ -87,7 +87,7 @@ class Ends:
         first = self._data
         if isinstance(first, NotTold):
             return first
-        if self._data_s > rules.DATA_AGAIN_S:
+        if self._data_s > constants.DATA_AGAIN_S:
             return NotTold(f"how large the data are: asking took {self._data_s:.1f} s, so it was not asked again")
         last = _told(lambda: self._session.look.data(query, facts))
         return last if isinstance(last, NotTold) else (first, last)
@@ -193,7 +193,7 @@ class Observation:
         seen = Seen(
             session.address.server, self.facts, self.window, ends.begin, ends.end, ended, cost, inside, unpublished
         )
-        return replace(seen, twice_the_pool=twice.bound(seen))
+        return replace(seen, twice_the_pool=double_pool.bound(seen))
 
     def _watch(self, seconds: float, stop: Stop) -> bool:
         """Take a sample a second until the time is over; return whether the server is away at the end."""

@@ -1,8 +1,8 @@
 """Compares two sides metric by metric: which are the same, which differ and by how much, which are undecided.
 
 Claims form three families: the headline metric; CPU and latencies that the workload does not name; all other metrics.
-The intervals of one family hold together at 95 %. This file makes data, words.py sentences of it, and page.py the
-answer that every format draws.
+The intervals of one family hold together at 95 %. This file makes data, compare_words.py sentences of
+it, and compare_page.py the answer that every format draws.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from bufferlab.chapter import known
+from bufferlab.chapter import known_scatter
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import Problem, SpecError
+from bufferlab.report.comparison.fail_if import Rule, RuleJudged, judge, refuse
 from bufferlab.report.comparison.guard import differing_settings, objections, require_same_source, warnings
-from bufferlab.report.comparison.rules import Rule, RuleJudged, judge, refuse
 from bufferlab.report.comparison.sides import FigureAt, MatchedPoint, Sides
 from bufferlab.results.metrics import OF_LATENCIES, phase_of, qualified
 from bufferlab.stats.comparison import Compared, Match, Method, compare, method_for, single_level
@@ -142,7 +142,7 @@ def _scatter(sides: Sides, metric: str) -> dict[Hashable, float]:
     runs = {
         (name, match.place): point.ok for match in sides.matched for name, point in zip("ab", match.both, strict=True)
     }
-    return known.deviations(runs, sides.a.metric(metric))
+    return known_scatter.deviations(runs, sides.a.metric(metric))
 
 
 def _family(sides: Sides, metric: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bufferlab.engines.servers.look import DataSize, NotTold
-from bufferlab.live import doubts, rules
-from bufferlab.live.seen import Seen, TwiceThePool
+from bufferlab.live import constants, doubts
+from bufferlab.live.look_result import Seen, TwiceThePool
 from bufferlab.units import format_bytes, format_percent
 
 _DAY_S = 86_400
@@ -71,7 +71,7 @@ def was_never_filled(seen: Seen) -> bool:
     """Return whether much of the pool is free, and more than the page cleaner makes free."""
     ratio = free_ratio(seen)
     pages = seen.begin.values.get("pool_pages", 0)
-    return ratio >= rules.FREE_RATIO and ratio * pages > rules.BEYOND_CLEANER * cleaners_pages(seen)
+    return ratio >= constants.FREE_RATIO and ratio * pages > constants.BEYOND_CLEANER * cleaners_pages(seen)
 
 
 def _ends(seen: Seen) -> list[Mapping[str, float]]:
@@ -94,14 +94,14 @@ def _unfilled(seen: Seen) -> NotTold | None:
         return NotTold(
             f"{version} counts no evictions, so it is not known whether the pool is full", "PostgreSQL 16 does"
         )
-    is_full = evicted >= rules.EVICTED_SHARE * seen.window.totals["misses"]
+    is_full = evicted >= constants.EVICTED_SHARE * seen.window.totals["misses"]
     return None if is_full else NotTold(why, "ask again once it is")
 
 
 def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
     """Return the reason where as many rows of something larger than the pool were read as the pool holds of it."""
     totals = seen.window.totals
-    if totals.get("ring_pages_read", 0) > rules.SCANNED_SHARE * totals["misses"]:
+    if totals.get("ring_pages_read", 0) > constants.SCANNED_SHARE * totals["misses"]:
         return NotTold("tables were scanned that are larger than a quarter of the pool", _OTHERWISE)
     for name, last in end.larger.items():
         read = last.rows_read - (begin.larger[name].rows_read if name in begin.larger else 0)
@@ -113,7 +113,7 @@ def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
 
 def _changed(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
     """Return the reason where the data will have another size soon: they fell, or grow fast."""
-    least = rules.GROWTH_PAGES * seen.facts.page_size_bytes
+    least = constants.GROWTH_PAGES * seen.facts.page_size_bytes
     grown = end.size_bytes - begin.size_bytes
     if -grown > least:
         return NotTold(f"{format_bytes(-grown)} of data were dropped or truncated in the window", "ask again")
@@ -122,6 +122,6 @@ def _changed(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
     if created is not None:
         grown = min(grown, int(created) * seen.facts.page_size_bytes)
     per_day = grown / seen.window.seconds * _DAY_S / end.size_bytes
-    if grown <= least or per_day <= rules.GROWTH_PER_DAY:
+    if grown <= least or per_day <= constants.GROWTH_PER_DAY:
         return None
     return NotTold(f"the data grow by {format_percent(per_day)} a day", _OTHERWISE)

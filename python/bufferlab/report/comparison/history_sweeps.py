@@ -20,8 +20,8 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
+from bufferlab.report.comparison.compare_metrics import told_metrics
 from bufferlab.report.comparison.guard import flat, host_facts, versions_of, workload_text
-from bufferlab.report.comparison.metrics import told_metrics
 from bufferlab.report.comparison.sides import asked_of
 from bufferlab.units import format_bytes, readable
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import rules
+from bufferlab.live import constants
 from bufferlab.live.live_trace import Recorded, Tier
 from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.traces.page_trace import number_of
@@ -101,7 +101,7 @@ Floats = NDArray[np.float64]
 
 def weights(slices: int) -> Floats:
     """Return how often each resample has each slice: a row a resample."""
-    drawn = np.random.default_rng(rules.SEED).multinomial(slices, np.full(slices, 1 / slices), rules.RESAMPLES)
+    drawn = np.random.default_rng(constants.SEED).multinomial(slices, np.full(slices, 1 / slices), constants.RESAMPLES)
     return drawn.astype(np.float64)
 
 
@@ -111,7 +111,7 @@ def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
         return float("inf")
     found = of(weights(slices))
     found = found[np.isfinite(found)]
-    if len(found) < rules.RESAMPLES // 2:
+    if len(found) < constants.RESAMPLES // 2:
         return float("inf")
     # The resamples of n slices scatter as if there were n - 1 of n of the scatter (Efron and Tibshirani, section 5.3).
     return quantile_of_t(0.975, slices - 1) * float(np.std(found)) * sqrt(slices / (slices - 1))
@@ -128,7 +128,7 @@ def halves_differ(first: Floats, second: Floats, least: float) -> bool:
     if min(len(first), len(second)) < 2:
         return False
     error = sqrt(float(np.var(first, ddof=1)) / len(first) + float(np.var(second, ddof=1)) / len(second))
-    return abs(float(first.mean() - second.mean())) > max(least, rules.MIX_SIGMA * error)
+    return abs(float(first.mean() - second.mean())) > max(least, constants.MIX_SIGMA * error)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def cut(windows: Sequence[Recorded]) -> Cut:
     whole_s = sum(window.seconds for window in windows)
     ends, seconds, reads = [], [], []
     for window in windows:
-        count = max(1, round(rules.SLICES * window.seconds / whole_s)) if whole_s else 1
+        count = max(1, round(constants.SLICES * window.seconds / whole_s)) if whole_s else 1
         times_us = np.cumsum(window.columns["delta_us"], dtype=np.float64)
         last_us = max(1e6 * window.seconds, float(times_us[-1]) if len(times_us) else 0.0)
         edges_us = last_us * np.arange(1, count + 1) / count
@@ -174,7 +174,7 @@ def changing_load(found: Cut) -> NotTold | None:
     if half < 2:
         return None
     low, high = sorted((float(first.mean()), float(second.mean())))
-    if high > rules.MIX_RATE * low and halves_differ(first, second, 0.0):
+    if high > constants.MIX_RATE * low and halves_differ(first, second, 0.0):
         why = (
             f"the load changed while it was recorded: {first.mean():,.1f} and then {second.mean():,.1f} reads a second"
         )

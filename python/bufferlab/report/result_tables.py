@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.chapter import doubts, words
+from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.blocks import Row, Table
 from bufferlab.chapter.point_table import claims_blocked, headed, point_table
@@ -77,7 +77,7 @@ def _rests_on_known(analysis: Analysis, metric: str) -> bool:
 
 def _caption(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
     """Return the caption of intervals, with the origin of those that are made of a known scatter, and the doubts."""
-    doubted = doubts.caption(analysis.checks, map(analysis.metric, metrics))
+    doubted = numbers_in_doubt.caption(analysis.checks, map(analysis.metric, metrics))
     return _of_intervals(analysis, metrics, caption) + doubted
 
 

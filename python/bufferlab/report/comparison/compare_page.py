@@ -11,10 +11,10 @@ from bufferlab.chapter.blocks import Banner, Dot, Figure, PointsPlot, Section, S
 from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
 from bufferlab.registry import declared
 from bufferlab.report.answer import banners
-from bufferlab.report.comparison.metrics import SidesCompared
-from bufferlab.report.comparison.rules import Outcome, sentences, span
+from bufferlab.report.comparison.compare_metrics import SidesCompared
+from bufferlab.report.comparison.compare_words import answer, limits, table, unmatched
+from bufferlab.report.comparison.fail_if import Outcome, sentences, span
 from bufferlab.report.comparison.sides import MatchedPoint
-from bufferlab.report.comparison.words import answer, limits, table, unmatched
 from bufferlab.report.detail_tables import check_table, failed_checks
 from bufferlab.report.document import OF_SIDES, Look, Note, Report, stamped
 from bufferlab.results.sweep_checks import Check

@@ -101,7 +101,7 @@ SCANNED = 0.5
 SCANNED_LEAST = 64
 """A relation is scanned where a session's next get of it is mostly of the next page, and at least SCANNED_LEAST are."""
 
-# Twice the pool, by SQL alone (twice.py).
+# Twice the pool, by SQL alone (double_pool.py).
 GROWTH_PER_DAY = 0.01
 """Of the data: with more growth in a day the bound is not of next week's data. At 1 % the data are a half larger after
 six weeks, and the bound of a pool of a third of them rises from 50 % to 71 %."""

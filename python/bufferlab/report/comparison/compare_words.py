@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bufferlab.chapter import known, words
+from bufferlab.chapter import known_scatter, words
 from bufferlab.chapter.blocks import Row, Table
 from bufferlab.registry import declared
-from bufferlab.report.comparison.metrics import MetricCompared, SidesCompared
+from bufferlab.report.comparison.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of
 from bufferlab.stats.comparison import Compared
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
@@ -266,7 +266,7 @@ def _by_known(figures: Sequence[MetricCompared]) -> str:
         return ""
     if len(times) < len(judged):
         return f"95 % intervals, or {CLAIM_TIMES:g} times {differ}"
-    n = known.runs(declared(figures[0].metric))
+    n = known_scatter.runs(declared(figures[0].metric))
     if len(times) == 1:
         shown = f"{times[0]:.0f}" if times[0] >= 10 else f"{times[0]:.1f}"
         return f"the change is {shown} times {differ}, n = {n}"
