@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bufferlab.chapter.analysis import Analysis, Group
-from bufferlab.chapter.blocks import PanelsPlot
+from bufferlab.chapter.elements import PanelsPlot
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
 from bufferlab.report.comparison import accuracy_page

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.chapter.blocks import PointsPlot
+from bufferlab.chapter.elements import PointsPlot
 from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
 from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.chapter.blocks import PanelsPlot
+from bufferlab.chapter.elements import PanelsPlot
 from bufferlab.errors import SpecError
 from bufferlab.report.comparison import history_sweeps as history_sweeps
 from bufferlab.report.comparison.fail_if import parse

@@ -11,7 +11,7 @@ import pytest
 
 from bufferlab.chapter import analysis, words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Figure, PointsPlot, Table, TimePlot
+from bufferlab.chapter.elements import Figure, PointsPlot, Table, TimePlot
 from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.execute.run import run_checks
 from bufferlab.report.build import build as build_report

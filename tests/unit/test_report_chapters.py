@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
+from bufferlab.chapter.elements import Figure, PointsPlot, Section, Table, TimePlot
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.document import Report

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Series, Table
+from bufferlab.chapter.elements import Column, Dot, Figure, PointsPlot, Row, Series, Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build as build_report
 from bufferlab.report.build import publish

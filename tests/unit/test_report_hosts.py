@@ -13,7 +13,7 @@ from scipy import stats
 
 from bufferlab.chapter import analysis as of_analysis
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.answer import answer
 from bufferlab.report.build import build as build_report

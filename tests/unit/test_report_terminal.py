@@ -10,7 +10,7 @@ import pytest
 
 from bufferlab.audit import as_report as of_audit
 from bufferlab.audit import audit_files
-from bufferlab.chapter.blocks import Banner, Section, Table
+from bufferlab.chapter.elements import Banner, Section, Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build
 from bufferlab.report.comparison import accuracy_page, compare_page, history_page

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.engines.postgres import metrics
 from bufferlab.engines.postgres.chapters import inside as chapter
 from bufferlab.registry import registry

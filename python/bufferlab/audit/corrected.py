@@ -13,7 +13,7 @@ from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.units import MIB, format_bytes
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 
 #: Titles of columns, each with its content for a point: a metric's name, or a function that makes the text.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]

@@ -21,7 +21,7 @@ from bufferlab.report.json_output import FORMAT_VERSION, printed
 from bufferlab.texts import printable, printable_json
 
 if TYPE_CHECKING:
-    from bufferlab.chapter.blocks import Table
+    from bufferlab.chapter.elements import Table
     from bufferlab.report.comparison.fail_if import RuleJudged
     from bufferlab.report.document import Report
     from bufferlab.results.store import SweepFolder

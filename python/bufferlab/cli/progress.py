@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from bufferlab.chapter.blocks import Row
+    from bufferlab.chapter.elements import Row
     from bufferlab.report.document import Report
     from bufferlab.report.running import Running
 
@@ -160,7 +160,7 @@ class _LiveProgress:
         """Return an answer drawn once for many redraws. A terminal too low for it has the rows around the last run."""
         from rich.segment import Segment, Segments
 
-        from bufferlab.chapter.blocks import Table
+        from bufferlab.chapter.elements import Table
         from bufferlab.report.terminal import drawn
 
         console, (table,) = self._live.console, (one for one in answer.blocks if isinstance(one, Table))

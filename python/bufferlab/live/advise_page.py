@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.elements import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.advise import Advice

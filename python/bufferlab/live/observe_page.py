@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
+from bufferlab.chapter.elements import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
 from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import sentence

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from bufferlab.chapter import known_scatter, numbers_in_doubt, stopping, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Banner
+from bufferlab.chapter.elements import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted

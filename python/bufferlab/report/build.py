@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 from bufferlab.chapter import stopping, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Figure, Section, Table
+from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.chapter.points_figure import points_figure
 from bufferlab.engines import registry as engines
 from bufferlab.report.answer import answer, banners, limits

@@ -7,7 +7,7 @@ from functools import partial
 
 from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 from bufferlab.chapter.point_table import point_table
 from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
 from bufferlab.results.metrics import CPU_COLUMNS, Metric, cpu_shares

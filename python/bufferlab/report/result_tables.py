@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 from bufferlab.chapter.point_table import claims_blocked, headed, point_table
 from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric, per_work

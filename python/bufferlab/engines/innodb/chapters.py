@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, Figure, Row, Section, StackedPlot, Table
+from bufferlab.chapter.elements import Column, Figure, Row, Section, StackedPlot, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
 from bufferlab.chapter.points_figure import Axis

@@ -16,7 +16,7 @@ from itertools import combinations
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
+from bufferlab.chapter.elements import Column, Figure, PanelsPlot, PointsPlot, Row, Section, Table
 from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import Metric

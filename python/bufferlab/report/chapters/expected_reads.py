@@ -8,7 +8,7 @@ from typing import get_args
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Section
+from bufferlab.chapter.elements import Section
 from bufferlab.chapter.point_table import Heads, point_table
 from bufferlab.results.schema import Tree
 from bufferlab.results.sweep_checks import MeasuredRun

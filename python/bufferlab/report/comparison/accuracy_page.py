@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import (
+from bufferlab.chapter.elements import (
     Curve,
     Dot,
     Figure,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Banner, Dot, Figure, PointsPlot, Section, Series, Table
+from bufferlab.chapter.elements import Banner, Dot, Figure, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
 from bufferlab.registry import declared
 from bufferlab.report.answer import banners

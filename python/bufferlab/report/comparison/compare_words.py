@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.chapter import known_scatter, words
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 from bufferlab.registry import declared
 from bufferlab.report.comparison.compare_metrics import MetricCompared, SidesCompared
 from bufferlab.results.metrics import phase_of

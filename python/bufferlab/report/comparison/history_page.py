@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import (
+from bufferlab.chapter.elements import (
     Banner,
     Curve,
     Dot,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 from bufferlab.registry import declared
 from bufferlab.report.comparison.compare_words import claimed, title_of, title_within
 from bufferlab.report.comparison.fail_if import RuleJudged, sentences

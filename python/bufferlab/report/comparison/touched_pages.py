@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.engines import registry as engines
 from bufferlab.report.comparison.sides import MatchedPoint
 from bufferlab.results.page_traces import ObjectTouches, Touches

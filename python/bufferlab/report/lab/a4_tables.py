@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.elements import Column, Row, Table
 from bufferlab.chapter.words import kept_together
 
 #: The width of the text on A4 between margins of 20 mm.

@@ -11,7 +11,7 @@ from typing import Literal
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Banner, Figure, Section, Table
+from bufferlab.chapter.elements import Banner, Figure, Section, Table
 from bufferlab.report.build import of_analysis
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.expected_reads import ID as EXPECTED_READS

@@ -1,4 +1,4 @@
-"""The blocks of a report as data: tables, figures and sections, already in words and numbers, with no markup."""
+"""The elements of a report as data: tables, figures and sections, already in words and numbers, with no markup."""
 
 from __future__ import annotations
 
