@@ -11,9 +11,9 @@ use std::time::Duration;
 use bufferlab_workload::client::{Client, ClientError, Outcome, Workload};
 
 use crate::arrivals::{Arrivals, LATE_AFTER_NS};
-use crate::merge::{Counts, Merged};
+use crate::latency::Latency;
 use crate::pacing::{Clock, Monotonic};
-use crate::recorder::Latency;
+use crate::sample_rows::{Counts, Merged};
 
 /// How often the driver retries a deadlock's victim before the run fails.
 const MAX_RETRIES: u32 = 1000;

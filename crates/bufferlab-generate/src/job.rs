@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
 use crate::engine::TRANSACTION_US;
-use crate::rows::RowsAsked;
+use crate::hot_rows::RowsAsked;
 
 /// Transactions of a simulation at most: keys of orders and numbers of pages have 32 bits.
 pub const MAX_TRANSACTIONS: u64 = 100_000_000;

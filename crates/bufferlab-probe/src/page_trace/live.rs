@@ -589,7 +589,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_trace_of_a_process_that_runs_tells_its_calls_and_leaves_nothing_however_it_ends() {
-        use super::super::probed::{Probed, call, is_probed};
+        use super::super::test_program::{Probed, call, is_probed};
         let Some(probed) = Probed::new() else { return };
         for (number, (release, forks)) in RELEASES.into_iter().flat_map(|one| [(one, false), (one, true)]).enumerate() {
             let attach = |file: &str, events_per_s_max| {

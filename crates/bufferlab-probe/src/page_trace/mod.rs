@@ -14,10 +14,10 @@ mod frames;
 pub mod inside;
 mod live;
 mod packed;
-#[cfg(all(test, target_arch = "x86_64"))]
-mod probed;
 mod recording;
 mod sites;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod test_program;
 
 pub use binary::{Segment, executable_segments, segments};
 pub use calls::check as check_calls;

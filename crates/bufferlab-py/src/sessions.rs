@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Mutex;
 
-use bufferlab_drive::server::questions::{Kind, Limits, Table, Unanswered};
+use bufferlab_drive::server::python_session::{Kind, Limits, Table, Unanswered};
 use bufferlab_drive::server::target::Target;
 use bufferlab_drive::{mysql, postgres};
 use pyo3::create_exception;
@@ -47,8 +47,8 @@ fn to_python(unanswered: Unanswered) -> PyErr {
 
 /// A session of either family.
 enum Questions {
-    Mysql(mysql::questions::Questions),
-    Postgres(postgres::questions::Questions),
+    Mysql(mysql::python_session::Questions),
+    Postgres(postgres::python_session::Questions),
 }
 
 impl Questions {
@@ -71,9 +71,11 @@ pub fn ask_server(py: Python<'_>, engine: &str, target: &str, limits: &str) -> P
     let (target, limits): (Target, Limits) = (parse(target)?, parse(limits)?);
     let open = || match engine {
         "mysql" | "mariadb" => {
-            Some(mysql::questions::Questions::open(&target, limits, may_go_on).map(Questions::Mysql))
+            Some(mysql::python_session::Questions::open(&target, limits, may_go_on).map(Questions::Mysql))
         }
-        "postgres" => Some(postgres::questions::Questions::open(&target, limits, may_go_on).map(Questions::Postgres)),
+        "postgres" => {
+            Some(postgres::python_session::Questions::open(&target, limits, may_go_on).map(Questions::Postgres))
+        }
         _ => None,
     };
     let opened = py.detach(|| guarded(|| Ok(open())))?.ok_or_else(|| unknown(engine))?;

@@ -1,4 +1,4 @@
-//! A session for questions: each is one statement, and its whole answer comes as text within a time and a size.
+//! A session of Python's: each question is one statement, and its whole answer comes as text within a time and a size.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -11,7 +11,7 @@ use super::message::{Body, Malformed};
 use super::startup::logged_in;
 use super::wire::{Silence, Wire};
 use crate::server::patience::{Patience, is_a_step, was_ended};
-use crate::server::questions::{CLOSED, CLOSED_IN_LOGIN, Kind, Limits, Table, Unanswered, is_out_of_reach};
+use crate::server::python_session::{CLOSED, CLOSED_IN_LOGIN, Kind, Limits, Table, Unanswered, is_out_of_reach};
 use crate::server::target::Target;
 
 /// The session.

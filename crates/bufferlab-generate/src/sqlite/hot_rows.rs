@@ -5,8 +5,8 @@ use bufferlab_workload::client::Value;
 
 use super::layout::{cell, varint};
 use crate::engine::Relation;
+use crate::hot_rows::RowsAsked;
 use crate::pools::Objects;
-use crate::rows::RowsAsked;
 use crate::tree::{Packed, pack};
 
 /// Characters of sysbench's text c.

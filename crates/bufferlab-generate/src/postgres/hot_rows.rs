@@ -5,8 +5,8 @@ use super::heap::Heap;
 use super::layout::{Laid, Table, index};
 use super::record::{POINTER, max_aligned, number_entry, text, with_header};
 use crate::engine::Relation;
+use crate::hot_rows::RowsAsked;
 use crate::pools::Objects;
-use crate::rows::RowsAsked;
 
 /// Bytes of id and k.
 const NUMBERS: u32 = 4 + 4;

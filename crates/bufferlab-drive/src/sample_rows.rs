@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bufferlab_probe::Reading;
 
-use crate::recorder::Latency;
+use crate::latency::Latency;
 
 const PROBE: &str = "workload";
 

@@ -1,14 +1,13 @@
-//! A session for questions: each is a statement as text, and its whole answer comes within a time and a size.
+//! A session of Python's: each question is a statement as text, and its whole answer comes within a time and a size.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use super::conn::Conn;
-use super::connection::logged_in;
+use super::connection::{Conn, logged_in};
 use super::error::{MysqlError, is_timeout};
 use super::login::{Login, LoginError, Purpose};
 use crate::server::patience::{Patience, was_ended};
-use crate::server::questions::{CLOSED, CLOSED_IN_LOGIN, Limits, Table, Unanswered, is_out_of_reach};
+use crate::server::python_session::{CLOSED, CLOSED_IN_LOGIN, Limits, Table, Unanswered, is_out_of_reach};
 use crate::server::target::Target;
 use crate::tls::TlsError;
 

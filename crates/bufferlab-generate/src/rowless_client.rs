@@ -47,7 +47,7 @@ struct Open {
 }
 
 /// The client. `engine` gets each statement, and touches the pages of `pools`.
-pub struct Ghost {
+pub struct RowlessClient {
     /// The engine.
     pub engine: Box<dyn Engine>,
     /// The listeners to the engine's page accesses. All accesses are of pages of the engine's objects.
@@ -106,11 +106,11 @@ fn plan(statement: StatementId) -> Option<(Relation, usize, Does)> {
     })
 }
 
-impl Ghost {
+impl RowlessClient {
     /// Makes a client of a loaded database, or of the table of hot_rows.
     pub fn new(engine: Box<dyn Engine>, pools: Pools, loaded: Option<Loaded>) -> Self {
         let changes = || Changes { oldest_new: UNDELIVERED.start, orders: vec![], items: vec![] };
-        Ghost {
+        RowlessClient {
             engine,
             pools,
             districts: (0..loaded.as_ref().map_or(0, Loaded::districts)).map(|_| changes()).collect(),
@@ -347,7 +347,7 @@ impl Ghost {
     }
 }
 
-impl Client for Ghost {
+impl Client for RowlessClient {
     fn begin(&mut self, _read_only: bool) -> Result<(), ClientError> {
         self.open.order = None;
         self.open.delivered.clear();
