@@ -33,11 +33,14 @@ from bufferlab.live.session import Session
 from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.traces.page_trace import number_of
+from bufferlab.units import MIB, TIB, UnitError, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.models.managers.declaration import BufferManager
 
 FIRST_LOOK_S = 5
+_LARGEST_BYTES = 1024 * TIB
+"""The largest size that may be asked for; the smallest is 1 MiB."""
 ENOUGH_TURNOVERS = 10.0
 """Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
 _SLACK_S = 60.0
@@ -311,6 +314,23 @@ def remove_stale(parent: Path | None = None) -> None:
 
 def _temporary() -> Path:
     return Path(tempfile.gettempdir()).resolve()
+
+
+def sizes_asked(text: str | None) -> tuple[Callable[[int], int], ...]:
+    """Return functions from the present size to each size asked for, in bytes. Raises SpecError."""
+    return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
+
+
+def _size(part: str) -> Callable[[int], int]:
+    try:
+        size = parse_size(part)
+    except UnitError as error:
+        raise SpecError(error.what, "--sizes", error.hint) from error
+    ratio, size_bytes = size.ratio, size.size_bytes or 0
+    if not (0 < ratio <= _LARGEST_BYTES / MIB if ratio is not None else MIB <= size_bytes <= _LARGEST_BYTES):
+        hint = 'write sizes such as "256MiB,1GiB" or "50%,200%" of the present one'
+        raise SpecError(f'"{part}" is no size of a pool', "--sizes", hint)
+    return (lambda _: size_bytes) if ratio is None else partial(_share, float(ratio))
 
 
 def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
