@@ -1,7 +1,7 @@
 """Does a whole predicted sweep: finds the traced run or the experiment, and fills a sweep folder by a model.
 
-The page accesses that the model plays are those of a traced run, or they are generated. A run's clock stands still: a
-model of a buffer manager knows no time, so it predicts no rate.
+The page accesses were recorded in a traced run, or are generated. The clock of a predicted run stands still: a model of
+a buffer manager knows no time, so it predicts no rate.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Origin(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what decides the predictions besides experiment and plan."""
+        """Return all that decides the predictions besides experiment and plan."""
 
     @property
     def prediction_bytes(self) -> int:
@@ -78,7 +78,7 @@ class Origin(Protocol):
         """Return the fields of run.json about engine, data and transactions."""
 
     def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch, /) -> Predicted:
-        """Predict a run. Raises a BufferlabError, and what `watch` raises."""
+        """Predict a run. Raises a BufferlabError, and the errors of `watch`."""
 
 
 def predict_sweep(
@@ -140,7 +140,7 @@ def _predict_sweep(
 
 
 def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None, stored: Experiment | None) -> Origin:
-    """Return the traced run, or the experiment. A folder of results wins over an experiment of its name."""
+    """Return the traced run or the experiment that `asked` names. A folder of results wins over an experiment."""
     given = overrides != Overrides()
     if asked is None and (folder is None or stored is None):
         raise SpecError("no run and no experiment given", "argument RUN", "see `bufferlab predict --help`")
@@ -166,7 +166,7 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
 
 
 def _require_for_trace(asked: Path, overrides: Overrides) -> None:
-    """Refuse what only an experiment can have. Raises SpecError."""
+    """Refuse options that only an experiment can have. Raises SpecError."""
     told = {"--engine": overrides.engine, "--seed": overrides.seed, f"--{overrides.profile}": overrides.profile}
     if flags := [flag for flag, value in told.items() if value is not None]:
         what = f"{' and '.join(flags)} cannot be with a traced run, whose transactions are replayed"
@@ -220,11 +220,11 @@ class ModelBackend:
     folder: Path
     versions: dict[str, str]
     ahead: Ahead[PlannedRun, Predicted]
-    """Predicts the runs on all cores; here each is waited for in its turn."""
+    """Predicts the runs on all cores; this backend waits for each run in its turn."""
     stop: StopRequest
 
     def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
-        """Return a run with the model's numbers about the origin's engine, data and transactions."""
+        """Return a predicted run of the origin's engine, data and transactions."""
         described = self.origin.described(planned, point)
         return Run(**common, source="predicted", clock="virtual", versions=self.versions, **described)
 
@@ -284,7 +284,7 @@ def _counted(prediction: Prediction) -> dict[str, float | None]:
         "pages_read": found.reads if found else None,
         "demand_misses": found.misses if found else None,
         "pages_created": found.creates if found else None,
-        # A model reads whole pages alone.
+        # A model reads only whole pages.
         "db_other_reads": 0,
         "pool_frames_used": found.frames_used if found else None,
         "pool_frames": prediction.pool_frames,

@@ -1,5 +1,5 @@
-//! A connection: opening it, with a session that is the same on every version; statements as text, and the wire for
-//! prepared ones.
+//! A connection: connects to a MySQL or MariaDB server with the same settings of the session on every version, executes
+//! statements as text, and has the wire for prepared statements.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -28,14 +28,14 @@ const SESSION: [&str; 3] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 ];
 
-/// A connection that waits for a command.
+/// A connection that has logged in and can execute statements.
 pub struct Conn {
     pub(super) wire: Wire,
     id: u32,
 }
 
 impl Conn {
-    /// Logs in over a stream, with TLS when there is a client for it.
+    /// Logs in over a stream, with TLS if `tls` is given and the server has it.
     pub(super) fn start(
         stream: Stream,
         target: &Target,
@@ -51,7 +51,7 @@ impl Conn {
         self.id
     }
 
-    /// Executes a statement and discards its rows.
+    /// Executes a statement and discards its rows. Returns the numbers of affected rows and of warnings.
     ///
     /// # Errors
     /// When the connection fails, or the server refuses the statement.
@@ -59,7 +59,7 @@ impl Conn {
         self.wire.command(sql.as_ref())
     }
 
-    /// Returns the rows of a question that has few, as text.
+    /// Executes a statement that returns few rows, and returns them as text.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].
@@ -67,7 +67,7 @@ impl Conn {
         self.wire.rows(sql.as_ref())
     }
 
-    /// Returns the first column of the first row; none without a row, or for NULL.
+    /// Executes a statement, and returns the first column of its first row; none without a row, or for NULL.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].
@@ -75,7 +75,7 @@ impl Conn {
         Ok(self.rows(sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
 
-    /// Returns the first column of the first row as a number; none without a row or a number.
+    /// Executes a statement, and returns the first column of its first row as a number; none without a row or a number.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].
@@ -83,7 +83,7 @@ impl Conn {
         Ok(self.first(sql)?.and_then(|text| text.parse().ok()))
     }
 
-    /// Prepares a statement.
+    /// Prepares a statement; returns its number at the server, its number of parameters, and its columns.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].
@@ -98,16 +98,17 @@ impl Drop for Conn {
     }
 }
 
-/// Connects to the target's database. A statement may take as long as it likes: it may wait for locks.
+/// Connects to the target's database. Statements have no time limit, because they may wait for locks.
 ///
 /// # Errors
-/// When the server is not there, does not greet within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN), refuses the account, or has no such database.
+/// When the server cannot be reached, does not finish the login within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN),
+/// refuses the account, or has no such database.
 pub fn connect(target: &Target) -> Result<Conn, Failure> {
     let conn = connect_to_ask(target)?;
     unbound(conn, target)
 }
 
-/// Connects to the target's database for statements that load a "file" of this client.
+/// Connects to the target's database for statements that load a "file" which this client sends.
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -115,7 +116,8 @@ pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, Some(&target.database), Purpose::Load)?, target)
 }
 
-/// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
+/// Connects for questions that wait for no lock: each answer must come within
+/// [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -123,7 +125,7 @@ pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
     open(target, Some(&target.database), Purpose::Work)
 }
 
-/// Connects without choosing a database, as before it is created.
+/// Connects to no database of the target's server, as before a load creates one.
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -131,14 +133,14 @@ pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, None, Purpose::Work)?, target)
 }
 
-/// Removes the limit of time for answers.
+/// Removes the time limit of answers.
 pub(super) fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
     let unlimited = Line::of(&conn).and_then(|line| line.answer_within(None));
     unlimited.map_err(|error| no_socket(&error, &target.place()))?;
     Ok(conn)
 }
 
-/// Returns the failure when the process can get no further descriptor for a connection's socket.
+/// Returns the failure of a process that gets no further descriptor for a connection's socket.
 pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
     let what = format!("holding the connection's socket: {error}");
     Failure::new(FailureKind::Environment, what, place, "raise the limit of open files (ulimit -n)")
@@ -162,7 +164,8 @@ fn open(target: &Target, database: Option<&str>, purpose: Purpose) -> Result<Con
     Ok(conn)
 }
 
-/// Logs in, where the mode prefers TLS and it cannot be had without it.
+/// Logs in, with TLS if the target's mode asks for it. If the mode only prefers TLS and the handshake fails, logs in
+/// without.
 pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, LoginError> {
     let tls = tls_client(target).map_err(MysqlError::Refused)?;
     let started = start(target, asked, tls);
@@ -172,11 +175,11 @@ pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, Logi
     started
 }
 
-/// Returns the client for TLS, if the target's place and mode want one.
+/// Returns the client for TLS, if the target is a TCP address and its mode asks for TLS.
 fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
     match (&target.place, &target.security) {
         (Place::Tcp { host, .. }, Some(security)) => TlsClient::of(security, host),
-        // A Unix socket needs no TLS in any mode, as with libpq.
+        // A Unix socket has no TLS in any mode, as with libpq.
         _ => Ok(None),
     }
 }

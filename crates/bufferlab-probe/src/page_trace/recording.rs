@@ -59,10 +59,10 @@ pub struct Spooled {
 }
 
 impl Spool {
-    /// Makes an empty file.
+    /// Makes a spool and its empty file.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error; also when the file exists already.
     pub fn create(asked: &SpoolAsked) -> std::io::Result<Self> {
         let (path, limit_bytes) = (asked.path.clone(), asked.limit_bytes);
         let file = File::create_new(&path)?;
@@ -77,7 +77,7 @@ impl Spool {
         self.push_from(0, access);
     }
 
-    /// Adds an access from one of several rings. Nothing of the others needs to be known.
+    /// Adds an access from one of several rings. The rings may come in any order.
     #[inline]
     pub(super) fn push_from(&mut self, ring: usize, access: &Record) {
         self.events[access.kind as usize] += 1;
@@ -129,13 +129,13 @@ impl Spool {
     }
 }
 
-/// Passes the accesses of all streams to `out` in the order of time; of one moment, those of the first stream first.
+/// Passes the accesses of all streams to `out` in the order of time; at the same moment, the first stream's come first.
 ///
-/// A stream keeps its order. An access whose maker was interrupted between looking at the clock and writing it comes
-/// after a later one, and gets the time of that.
+/// A stream keeps its order. If a recorder was interrupted between looking at the clock and writing an access, the
+/// access stands behind a later one, and gets the later one's time.
 ///
 /// # Errors
-/// The first of `out`.
+/// The first error of `out`.
 fn merge<S: IntoIterator<Item = Record>, E>(
     streams: Vec<S>,
     mut out: impl FnMut(&Record) -> Result<(), E>,
@@ -165,7 +165,7 @@ pub const NAME: &str = "page_trace";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageTraceAsked {
-    /// Its file.
+    /// The file of the trace.
     pub spool: SpoolAsked,
     /// Whether a server that cannot be recorded ends the run.
     pub required: bool,
@@ -175,30 +175,32 @@ pub struct PageTraceAsked {
 pub struct WindowProbe<F> {
     window: Window,
     edges: Edges,
-    /// When the counters of the present edge were asked for.
+    /// When the counters of the current edge were asked for.
     asked_ns: Option<u64>,
     rest: F,
 }
 
-/// A server's background threads may get pages while its counters are read: their counts begin somewhere between
-/// the first of these moments and the window, and end somewhere between the window and the second.
+/// The moments around the reading of a server's counters. Its background threads may get pages meanwhile: the counts
+/// begin somewhere between `counters_start_ns` and the window's start, and end somewhere between the window's end and
+/// `counters_end_ns`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Edges {
-    /// Before the counters were read at the window's begin.
+    /// The moment before the counters were read at the window's start.
     counters_start_ns: Option<u64>,
-    /// After they were read at its end.
+    /// The moment after the counters were read at the window's end.
     counters_end_ns: Option<u64>,
 }
 
 impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
-    /// Makes a probe that notes the edges of the window. Once the engine has ended, it returns them with the value of
-    /// `rest`.
+    /// Makes a probe that notes the edges of the window. Once the engine has ended, the probe returns them with the
+    /// value of `rest`.
     pub fn with(rest: F) -> Self {
         Self { window: Window::default(), edges: Edges::default(), asked_ns: None, rest }
     }
 }
 
-/// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
+/// Makes a probe that also returns the kernel's numbers of our threads, whose accesses the server's counters leave
+/// out.
 pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
     #[derive(Serialize)]
     struct Uncounted {
@@ -250,15 +252,15 @@ impl<T: Serialize, F: FnOnce() -> T + Send> Probe for WindowProbe<F> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
-    /// The function, for people.
+    /// The name of the function, for people.
     pub at: String,
-    /// The events of each page there.
+    /// The kinds of events that the place marks for each page.
     pub kinds: Vec<Kind>,
-    /// The events instead, when the field `flag` is not zero.
+    /// The kinds of events in place of `kinds`, if the field `flag` is not zero.
     pub kinds_if_flag: Option<Vec<Kind>>,
     /// Offset of the instruction in the file.
     pub offset: u64,
-    /// Its first byte.
+    /// The instruction's first byte.
     pub byte: u8,
     /// Offset of the counter that a statically defined tracepoint checks.
     pub semaphore: Option<u64>,
@@ -283,25 +285,26 @@ pub struct Settings {
     pub sites: Vec<Site>,
 }
 
-/// Records that are moved before it is asked whether to go on: a busy server may fill the ring as fast as we empty it.
+/// The most records that are moved between two calls of `goes_on`: a busy server may fill the ring as fast as we empty
+/// it.
 pub(super) const RECORDS_AT_ONCE: usize = 4096;
 
-/// How many records and stops there were.
+/// The numbers of records and stops so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Of the server.
+    /// Records of the server.
     pub own: u64,
     /// Stops of other processes of the same binary, which were not recorded.
     pub others: u64,
-    /// That found no room.
+    /// Records that were lost, because a buffer was full.
     pub lost: u64,
-    /// Those processes.
+    /// The numbers of other processes of the same binary.
     pub strangers: Vec<u32>,
 }
 
 /// A recorder that is switched on, and the file it fills.
 pub(super) trait Recorder: Send + 'static {
-    /// The reader sleeps so long when there are no more records.
+    /// How long the reader sleeps when there are no more records.
     const PAUSE: Duration;
     /// Moves records, a few thousand at most; returns whether there are no more.
     fn drain(&mut self) -> bool;
@@ -318,7 +321,7 @@ pub(super) trait Recorder: Send + 'static {
             }
         }
     }
-    /// Switches the recorder off and moves the rest.
+    /// Switches the recorder off and moves the records that are left.
     fn close(&mut self);
     /// Returns the counts so far.
     fn seen(&self) -> Seen;
@@ -343,34 +346,34 @@ pub struct Told {
     /// The file of records.
     #[serde(flatten)]
     pub spooled: Spooled,
-    /// Records that found no room.
+    /// Accesses that were lost, because no buffer had room for their records.
     pub lost: u64,
     /// Records of a thread that are older than the one before: the clocks of the processors disagree.
     pub steps_back: u64,
-    /// Tablespace, database, relation and fork of each object, where objects have no single number.
+    /// Tablespace, database, relation and fork of each object, if objects have no single number.
     pub relations: Vec<[u32; 4]>,
     /// The kernel's number of each thread.
     pub threads: Vec<u32>,
-    /// Processor time of the reading thread.
+    /// Processor time of the reading thread, in nanoseconds.
     pub reader_cpu_ns: u64,
-    /// The time that the server took, before its first instruction, to prepare its own recording.
+    /// The time that the server took, before its first instruction, to prepare its own recording, in nanoseconds.
     pub set_up_ns: u64,
     /// How often a thread of the server waited for the reader.
     pub waits: u64,
-    /// How long, over all threads.
+    /// How long all threads together waited for the reader, in nanoseconds.
     pub wait_ns: u64,
-    /// Of a trace of calls: device and inode of each object.
+    /// In a trace of calls, device and inode of each object.
     pub files: Vec<(u32, u64)>,
-    /// Of a trace of calls: the counts of frames.
+    /// In a trace of calls, the counts of frames.
     pub frames: Option<FrameCounts>,
-    /// Of a trace of calls: buffers beyond those that are read of one call.
+    /// In a trace of calls, the number of buffers and requests that were not read.
     pub left_out_calls: u64,
-    /// Of a trace of calls: calls on descriptors of no file.
+    /// In a trace of calls, the number of calls on descriptors of no file.
     pub calls_without_file: u64,
 }
 
 impl Told {
-    /// The result of a trace whose reading thread ended in a panic.
+    /// Returns the result of a trace whose reading thread ended in a panic.
     pub(super) fn broken(spool: &Path) -> Self {
         let problem = Some("the reading thread ended in a panic".to_owned());
         Self { spooled: Spooled { spool: spool.to_owned(), problem, ..Spooled::default() }, ..Self::default() }
@@ -522,7 +525,7 @@ mod tests {
         out
     }
 
-    /// Looks at every stream for each access.
+    /// Merges by looking at every stream for each access.
     fn slowly_merged(streams: &[Vec<u64>]) -> Vec<Record> {
         let (mut streams, mut out, mut last_ns) = (accesses(streams), Vec::new(), 0);
         while let Some(stream) = streams
