@@ -92,7 +92,7 @@ class Table:
         return self.of_columns(
             place
             for place in range(len(self.columns))
-            if not place or not self.rows or any(_says(row.cells[place]) for row in self.rows)
+            if not place or not self.rows or any(row.cells[place] not in ("", NOTHING) for row in self.rows)
         )
 
     @property
@@ -107,10 +107,6 @@ class Table:
         columns = tuple(self.columns[place] for place in kept)
         rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows)
         return replace(self, columns=columns, rows=rows)
-
-
-def _says(cell: str) -> bool:
-    return cell not in ("", NOTHING)
 
 
 @dataclass(frozen=True)

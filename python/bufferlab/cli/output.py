@@ -147,12 +147,8 @@ def write(path: Path, flag: str, content: str | output_files.Fill) -> None:
     Raises EnvironmentLackingError if that fails.
     """
     with placing(path, flag):
-        output_files.write(path, _text(content) if isinstance(content, str) else content)
+        output_files.write(path, (lambda file: file.write(content.encode())) if isinstance(content, str) else content)
     say(f"written: {path}")
-
-
-def _text(text: str) -> output_files.Fill:
-    return lambda file: file.write(text.encode())
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.report.chapters.without_a_run import without_run
 from bufferlab.results import blocks
 from bufferlab.results.check import FOREIGN_SERVER, numbers_of
-from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
@@ -113,7 +112,9 @@ def banners(analysis: Analysis) -> list[Banner]:
     if whose := predicted.said(analysis):
         found.append(Banner("warning", whose))
         found += [Banner("warning", doubt) for doubt in predicted.doubts_of_generated(analysis)]
-    elif any(_is_scripted(record.run) for point in analysis.points for record in point.records):
+    elif any(
+        one.run.source == "predicted" and not one.run.prediction for point in analysis.points for one in point.records
+    ):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))
     if numbers_in_doubt.failed(analysis.checks):
@@ -165,10 +166,6 @@ def _gaps(analysis: Analysis) -> str:
         f"Gaps in {words.listing(told)}: the worker, the server or the host stood still or was overloaded. "
         "Throughput and times are not resolved; counts stand."
     )
-
-
-def _is_scripted(run: Run) -> bool:
-    return run.source == "predicted" and run.prediction is None
 
 
 #: The most points that the banner of an interrupted sweep names.

@@ -146,7 +146,7 @@ def _answering(analysis: Analysis) -> str:
 
 def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
     def section(id: str, title: str, intro: str, *blocks: Table | Figure | None, folded: bool = False) -> Section:
-        shown = tuple(block for block in blocks if block is not None and _has_rows(block))
+        shown = tuple(block for block in blocks if isinstance(block, Figure) or (block and block.rows))
         return Section(id, title, intro, shown, folded)
 
     # Pages, pools and commits belong to a database; a bare file has its own chapter.
@@ -200,10 +200,6 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
         ),
     )
     return tuple(one for one in sections if one.blocks or one in first.chapters)
-
-
-def _has_rows(block: Table | Figure) -> bool:
-    return isinstance(block, Figure) or bool(block.rows)
 
 
 def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:

@@ -70,7 +70,7 @@ def limits(compared: SidesCompared) -> list[str]:
 
 def table(compared: SidesCompared) -> Table:
     """Return every figure that may be claimed at every matched point: both values, the change, and the verdict."""
-    several = len(compared.sides.matched) > 1 or _names_settings(compared)
+    several = len(compared.sides.matched) > 1 or any(match.label for match in compared.sides.matched)
     names = (compared.sides.name_a, compared.sides.name_b)
     heads = ("<Figure", *(("<Setting",) if several else ()), *names, "n", "<Verdict", "Change (95 %)", "Detectable")
     rows: list[Row] = []
@@ -159,10 +159,6 @@ def _silent(compared: SidesCompared) -> list[str]:
         for metric in compared.metrics[1:]
         if {figure.outcome for figure in compared.of(metric)} == {"not_claimed"}
     ]
-
-
-def _names_settings(compared: SidesCompared) -> bool:
-    return any(match.label for match in compared.sides.matched)
 
 
 def unmatched(compared: SidesCompared) -> list[str]:
