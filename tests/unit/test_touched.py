@@ -11,11 +11,10 @@ from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
 from bufferlab.report.comparison import touched_pages
 from bufferlab.report.comparison.accuracy import accuracy
-from bufferlab.report.comparison.touched_pages import Touched, TouchedObject, TouchedPair
+from bufferlab.report.comparison.touched_pages import Touched, TouchedObject, TouchedPair, touches
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides
 from bufferlab.traces import page_trace
-from bufferlab.traces.touches import touches
 from support.fake import Bench
 from support.json_documents import DOCUMENTS
 

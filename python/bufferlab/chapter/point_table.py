@@ -36,28 +36,25 @@ def point_table(
     caption: str,
     *,
     known_only: bool = False,
-    name: Callable[[PointRuns], str] | None = None,
     brief: tuple[str, ...] = (),
     folded: bool = False,
 ) -> Table:
     """Return a table with one row per point: means with their intervals, dashes where no run ended well.
 
-    `known_only` leaves out columns of metrics that no run has, and all rows where no column is left. `name` says how
-    a point is called here.
+    `known_only` leaves out columns of metrics that no run has, and all rows where no column is left.
     """
     if known_only and analysis.runs:
         heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
-    name = name or analysis.name_of
 
     def cell(of: str | Callable[[PointRuns], str], point: PointRuns) -> str:
         return words.cell(analysis.metric(of), analysis.mean(of, point)) if isinstance(of, str) else of(point)
 
     def row(point: PointRuns) -> Row:
-        return Row((name(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
+        return Row((analysis.name_of(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
 
     shown = [analysis.metric(of) for of in heads.values() if isinstance(of, str)]
     caption += numbers_in_doubt.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
-    rows = point_rows(analysis.points, len(heads) + 2, row, name) if heads else ()
+    rows = point_rows(analysis.points, len(heads) + 2, row, analysis.name_of) if heads else ()
     return Table.of(id, title, ("<Point", "n", *heads), rows, caption, folded=folded, brief=brief)
 
 

@@ -1,15 +1,18 @@
 """Knows which blocks of a plan a folder is for, and writes blocks as users do, counted from 1: "1,3-4".
 
-Inside, blocks are counted from 0.
+Inside, blocks are counted from 0. `KeepTraces` stands here, because --help loads it and not the schema.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from bufferlab.errors import SpecError
+
+KeepTraces = Literal["all", "one", "none"]
+"""The blocks of a sweep whose page traces stay in its folder."""
 
 
 class HostBlocks(NamedTuple):

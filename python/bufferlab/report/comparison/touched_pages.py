@@ -1,23 +1,28 @@
 """Compares the pages that a measured run's page trace touched with the generated ones, by table and index.
 
 A pool decides which pages are read, and not which are touched. So one traced run stands for all points that differ in
-their pool alone.
+their pool alone. A trace does not record where a transaction ends, so equal numbers of accesses stand for equal
+numbers of transactions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bufferlab.chapter import words
 from bufferlab.chapter.elements import Table
 from bufferlab.engines import registry as engines
 from bufferlab.report.comparison.sides import MatchedPoint
-from bufferlab.results.page_traces import ObjectTouches, Touches
+from bufferlab.results.page_traces import STRETCHES, ObjectTouches, Touches
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from bufferlab.traces import page_trace
-from bufferlab.traces.touches import touches
+from bufferlab.traces.page_trace import TOUCHES, RunTrace, number_of
 
 
 @dataclass(frozen=True)
@@ -142,3 +147,45 @@ def table(one: Touched) -> Table:
     if stretch:
         caption += f" Pages are distinct ones in {stretch:,} transactions; equally many accesses stand for them."
     return Table.of(f"touched-{one.run_id}", f"By table and index: {one.label}", heads, rows, caption, brief=True)
+
+
+def touches(trace: RunTrace) -> list[ObjectTouches]:
+    """Return the touches of each object of the run's database, in the order of their pages."""
+    transactions, objects = trace.work["transaction"], sorted(trace.stored.objects, key=lambda one: one.first_page)
+    rows = trace.table[slice(*trace.window)]
+    kinds = rows["kind"].to_physical().to_numpy()
+    pages = rows["page"].to_numpy()[np.isin(kinds, [number_of(name) for name in TOUCHES])].astype(np.int64)
+    # The pages above the leaves of each object come first, then its other pages.
+    starts = np.array([one.first_page + below for one in objects for below in (0, one.interior or 0)])
+    gets = _by_object(pages, starts) / transactions
+    distinct = {
+        stretch: _distinct(pages, starts, stretch / transactions) for stretch in STRETCHES if stretch <= transactions
+    }
+
+    def of(places: slice) -> Touches:
+        counted = {stretch: float(mean[places].sum()) for stretch, mean in distinct.items()}
+        return Touches(gets=float(gets[places].sum()), pages=counted)
+
+    return [
+        ObjectTouches(
+            name=one.name,
+            **dict(of(slice(2 * place, 2 * place + 2))),
+            interior=None if one.interior is None else of(slice(2 * place, 2 * place + 1)),
+        )
+        for place, one in enumerate(objects)
+    ]
+
+
+def _by_object(pages: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many of the pages belong to each object; pages before the first one's belong to none."""
+    return np.bincount(np.searchsorted(starts, pages, side="right"), minlength=len(starts) + 1)[1:]
+
+
+def _distinct(pages: NDArray[np.int64], starts: NDArray[np.int64], share: float) -> NDArray[np.float64]:
+    """Return the mean number of distinct pages of each object in stretches, each this `share` of the accesses."""
+    count = int(1 / share + 1e-9)
+    edges = np.round(np.arange(count + 1) * share * len(pages)).astype(int)
+    found = np.zeros(len(starts))
+    for first, end in pairwise(edges):
+        found += _by_object(np.unique(pages[first:end]), starts)
+    return found / count
