@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
-from typing import ClassVar, Required, TypedDict, Unpack
+from typing import ClassVar, Literal, Required, TypedDict, Unpack
 
 from bufferlab.units import (
     UnitError,
@@ -43,8 +43,9 @@ Value = bool | int | float | str | None
 PREFIX = "var."
 """The prefix of variables that are passed through."""
 
-AUTO = "auto"
-"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version."""
+AUTO: Literal["auto"] = "auto"
+"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version; as a
+number of repetitions, as many as the answer needs."""
 UNLIMITED = "unlimited"
 """A rate without a limit."""
 

@@ -185,11 +185,16 @@ class Analysis:
         ran = [{run.run.block for run in point.ok} for point in self.points if point.ok]
         return tuple(block for block in self.sweep.blocks if ran and all(block in blocks for blocks in ran))
 
+    @property
+    def missing_cells(self) -> set[tuple[int, int]]:
+        """Return point and block of every run that is planned and was not made, well or not."""
+        done = {(record.run.point.index, record.run.block) for point in self.points for record in point.records}
+        return self.sweep.planned_cells - done
+
     @cached_property
     def _begun_blocks(self) -> set[int]:
         """Return the blocks with runs to come: only a known scatter judges one run of some points in addition."""
-        done = {(record.run.point.index, record.run.block) for point in self.points for record in point.records}
-        return {block for _, block in self.sweep.planned_cells - done}
+        return {block for _, block in self.missing_cells}
 
     @property
     def engine(self) -> str:
@@ -251,15 +256,9 @@ class Analysis:
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
     @property
-    def stops_itself(self) -> bool:
-        """Return whether the sweep was asked for as many blocks as its answer needs."""
-        design = self.sweep.asked.get("design")
-        return isinstance(design, dict) and design.get("repetitions") == "auto"
-
-    @property
     def looks(self) -> int:
         """Return how often the sweep is judged: its intervals hold over all looks."""
-        return LOOKS if self.stops_itself else 1
+        return LOOKS if self.sweep.stops_itself else 1
 
     def fit(self, metric: str) -> Fit | None:
         """Return the fit of one metric over all points and blocks; None without any value."""

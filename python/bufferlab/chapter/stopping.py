@@ -39,10 +39,9 @@ def is_undecided(analysis: Analysis) -> bool:
 
 def reason(analysis: Analysis) -> Reason:
     """Return why the sweep has no more runs."""
-    done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
-    if analysis.sweep.planned_cells - done or is_undecided(analysis):
+    if analysis.missing_cells or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
-    if not analysis.stops_itself:
+    if not analysis.sweep.stops_itself:
         return "fixed"
     return "resolved" if is_enough(analysis) else "cap"
 
@@ -50,7 +49,7 @@ def reason(analysis: Analysis) -> Reason:
 def said(analysis: Analysis) -> str:
     """Return in a sentence what the blocks so far show, and how many are done; "" where their number was fixed."""
     fit = analysis.fit(analysis.headline)
-    if not analysis.stops_itself or fit is None:
+    if not analysis.sweep.stops_itself or fit is None:
         return ""
     aim, steps = _aim(analysis), _steps(analysis, fit)
     lacking = sum(not stopping.is_shown(fit, step, aim) for step in steps)

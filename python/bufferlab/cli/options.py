@@ -11,6 +11,7 @@ import click
 
 from bufferlab.cli.output import try_place
 from bufferlab.errors import SpecError
+from bufferlab.knob import AUTO
 from bufferlab.texts import PASSWORD_HINT, address_has_password, has_password
 from bufferlab.units import UnitError, format_duration, parse_duration
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 CSV = "csv"
-AUTO_BLOCKS: Literal["auto"] = "auto"
 _TEXT = "text"
 _LONGEST_LOOK_S = 86_400.0
 _OTHERS = "Output and help"
@@ -74,12 +74,12 @@ class Repetitions(click.ParamType[Any]):
     name = "repetitions"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Literal["auto"]:
-        if value == AUTO_BLOCKS:
-            return AUTO_BLOCKS
+        if value == AUTO:
+            return AUTO
         try:
             return int(value)
         except ValueError:
-            self.fail(f'{value!r} is neither a whole number nor "{AUTO_BLOCKS}"', param, ctx)
+            self.fail(f'{value!r} is neither a whole number nor "{AUTO}"', param, ctx)
 
 
 def common(command: _Command) -> _Command:

@@ -148,13 +148,11 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
         ("consistency checks", cost.check_seconds),
         ("all", cost.seconds),
     ]
-    # Every stage but the load grows with the runs.
-    share = plan.least_runs / len(plan.runs)
-    rows = [
-        [name, _time(seconds if name == "load" else (seconds - loaded) * share + loaded, seconds)]
-        for name, seconds in stages
-        for loaded in (cost.load_seconds if name == "all" else 0.0,)
-    ]
+    share, rows = plan.least_runs / len(plan.runs), []
+    for name, seconds in stages:
+        # All but the load grows with the runs.
+        fixed_s = cost.load_seconds if name in ("load", "all") else 0.0
+        rows.append([name, _time(fixed_s + (seconds - fixed_s) * share, seconds)])
     time = columns(["stage", "estimated time"], rows)
     space = (
         f"space: {format_bytes(cost.data_bytes)} for a run's copy, {format_bytes(cost.cache_bytes)} more in the cache, "

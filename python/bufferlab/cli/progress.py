@@ -49,7 +49,7 @@ class _SoFar:
 
         self._running = self._running or Running()
         answer = self._running.answer(standing.folder, standing.runs, standing.seconds_left)
-        write_page(answer, standing.folder)
+        write_page(answer, standing.folder, standing.silence_s)
         return answer
 
 

@@ -175,8 +175,7 @@ _MOST_NAMED = 6
 def _unrun(analysis: Analysis) -> str:
     """Return which runs of the plan are missing, and the command that does them; "" when none is."""
     planned = analysis.sweep.planned_cells
-    done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
-    missing = [point for point, _ in planned - done]
+    missing = [point for point, _ in analysis.missing_cells]
     if not missing and not stopping.is_undecided(analysis):
         return ""
     if analysis.sweep.is_running:

@@ -41,8 +41,6 @@ from bufferlab.report.document import (
     stamped,
 )
 from bufferlab.report.findings import instead
-from bufferlab.report.html import write_html
-from bufferlab.report.markdown import write_markdown
 from bufferlab.report.predicted import doubts, predicted_runs, predictions
 from bufferlab.report.result_tables import (
     main_table,
@@ -325,6 +323,9 @@ def comparisons(analysis: Analysis) -> list[StepResult]:
 
 def publish(sweep: SweepFolder) -> Report:
     """Build the report and write every format of it."""
+    from bufferlab.report.html import write_html  # Late, both: tables alone need no page.
+    from bufferlab.report.markdown import write_markdown
+
     report = build(sweep)
     origin = {
         record.run.point.index: {"source": record.run.source, "interval_kind": record.run.interval_kind}

@@ -6,7 +6,9 @@ It draws no figure, and reads only runs that it has not read: it is made between
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from math import ceil
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -42,10 +44,17 @@ class Running:
         return _report(Analysis.of(sweep, [(record, self._read[record.run_id]) for record in runs]), seconds_left)
 
 
-def write_page(answer: Report, sweep: SweepFolder) -> None:
-    """Write the page of a sweep that runs, which refreshes itself until the report takes its place."""
-    footer = f"Written at {datetime.now(UTC):%H:%M:%S} UTC, while the sweep ran. This page refreshes itself."
-    sweep.write_derived(PAGE, render_html(answer, footer=footer))
+def write_page(answer: Report, sweep: SweepFolder, silence_s: float) -> None:
+    """Write the page of a sweep that runs, which refreshes itself until the report takes its place.
+
+    A page cannot know that its sweep was killed. It says when it was written, and after which silence that is likely.
+    """
+    written = f"written {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    footer = (
+        f"This page refreshes itself while the sweep runs. If it was written more than {ceil(silence_s / 60)} min ago, "
+        f"the sweep was probably stopped: bufferlab report {sweep.path}"
+    )
+    sweep.write_derived(PAGE, render_html(replace(answer, facts=(*answer.facts, written)), footer=footer))
 
 
 def _report(analysis: Analysis, seconds_left: float) -> Report:

@@ -68,7 +68,8 @@ def read_text(path: Path, hint: str = RESUME_HINT) -> str:
     """Return the text of a file of at most 32 MiB."""
     with _reading(path, hint):
         if not path.is_file():
-            raise DataFileError(f"{path.name} is missing", str(path), hint)
+            what = "is no regular file" if path.exists() else "is missing"
+            raise DataFileError(f"{path.name} {what}", str(path), hint)
         with path.open("rb") as file:
             data = file.read(_MOST_TEXT_BYTES + 1)
         if len(data) > _MOST_TEXT_BYTES:

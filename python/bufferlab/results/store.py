@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from bufferlab import marked
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
+from bufferlab.knob import AUTO
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
 from bufferlab.results.blocks import HostBlocks, blocks_of, cells_of
@@ -262,6 +263,12 @@ class SweepFolder:
         return str(self.plan["experiment"])
 
     @property
+    def stops_itself(self) -> bool:
+        """Return whether the sweep was asked for as many blocks as its answer needs."""
+        design = self.asked.get("design")
+        return isinstance(design, dict) and design.get("repetitions") == AUTO
+
+    @property
     def blocks(self) -> tuple[int, ...]:
         """Return the blocks of the plan that this folder is for, in their order."""
         planned = blocks_of(self.plan)
@@ -284,7 +291,8 @@ class SweepFolder:
     @property
     def planned_cells(self) -> set[tuple[int, int]]:
         """Return point and block of every run that this folder is for."""
-        return {cell for cell in cells_of(self.plan) if cell[1] in self.blocks}
+        blocks = self.blocks
+        return {cell for cell in cells_of(self.plan) if cell[1] in blocks}
 
     @property
     def hosts(self) -> list[HostBlocks]:
@@ -361,13 +369,11 @@ class SweepFolder:
         text, asked = read_toml(toml, COPY_HINT)
         merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
         sweep = cls(path, registry, plan, host, text, asked, merged)
-        design = asked.get("design")
-        stops_itself = isinstance(design, dict) and design.get("repetitions") == "auto"
-        if stops_itself:
+        if sweep.stops_itself:
             validated(StoredAim, asked["design"], toml, COPY_HINT)
-        if (path / STOP_FILE).exists():
-            told = _read_stamped(path / STOP_FILE, StoredStop)
-            if not stops_itself:
+        if os.path.lexists(path / STOP_FILE):
+            told = _read_stamped(path / STOP_FILE, StoredStop, f"remove it; bufferlab run --resume {path} decides anew")
+            if not sweep.stops_itself:
                 what = "stop.json is of another sweep: this one has a fixed number of blocks"
                 raise DataFileError(what, str(path / STOP_FILE), "remove it")
             sweep.stop = StoredStop(blocks=told["blocks"], enough=told["enough"])
@@ -570,20 +576,23 @@ def _check_stored(path: Path, size: int, sha256: str) -> None:
         raise DataFileError("the file is damaged: its contents are not what was written", str(path), RESUME_HINT)
 
 
-def _read_stamped(path: Path, model: type[BaseModel]) -> dict[str, Any]:
-    """Read a JSON file of the sweep folder, which must name its format and the format's version."""
-    if not path.is_file():
+def _read_stamped(path: Path, model: type[BaseModel], hint: str | None = None) -> dict[str, Any]:
+    """Read a JSON file of the sweep folder, which must name its format and the format's version.
+
+    A `hint` is for a file that the folder can do without.
+    """
+    if hint is None and not path.exists():
         raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
-    document = read_json(path, COPY_HINT)
+    document = read_json(path, hint or COPY_HINT)
     if document.get("format") != FORMAT:
-        raise DataFileError(f"{path.name} was not written by bufferlab", str(path), _WRONG_FOLDER_HINT)
+        raise DataFileError(f"{path.name} was not written by bufferlab", str(path), hint or _WRONG_FOLDER_HINT)
     if document.get("format_version") != FORMAT_VERSION:
         raise DataFileError(
             f"{path.name} has format version {document.get('format_version')!r}, not {FORMAT_VERSION}",
             str(path),
             "use the bufferlab version that wrote it",
         )
-    validated(model, document, path, COPY_HINT)
+    validated(model, document, path, hint or COPY_HINT)
     return document
 
 

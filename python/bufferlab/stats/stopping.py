@@ -10,15 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
-from bufferlab.stats.fit import Fit
 from bufferlab.stats.verdict import direction_of
+
+if TYPE_CHECKING:
+    from bufferlab.stats.fit import Fit
 
 Step = tuple[Hashable, Hashable]
 LOOKS = 2
 """How often a sweep is judged: after the first blocks, and at its end."""
 FIRST_LOOK_BLOCKS = 2
+"""The blocks that are done before their number is decided: one shows no scatter."""
 
 
 @dataclass(frozen=True)
