@@ -23,8 +23,7 @@ from typing import Any
 from random_read_fio import ratio, timed
 
 from bufferlab.models import source
-from bufferlab.models.managers import registry
-from bufferlab.models.predict import replay
+from bufferlab.models.predict import of_server, replay
 from bufferlab.registry import open_sweep
 from bufferlab.traces import files, page_trace
 
@@ -61,7 +60,7 @@ def main() -> None:
 
 def _alone(traced: source.Source, told: dict[str, Any], pairs: int) -> None:
     """Print the speed of the replay in memory, of the model, LRU and OPT."""
-    manager, rows = registry.of_server(traced.server), traced.trace.table.height
+    manager, rows = of_server(traced.server), traced.trace.table.height
     assert manager
     seen = traced.seen(told["predictions"][0]["prediction"]["values"])
     settings = manager.settings(seen, seen.pool)

@@ -78,7 +78,7 @@ def measure(wanted: dict[str, int], table: Path) -> None:
 
 def _measured(kind: str, number: int) -> dict[str, str]:
     """Measure a sweep and return its row. Its folder is removed."""
-    from bufferlab.report.comparison.sweeps import told_of
+    from bufferlab.report.comparison.history_sweeps import told_of
 
     with tempfile.TemporaryDirectory(prefix="history-alarms-") as folder:
         # A busy machine shall end neither the warm-up nor the window before their transactions are done.

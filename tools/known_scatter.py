@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.known import COUNTED
+from bufferlab.chapter.known_scatter import COUNTED
 from bufferlab.registry import open_sweep
 from bufferlab.stats.known_scatter import KnownScatter
 

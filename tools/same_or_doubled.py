@@ -19,7 +19,7 @@ from typing import Literal
 
 from quick_sweeps import LEVEL, interval, quick_sweep, with_time_left
 
-from bufferlab.report.comparison.metrics import SidesCompared, compare_sides
+from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.comparison.sides import of_two_folders
 
 TABLE = Path(__file__).with_name("same-or-doubled.csv")

@@ -19,7 +19,7 @@ from bufferlab.knob import LOAD_KNOBS, Knob, KnobKind, values_of
 from bufferlab.plan import estimated_facts, make
 from bufferlab.registry import registry
 from bufferlab.spec import Overrides
-from bufferlab.spec.merge import PROFILES
+from bufferlab.spec.profiles import PROFILES
 from bufferlab.units import UnitError
 from bufferlab.versions import in_words
 from bufferlab.workloads import registry as workloads

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from dataclasses import MISSING, fields, is_dataclass
 
-from bufferlab.engines import families
+from bufferlab.engines import registry
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.fetch import Servers
 from bufferlab.engines.servers.look import Look
@@ -41,7 +41,7 @@ def test_a_dozen_more_let_runs_go_to_its_servers_that_run_already() -> None:
 
 
 def test_every_family_can_be_run_on_and_looked_at_and_is_called_after_its_engine() -> None:
-    found = families.all_families()
+    found = registry.families()
     assert [one.flavour for one in found] == ["mysql", "mariadb", "postgres"]
     for one in found:
         assert one.run is one.running

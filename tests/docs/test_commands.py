@@ -11,7 +11,7 @@ import click
 import pytest
 
 from bufferlab.cli.app import group
-from bufferlab.report.comparison.rules import parse
+from bufferlab.report.comparison.fail_if import parse
 from bufferlab.spec import Overrides, load
 from docs.commands import EXCUSED, RUN
 from docs.documents import ROOT, console_commands, documents

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from bufferlab.registry import registry
-from bufferlab.report.comparison.metrics import SidesCompared, compare_sides
-from bufferlab.report.comparison.rules import parse
+from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides
+from bufferlab.report.comparison.fail_if import parse
 from bufferlab.report.comparison.sides import of_two_folders
 from bufferlab.results.schema import Run
 from bufferlab.results.store import SweepFolder, latency_rows, sample_rows

@@ -21,9 +21,8 @@ import pytest
 from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.native import native
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.look import Facts
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.live import buffer_list, live_trace
 from bufferlab.live.live_trace import Tier, recorded

@@ -14,15 +14,14 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.innodb import control as innodb_control
-from bufferlab.engines.servers.look import Refused
+from bufferlab.engines.servers.look import NotTold, Refused
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import observe_page, sentence
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostWork
-from bufferlab.live.look import Observation
+from bufferlab.live.look_result import Seen
+from bufferlab.live.observation import Observation
 from bufferlab.live.pool_contents import PoolContents
-from bufferlab.live.seen import Seen
 from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import LookWindow, SampledRow
 from support import innodb, postgres

@@ -17,8 +17,8 @@ import pytest
 from pymysql.constants import COMMAND
 
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.look import NotTold, Query
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold, Query
 from bufferlab.live import confounds, digests, host_side, pool_contents
 from support import innodb, postgres
 

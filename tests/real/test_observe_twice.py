@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.engines.servers.questions import NotTold
 from bufferlab.live import sentence
-from bufferlab.live.look import Observation
-from bufferlab.live.seen import Seen, TwiceThePool
+from bufferlab.live.look_result import Seen, TwiceThePool
+from bufferlab.live.observation import Observation
 from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.units import MIB

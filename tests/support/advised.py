@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
-from bufferlab.live.estimate import Counted, PoolFacts
+from bufferlab.live.bounds import Counted, PoolFacts
 from bufferlab.live.live_trace import Recorded
 from bufferlab.traces.page_trace import Columns, number_of
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import advise
-from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
+from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded, Tier, stop_us
 from bufferlab.live.session import Session, address_of, family_of
 from support.fake_mysql import FakeMysql

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bufferlab.audit.audit import Audit, audit_evidence
-from bufferlab.audit.case import AuditFinding
+from bufferlab.audit.evidence import AuditFinding
+from bufferlab.audit.parsers.captions import Line
 from bufferlab.audit.parsers.read import FileEvidence, read_file, read_lines
-from bufferlab.audit.parsers.text import Line
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "audit"
 

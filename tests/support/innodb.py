@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines import families
+from bufferlab.engines import registry
 from bufferlab.engines.innodb import accounts, initialise, programs
 from bufferlab.engines.innodb import programs as servers
 from bufferlab.engines.innodb.family import InnodbFamily
@@ -42,7 +42,7 @@ def build(name: str) -> Build:
         except EnvironmentLackingError:
             pass
         try:
-            families.fetch(name, print)
+            registry.fetch_server(name, print)
             return servers.find(flavour, name)
         except EnvironmentLackingError as error:
             pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from bufferlab.engines import families
+from bufferlab.engines import registry
 from bufferlab.engines.postgres import cluster, programs
 from bufferlab.engines.postgres import programs as servers
 from bufferlab.engines.postgres.family import PostgresFamily
@@ -46,7 +46,7 @@ def build(name: str) -> Build:
         except EnvironmentLackingError:
             pass
         try:
-            families.fetch(name, print)
+            registry.fetch_server(name, print)
             return servers.find(name)
         except EnvironmentLackingError as error:
             pytest.skip(f"NOT TESTED: {name} cannot be had here: {error}")

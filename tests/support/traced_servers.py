@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines import families
+from bufferlab.engines import registry
 from bufferlab.engines.servers.builds import servers_root
 from bufferlab.registry import open_sweep
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
@@ -58,7 +58,7 @@ class Place:
         family.build(name)
         # A host that has the server itself may not have fetched it.
         if not (servers_root() / name).exists():
-            families.fetch(name, print)
+            registry.fetch_server(name, print)
         self.out, data, cache = root / "out", root / "data", root / "cache"
         for folder in (self.out, data, cache):
             folder.mkdir(mode=0o711)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from bufferlab.chapter.analysis import Analysis, Group
-from bufferlab.chapter.blocks import PanelsPlot
+from bufferlab.chapter.elements import PanelsPlot
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
 from bufferlab.report.comparison import accuracy_page
 from bufferlab.report.comparison.accuracy import accuracy, was_seen
 from bufferlab.report.comparison.accuracy_page import answer, as_report
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 from bufferlab.results.store import SweepFolder
 from bufferlab.results.sweep_checks import check_sweep
 from bufferlab.spec import Overrides

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 
 from bufferlab import marked
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import advise, advise_page, attach, doubts, sentence, tiers
 from bufferlab.live.advise import Advice
+from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.confounds import Confound
-from bufferlab.live.estimate import SizeEstimate
 from bufferlab.live.tiers import Second, Stage
 from bufferlab.live.window import SampledRow, ServerEvent
 from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.document import as_json
 from bufferlab.report.figures.svg import draw
-from bufferlab.report.printed import FORMAT_VERSION
+from bufferlab.report.json_output import FORMAT_VERSION
 from bufferlab.units import GIB, MIB, format_percent
 from support import fake_mysql
 from support.advised_server import Bench, asked, bench

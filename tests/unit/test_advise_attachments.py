@@ -12,11 +12,11 @@ import pytest
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import Facts, Sample
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import advise, doubts, pool_facts
+from bufferlab.live import advise, doubts, pool_contents
 from bufferlab.live.attach import Attached
 from bufferlab.live.live_trace import Recorded
-from bufferlab.live.look import Observation
-from bufferlab.live.seen import Seen
+from bufferlab.live.look_result import Seen
+from bufferlab.live.observation import Observation
 from bufferlab.live.window import LookWindow, SampledRow
 from support import fake_mysql
 from support.advised import CREATE, READ, columns_of, recorded
@@ -60,7 +60,7 @@ def test_what_is_asked_before_full_and_the_reading_of_a_record_take_no_time_from
         return read(*arguments, **how)
 
     monkeypatch.setattr(at.tracing, "recorded", slowly)
-    monkeypatch.setattr(pool_facts, "pages", lambda *_, **__: at.clock.sleep(5.0) or [])
+    monkeypatch.setattr(pool_contents, "pages", lambda *_, **__: at.clock.sleep(5.0) or [])
     ready = at.prepare(asked(60, "full"))
     advice = advise.advise(ready, at.tracing, at.answer, at.stop, at.shown, at.clock, at.clock.sleep)
     full, misses = at.tracing.traces
@@ -146,7 +146,7 @@ def test_pages_of_the_pool_that_cannot_be_read_leave_the_look_going(at: Bench, m
     def misfit(*_: Any, **__: Any) -> Any:
         raise ValueError("no number")
 
-    monkeypatch.setattr(pool_facts, "pages", misfit)
+    monkeypatch.setattr(pool_contents, "pages", misfit)
     advice = at.advise(asked(60, "full"))
     assert [trace.tier for trace in at.tracing.traces] == ["full", "misses"]
     assert all(one.cannot_say is None for one in advice.others)

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.live import rules
-from bufferlab.live.answer import answer
+from bufferlab.live import constants
+from bufferlab.live.bounds import PoolFacts, SizeEstimate
 from bufferlab.live.by_model import ByModel, by_model, played
-from bufferlab.live.estimate import PoolFacts, SizeEstimate
-from bufferlab.live.live_trace import Recorded
-from bufferlab.live.pool_facts import with_one_numbering
+from bufferlab.live.live_trace import Recorded, with_one_numbering
+from bufferlab.live.size_estimates import answer
 from bufferlab.models.limits import OWN_LIMIT
 from bufferlab.traces.page_trace import Columns, number_of
 from support.advised import GET, PAGE_BYTES, columns_of, counted, facts, recorded, skewed, with_reads
@@ -125,7 +124,7 @@ def test_a_larger_pool_that_was_not_turned_over_three_times_is_left_to_the_list(
     window = _window("postgres", end=WARM + 25_000)
     model = _model([window], _pool("postgres"))
     assert model.refused is None
-    assert model.did(4000).brought_in.sum() < rules.TURNOVERS_LARGER * 4000
+    assert model.did(4000).brought_in.sum() < constants.TURNOVERS_LARGER * 4000
     assert model.estimate(4000 * PAGE_BYTES) is None
     told = _estimates("postgres", [4000], window)[0]
     assert told.tier == "misses"

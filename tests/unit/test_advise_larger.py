@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bufferlab.live import answer as larger
-from bufferlab.live import rules
-from bufferlab.live.answer import answer
-from bufferlab.live.estimate import SizeEstimate
+from bufferlab.live import constants
+from bufferlab.live import size_estimates as larger
+from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.live_trace import Recorded
+from bufferlab.live.size_estimates import answer
 from support.advised import (
     CREATE,
     EVICT,
@@ -126,7 +126,7 @@ def test_where_all_that_is_read_fits_it_says_fewer_than() -> None:
     assert told.cannot_say is None
     assert told.low == 0.0
     assert told.high is not None
-    assert told.high <= rules.FEW_SHARE * counted(window).reads / window.seconds + 1
+    assert told.high <= constants.FEW_SHARE * counted(window).reads / window.seconds + 1
 
 
 def test_a_smaller_pool_and_one_of_as_many_frames() -> None:
@@ -286,4 +286,4 @@ def test_frames_follow_the_servers_own_count() -> None:
 def test_versions_without_a_model_use_added_frames_as_their_family_does(
     engine: str, version: str, share: float
 ) -> None:
-    assert rules.frames_used(engine, version) == share
+    assert constants.frames_used(engine, version) == share

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bufferlab.live.answer import answer
-from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
+from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.live_trace import Recorded
+from bufferlab.live.size_estimates import answer
 from bufferlab.models import source
 from bufferlab.models.source import Source
 from bufferlab.registry import open_sweep

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.engines.servers.look import Facts
-from bufferlab.engines.servers.questions import NotTold
-from bufferlab.live import pool_facts
-from bufferlab.live.live_trace import Recorded
+from bufferlab.engines.servers.look import Facts, NotTold
+from bufferlab.live import pool_contents
+from bufferlab.live.live_trace import Recorded, with_one_numbering
 
 NO_EXTENSION: list[dict[str, Any]] = []
 
@@ -35,25 +34,23 @@ def window(objects: list[int], pages: list[int], relations: tuple[tuple[int, ...
 
 
 def test_a_page_is_known_by_its_object_and_its_number() -> None:
-    found: list[pool_facts.Page] = [((7,), 3), ((9,), 1), ((0,), 5)]
-    assert pool_facts.keys(found, window([7, 7], [3, 4])) == [7 << 32 | 3, 9 << 32 | 1, 5]
+    found: list[pool_contents.Page] = [((7,), 3), ((9,), 1), ((0,), 5)]
+    assert pool_contents.keys(found, ()) == [7 << 32 | 3, 9 << 32 | 1, 5]
 
 
 def test_relations_of_postgres_have_the_numbers_of_the_window_and_others_come_behind() -> None:
     a, b, c = (1663, 5, 16384, 0), (1663, 5, 16385, 0), (1663, 5, 16386, 0)
-    found: list[pool_facts.Page] = [(b, 1), (c, 1), (c, 2), (a, 0)]
-    assert pool_facts.keys(found, window([0, 1], [0, 0], (a, b))) == [1 << 32 | 1, 2 << 32 | 1, 2 << 32 | 2, 0]
+    found: list[pool_contents.Page] = [(b, 1), (c, 1), (c, 2), (a, 0)]
+    assert pool_contents.keys(found, (a, b)) == [1 << 32 | 1, 2 << 32 | 1, 2 << 32 | 2, 0]
 
 
 def test_windows_that_number_relations_by_themselves_come_to_one_numbering() -> None:
     a, b, c = (1663, 5, 1, 0), (1663, 5, 2, 0), (1663, 5, 3, 0)
-    first, second = pool_facts.with_one_numbering(
-        [window([0, 1], [4, 5], (a, b)), window([0, 1, 1], [6, 7, 8], (c, a))]
-    )
+    first, second = with_one_numbering([window([0, 1], [4, 5], (a, b)), window([0, 1, 1], [6, 7, 8], (c, a))])
     assert first.object.tolist() == [0, 1]
     assert second.object.tolist() == [2, 0, 0]
     assert first.relations == second.relations == (a, b, c)
-    (same,) = pool_facts.with_one_numbering([window([9], [1])])
+    (same,) = with_one_numbering([window([9], [1])])
     assert same.object.tolist() == [9]
 
 
@@ -64,7 +61,7 @@ def test_innodb_is_asked_in_the_order_of_its_list() -> None:
         asked.append(sql)
         return [{"object": 7, "page": 3}, {"object": 0, "page": 5}]
 
-    assert pool_facts.pages(query, facts(), look_inside=False) == [((7,), 3), ((0,), 5)]
+    assert pool_contents.pages(query, facts(), look_inside=False) == [((7,), 3), ((0,), 5)]
     assert asked[0].endswith("ORDER BY lru_position")
 
 
@@ -78,7 +75,7 @@ def test_a_page_of_postgres_stands_as_often_as_it_was_used() -> None:
         return [{**names, "page": 1, "uses": 0}, {**names, "page": 2, "uses": 2}]
 
     one = (1663, 5, 16384, 0)
-    assert pool_facts.pages(query, facts("postgres"), look_inside=False) == [(one, 1), (one, 2), (one, 2)]
+    assert pool_contents.pages(query, facts("postgres"), look_inside=False) == [(one, 1), (one, 2), (one, 2)]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,7 @@ def test_it_is_not_asked_where_that_takes_long_or_cannot_be(
         return told
 
     flavour = "mysql" if told is None else "postgres"
-    found = pool_facts.pages(query, facts(flavour, pages), look_inside=look_inside)
+    found = pool_contents.pages(query, facts(flavour, pages), look_inside=look_inside)
     assert isinstance(found, NotTold)
     assert words in found.why
     assert found.remedy

@@ -19,8 +19,8 @@ import bufferlab as bl
 from bufferlab.cli.progress import PlainProgress
 from bufferlab.registry import registry
 from bufferlab.report.build import build
-from bufferlab.report.comparison.metrics import compare_sides
-from bufferlab.report.comparison.page import as_report
+from bufferlab.report.comparison.compare_metrics import compare_sides
+from bufferlab.report.comparison.compare_page import as_report
 from bufferlab.report.comparison.sides import of_two_folders
 from bufferlab.report.document import as_json
 from bufferlab.report.figures.svg import draw

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.audit.audit import audit_evidence
-from bufferlab.audit.case import AuditFinding
+from bufferlab.audit.evidence import AuditFinding
 from support.audit_files import FIXTURES, evidence_of, found, text_of
 
 STATUS, DISCARDS = "real/mysql-5.7-32m/run.status.txt", "iostat/sysstat-12.6-discards.txt"

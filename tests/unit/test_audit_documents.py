@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bufferlab.audit.audit import audit_files
+from bufferlab.audit.parsers.captions import MAX_LINE_BYTES, Line
 from bufferlab.audit.parsers.documents import Document, with_documents
 from bufferlab.audit.parsers.load_run import LoadRun
-from bufferlab.audit.parsers.text import MAX_LINE_BYTES, Line
 from bufferlab.errors import DataFileError
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bufferlab.audit.case import AuditFinding
+from bufferlab.audit.evidence import AuditFinding
 from support.audit_files import evidence_of, found, text_of
 from support.iostat_files import BANNER, Rates, made_loads, text_of_rates
 

@@ -8,7 +8,7 @@ import pytest
 
 from bufferlab.audit.audit import as_report, audit_files
 from bufferlab.audit.parsers.load_run import LoadRun
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
 CLEAN = sorted((FIXTURES / "load").glob("*-*.*"))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.audit.parsers.captions import MAX_LINE_BYTES, file_lines
 from bufferlab.audit.parsers.iostat import busiest
 from bufferlab.audit.parsers.read import read_file
 from bufferlab.audit.parsers.tables import TableParser
-from bufferlab.audit.parsers.text import MAX_LINE_BYTES, file_lines
 from bufferlab.errors import DataFileError
 from support.audit_files import FIXTURES, evidence_of, text_of
 

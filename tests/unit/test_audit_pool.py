@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.audit.audit import audit_evidence, audit_files
-from bufferlab.audit.case import AuditFinding
+from bufferlab.audit.evidence import AuditFinding
 from bufferlab.audit.parsers.read import read_file
 from support.audit_files import FIXTURES, evidence_of, text_of
 

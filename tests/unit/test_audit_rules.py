@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from bufferlab.audit.rules import RULES, per_new_order, status, tpcc_log
+from bufferlab.audit.rules import RULES, innodb_status, per_new_order, tpcc_log
 from support.audit_files import audit_of, found, text_of
 
 PAGE, BUFFER, DEPTH, CLEAN = "page-size.txt", "buffer-size.txt", "scan-depth.txt", "clean.txt"
@@ -499,5 +499,5 @@ def test_a_single_printout_without_a_log_is_not_compared_with_anything(printouts
 def test_a_copied_counter_tells_how_many_others_there_are(matches: int, said: str) -> None:
     row, run = SimpleNamespace(place="line 1", setting="16K"), SimpleNamespace(rates=lambda: None)
     match = (row, SimpleNamespace(value=20_000.0), run, SimpleNamespace(place="line 9"), "pages_read")
-    finding = status._copied(cast(Any, None), cast(Any, [match] * matches))
+    finding = innodb_status._copied(cast(Any, None), cast(Any, [match] * matches))
     assert finding.what.endswith(said)

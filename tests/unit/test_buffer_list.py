@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bufferlab.engines.servers.client import ServerError
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import buffer_list
 
 PID = 7

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from bufferlab.chapter.blocks import PointsPlot
+from bufferlab.chapter.elements import PointsPlot
 from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
-from bufferlab.report.comparison.metrics import SidesCompared, compare_sides
-from bufferlab.report.comparison.page import as_report
+from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides
+from bufferlab.report.comparison.compare_page import as_report
+from bufferlab.report.comparison.compare_words import answer, table
 from bufferlab.report.comparison.sides import of_one_folder, of_two_folders
-from bufferlab.report.comparison.words import answer, table
 from bufferlab.report.document import as_json
 from bufferlab.report.html import render_html
+from bufferlab.report.json_output import printed
 from bufferlab.report.markdown import render_markdown
-from bufferlab.report.printed import printed
 from bufferlab.report.terminal import text
 from bufferlab.results.store import SweepFolder
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build, reseal

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from bufferlab.errors import SpecError
-from bufferlab.report.comparison.metrics import SidesCompared, compare_sides
-from bufferlab.report.comparison.page import as_report
-from bufferlab.report.comparison.rules import RuleAtPoint, RuleJudged, judge, parse, sentences
+from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides
+from bufferlab.report.comparison.compare_page import as_report
+from bufferlab.report.comparison.compare_words import table
+from bufferlab.report.comparison.fail_if import RuleAtPoint, RuleJudged, judge, parse, sentences
 from bufferlab.report.comparison.sides import MatchedPoint, of_two_folders
-from bufferlab.report.comparison.words import table
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 from bufferlab.results.store import SweepFolder
 from bufferlab.stats.comparison import Compared
 from bufferlab.stats.estimate import Estimate

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure as Canvas
 
-from bufferlab.chapter.blocks import (
+from bufferlab.chapter.elements import (
     Column,
     Curve,
     Dot,

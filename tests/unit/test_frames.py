@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bufferlab.engines.servers.look import Facts
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import frames, live_trace, rules
+from bufferlab.live import constants, frames, live_trace
 from bufferlab.live.frames import MOVED, UNNAMED
 from bufferlab.results.trace_words import page_trace_words
 
@@ -148,7 +148,7 @@ def test_any_marks_are_judged(sites: list[int]) -> None:
 
 @pytest.mark.parametrize("pool_pages", [256, 1024, 1 << 20])
 def test_the_largest_ring_of_a_pool_is_told_as_one(pool_pages: int) -> None:
-    ring = min(rules.RING_READS, pool_pages // 8)
+    ring = min(constants.RING_READS, pool_pages // 8)
     # Each read of a scan fills the frame that was filled a whole ring before.
-    assert ring < rules.ring_reads("postgres", pool_pages) < pool_pages / 3
-    assert rules.ring_reads("mysql", pool_pages) == 0
+    assert ring < constants.ring_reads("postgres", pool_pages) < pool_pages / 3
+    assert constants.ring_reads("mysql", pool_pages) == 0

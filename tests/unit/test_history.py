@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.chapter.blocks import PanelsPlot
+from bufferlab.chapter.elements import PanelsPlot
 from bufferlab.errors import SpecError
-from bufferlab.report.comparison import sweeps as history_sweeps
+from bufferlab.report.comparison import history_sweeps as history_sweeps
+from bufferlab.report.comparison.fail_if import parse
 from bufferlab.report.comparison.history import History, history
 from bufferlab.report.comparison.history_page import as_report, values_table
+from bufferlab.report.comparison.history_sweeps import PointTold, Sweeps, SweepTold, named, read_sweeps
 from bufferlab.report.comparison.history_words import answer, rule_lines
-from bufferlab.report.comparison.rules import parse
-from bufferlab.report.comparison.sweeps import PointTold, Sweeps, SweepTold, named, read_sweeps
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 
 READS, SHARE = "reads_per_new_order", "hit_ratio"
 Values = dict[str, tuple[float, ...]]

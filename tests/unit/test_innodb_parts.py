@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines import families, registry
+from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.innodb import (
     accounts,
@@ -139,7 +139,7 @@ def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Npm:
 
 def fetch_fails() -> EnvironmentLackingError:
     with pytest.raises(EnvironmentLackingError) as caught:
-        families.fetch("mysql-5.6", lambda text: None)
+        registry.fetch_server("mysql-5.6", lambda text: None)
     return caught.value
 
 

@@ -12,7 +12,7 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.engines.registry import declaration
 from bufferlab.models.managers.declaration import Pool, Server, Traced
-from bufferlab.models.managers.registry import MANAGERS, of_server
+from bufferlab.models.predict import MANAGERS, of_server
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.elements import Section, Table
 from bufferlab.errors import Problem
 from bufferlab.execute.host import stored_noise as floors
 from bufferlab.report.build import build as build_report

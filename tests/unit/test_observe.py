@@ -19,16 +19,15 @@ from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.existing.whereabouts import scheme
-from bufferlab.engines.servers.look import Facts, PoolLevels, Sample, Unpublished
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import Facts, NotTold, PoolLevels, Sample, Unpublished
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import host_side, observe_page, prometheus, sentence
 from bufferlab.live.confounds import Confound
 from bufferlab.live.digests import Digests, DigestStatement
 from bufferlab.live.host_side import HostWork
-from bufferlab.live.look import Observation
+from bufferlab.live.look_result import InsideFindings, LookCost, Seen
+from bufferlab.live.observation import Observation
 from bufferlab.live.pool_contents import PoolContents, PoolObject
-from bufferlab.live.seen import InsideFindings, LookCost, Seen
 from bufferlab.live.session import Session, address_of, family_of
 from bufferlab.live.window import LookWindow, SampledRow, grown
 from bufferlab.report import terminal

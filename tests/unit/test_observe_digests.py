@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import digests
 from bufferlab.live.digests import DigestEntry, Digests, Snapshot, is_monitoring, shown
 

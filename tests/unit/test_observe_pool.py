@@ -13,7 +13,7 @@ from bufferlab.engines.innodb import questions as innodb
 from bufferlab.engines.postgres import questions as postgres
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.client import LostError, ServerError
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import pool_contents
 
 MYSQL: Flavour = "mysql"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.look import Facts
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.live import host_side
 
 UPTIME_S = 500.0

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.client import ServerError
-from bufferlab.engines.servers.look import DataSize, Facts, LargeObject, PoolLevels, Refused, Unpublished
-from bufferlab.engines.servers.questions import NotTold
-from bufferlab.live import observe_page, rules, sentence
+from bufferlab.engines.servers.look import DataSize, Facts, LargeObject, NotTold, PoolLevels, Refused, Unpublished
+from bufferlab.live import constants, observe_page, sentence
 from bufferlab.live.confounds import Confound
-from bufferlab.live.look import Observation
-from bufferlab.live.seen import InsideFindings, LookCost, Seen, TwiceThePool
+from bufferlab.live.double_pool import bound, misses_at_most
+from bufferlab.live.look_result import InsideFindings, LookCost, Seen, TwiceThePool
+from bufferlab.live.observation import Observation
 from bufferlab.live.session import Session, address_of, family_of
-from bufferlab.live.twice import bound, misses_at_most
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.report import terminal
 from bufferlab.units import GIB, MIB
@@ -347,7 +346,7 @@ def test_advice_does_not_ask_how_large_the_data_are() -> None:
 
 
 def test_a_server_that_answers_slowly_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "DATA_AGAIN_S", 0.0)
+    monkeypatch.setattr(constants, "DATA_AGAIN_S", 0.0)
     with FakeMysql() as server:
         found = look(_told(server), asks_data=True)
         assert _asked(server) == 1

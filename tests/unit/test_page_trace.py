@@ -23,8 +23,8 @@ from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
 from bufferlab.execute.probes.command_line_probe import EndedRun
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.execute.probes.planned_traces import NOTHING_SAID, TraceWish
+from bufferlab.results.blocks import KeepTraces
 from bufferlab.results.files import wrong_page_trace
-from bufferlab.results.keep_traces import KeepTraces
 from bufferlab.results.page_traces import PageTrace
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.traces.curve import curve

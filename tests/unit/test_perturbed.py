@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.chapter.blocks import PointsPlot
+from bufferlab.chapter.elements import PointsPlot
 from bufferlab.registry import registry
 from bufferlab.report.build import build as build_report
 from bufferlab.report.document import Report

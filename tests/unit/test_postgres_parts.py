@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines import families
+from bufferlab.engines import registry
 from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.postgres import cluster, postgresql_conf, programs, relation_sizes
 from bufferlab.engines.postgres.cluster import failure
@@ -263,11 +263,11 @@ def test_every_package_is_pinned_unless_its_client_checks_signatures() -> None:
 
 
 def test_names_of_all_families_are_different_and_all_are_listed(cache: Path) -> None:
-    assert len(set(families.names())) == len(families.names())
-    assert {"mysql-5.7", "mariadb-10.11", "postgres-17"} <= set(families.names())
-    assert set(families.names()) <= {line.name for line in families.listed()}
+    assert len(set(registry.fetchable_servers())) == len(registry.fetchable_servers())
+    assert {"mysql-5.7", "mariadb-10.11", "postgres-17"} <= set(registry.fetchable_servers())
+    assert set(registry.fetchable_servers()) <= {line.name for line in registry.listed_servers()}
     with pytest.raises(KeyError):
-        families.fetch("oracle-23", print)
+        registry.fetch_server("oracle-23", print)
 
 
 # What a log says.

@@ -42,7 +42,7 @@ def written_in(*files: str) -> set[str]:
 
 def test_the_driver_emits_every_metric_declared_for_the_workload() -> None:
     declared = {metric.name for metric in registry().raw.values() if metric.probe == "workload"}
-    assert declared - written_in("driver.rs", "merge.rs") == set()
+    assert declared - written_in("driver.rs", "sample_rows.rs") == set()
 
 
 def test_what_is_read_from_an_innodb_server_is_what_is_declared() -> None:

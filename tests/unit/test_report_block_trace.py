@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.chapter.blocks import Figure, Section, Table
+from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.cli.report import print_traces
 from bufferlab.errors import RunFailed
 from bufferlab.report.build import build as build_report

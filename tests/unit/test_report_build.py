@@ -11,7 +11,7 @@ import pytest
 
 from bufferlab.chapter import analysis, words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Figure, PointsPlot, Table, TimePlot
+from bufferlab.chapter.elements import Figure, PointsPlot, Table, TimePlot
 from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.execute.run import run_checks
 from bufferlab.report.build import build as build_report
@@ -161,7 +161,7 @@ def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -
 def test_one_run_a_point_claims_no_difference_where_no_scatter_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
+    monkeypatch.setattr("bufferlab.chapter.known_scatter.COUNTED", {})
     found = report(tmp_path, Sweep(blocks=1))
     assert found.answer.endswith("but each point ran once (n = 1), so no difference is claimed.")
     assert found.steps is None
@@ -191,7 +191,7 @@ def test_steps_are_claimed_where_the_ends_have_no_interval_and_no_size_is_said_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All blocks gave the same change from the first pool to the last, and the pool between them scatters."""
-    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
+    monkeypatch.setattr("bufferlab.chapter.known_scatter.COUNTED", {})
     found = report(tmp_path, Sweep(truths=(*ENDS, Truth("40%", 0.0)), **WITHOUT_NOISE))
     assert found.answer.startswith(
         "Reads per New-Order fall at every step as the buffer pool grows from 10 % (17 MiB) to 40 % (68 MiB) of the "
@@ -200,7 +200,7 @@ def test_steps_are_claimed_where_the_ends_have_no_interval_and_no_size_is_said_o
 
 
 def test_resolved_steps_between_unresolved_ends_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
+    monkeypatch.setattr("bufferlab.chapter.known_scatter.COUNTED", {})
     found = report(tmp_path, Sweep(truths=(*ENDS, Truth("40%", 0.0), Truth("80%", 0.0)), **WITHOUT_NOISE))
     assert re.match(
         r"Reads per New-Order: 2 of 3 steps are resolved as the buffer pool grows .* of the database: "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table, TimePlot
+from bufferlab.chapter.elements import Figure, PointsPlot, Section, Table, TimePlot
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.document import Report
@@ -340,7 +340,7 @@ def test_the_size_up_to_which_more_helps_hides_no_step(tmp_path: Path, reads: tu
 def test_one_repetition_names_no_best_where_no_scatter_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bufferlab.chapter.known.COUNTED", {})
+    monkeypatch.setattr("bufferlab.chapter.known_scatter.COUNTED", {})
     best = chapter(build_report(build(tmp_path, Sweep(blocks=1))), "best")
     (behind,) = column(table(best, "best-set"), "Behind the best by at most")
     assert behind.startswith("not known: one repetition")

@@ -9,7 +9,7 @@ import pytest
 
 from bufferlab.chapter import analysis as of_analysis
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Figure, PointsPlot, Section, Table
+from bufferlab.chapter.elements import Figure, PointsPlot, Section, Table
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.concurrency import concurrency
 from bufferlab.report.document import Report

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bufferlab.chapter.blocks import Column, Dot, Figure, PointsPlot, Row, Series, Table
+from bufferlab.chapter.elements import Column, Dot, Figure, PointsPlot, Row, Series, Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build as build_report
 from bufferlab.report.build import publish
@@ -235,7 +235,7 @@ def test_importing_the_report_does_not_load_matplotlib_or_polars() -> None:
 
 def test_an_answer_is_filled_and_drawn_without_pydantic() -> None:
     script = (
-        "import sys, bufferlab.audit, bufferlab.report.printed, bufferlab.report.terminal, bufferlab.report.html; "
+        "import sys, bufferlab.audit, bufferlab.report.json_output, bufferlab.report.terminal, bufferlab.report.html; "
         "print('pydantic' in sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()

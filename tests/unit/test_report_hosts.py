@@ -13,12 +13,12 @@ from scipy import stats
 
 from bufferlab.chapter import analysis as of_analysis
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.answer import answer
 from bufferlab.report.build import build as build_report
 from bufferlab.report.chapters.hosts import differ_more
-from bufferlab.report.comparison.metrics import compare_sides
+from bufferlab.report.comparison.compare_metrics import compare_sides
 from bufferlab.report.comparison.sides import of_two_folders
 from bufferlab.report.findings import instead
 from bufferlab.results.blocks import said as named

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.chapter.blocks import Figure, PanelsPlot, Section, StackedPlot, Table, TimePlot
+from bufferlab.chapter.elements import Figure, PanelsPlot, Section, StackedPlot, Table, TimePlot
 from bufferlab.report.build import build as build_report
 from bufferlab.report.build import publish
 from bufferlab.report.document import Report

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Table
+from bufferlab.chapter.elements import Banner, Column, Figure, Row, Table
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.report.lab import chapters as lab_chapters
 from bufferlab.report.lab import pdf

@@ -10,16 +10,16 @@ import pytest
 
 from bufferlab.audit import as_report as of_audit
 from bufferlab.audit import audit_files
-from bufferlab.chapter.blocks import Banner, Section, Table
+from bufferlab.chapter.elements import Banner, Section, Table
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build
-from bufferlab.report.comparison import accuracy_page, history_page, page
+from bufferlab.report.comparison import accuracy_page, compare_page, history_page
 from bufferlab.report.comparison.accuracy import accuracy
+from bufferlab.report.comparison.compare_metrics import compare_sides
+from bufferlab.report.comparison.fail_if import parse
 from bufferlab.report.comparison.history import history
-from bufferlab.report.comparison.metrics import compare_sides
-from bufferlab.report.comparison.rules import parse
+from bufferlab.report.comparison.history_sweeps import read_sweeps
 from bufferlab.report.comparison.sides import of_two_folders
-from bufferlab.report.comparison.sweeps import read_sweeps
 from bufferlab.report.curve_page import as_report as of_curve
 from bufferlab.report.document import Note, Report
 from bufferlab.report.terminal import text
@@ -39,7 +39,7 @@ def _sweep(_: Path) -> Report:
 
 def _compare(_: Path) -> Report:
     sides = of_two_folders(open_sweep(SWEEPS / "before"), open_sweep(SWEEPS / "after"))
-    return page.as_report(compare_sides(sides, rules=RULES))
+    return compare_page.as_report(compare_sides(sides, rules=RULES))
 
 
 def _history(_: Path) -> Report:

@@ -9,8 +9,8 @@ import pytest
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.registry import declared, registry
-from bufferlab.report.comparison import metrics as compare_metrics
-from bufferlab.report.comparison.metrics import compare_sides
+from bufferlab.report.comparison import compare_metrics as compare_metrics
+from bufferlab.report.comparison.compare_metrics import compare_sides
 from bufferlab.report.comparison.sides import of_one_folder
 from bufferlab.results.check import EngineResults
 from bufferlab.results.metrics import Engine, per_work

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.engines.postgres import metrics
 from bufferlab.engines.postgres.chapters import inside as chapter
 from bufferlab.registry import registry
 from bufferlab.report.answer import answer
 from bufferlab.report.chapters import chapters_of
-from bufferlab.report.points_tables import main_table
+from bufferlab.report.result_tables import main_table
 from bufferlab.results.schema import StoredSetting
 from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from support.synthetic import Sweep, build

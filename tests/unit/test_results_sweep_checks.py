@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from bufferlab.chapter import doubts
+from bufferlab.chapter import numbers_in_doubt
 from bufferlab.engines.sqlite import results as sqlite_checks
 from bufferlab.registry import registry
 from bufferlab.results import sweep_checks
@@ -105,7 +105,7 @@ def test_reads_of_other_programs_fail_no_check_and_are_a_caveat_of_the_devices_f
     assert device.touches == ("device",)
     metrics = {metric.name: metric for metric in DERIVED}
     shown = [metrics["device_requests_per_s"], metrics["reads_per_s"]]
-    said = doubts.caption(list(found.values()), shown)
+    said = numbers_in_doubt.caption(list(found.values()), shown)
     assert said == f" Other programs read from the device meanwhile: {shown[0].label}."
 
 
@@ -333,5 +333,5 @@ def test_a_failed_check_touches_its_own_numbers_and_leaves_the_others(
     tmp_path: Path, fault: dict[str, object], touched: list[str], stands: list[str]
 ) -> None:
     metric, found = registry().metric, checks(tmp_path, **fault).values()
-    assert [name for name in touched if not doubts.doubting(found, metric(name))] == []
-    assert [name for name in stands if doubts.doubting(found, metric(name))] == []
+    assert [name for name in touched if not numbers_in_doubt.doubting(found, metric(name))] == []
+    assert [name for name in stands if numbers_in_doubt.doubting(found, metric(name))] == []

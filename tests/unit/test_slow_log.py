@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 from bufferlab.slow_log import Made, make_script
 from bufferlab.slow_log import transactions as grouping
 from bufferlab.slow_log.entries import MOST_STATEMENT_BYTES, LogEntry, entries

@@ -17,8 +17,8 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.slow_log import Made, make_script
+from bufferlab.slow_log.digest import read_statement
 from bufferlab.slow_log.entries import MOST_STATEMENT_BYTES, Reader, entries
-from bufferlab.slow_log.sql import read_statement
 from bufferlab.slow_log.tokens import UnreadableError
 from docs.documents import ROOT
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bufferlab.slow_log import reading
-from bufferlab.slow_log.reading import StatementReader
-from bufferlab.slow_log.sql import UnreadableError, Value, digest, read_statement, written
-from bufferlab.slow_log.words import KEYWORDS, words
+from bufferlab.slow_log import statement_cache
+from bufferlab.slow_log.digest import UnreadableError, Value, digest, read_statement, written
+from bufferlab.slow_log.keywords import KEYWORDS, words
+from bufferlab.slow_log.statement_cache import StatementReader
 
 _WORDS = "t `t` `in` _x `_x` _utf8 x count a.b @@a @ ? ... ( ) , . ; = - + * / < : -> 5 -5 1.5e3 .5 0x1F NULL"
 _TEXTS = ("`a b`", "'a'", "'it''s'", "'a\\'b'", '"q"', "N'n'", "x'0a'", "b'01'", "IN (1, NULL)", "VALUES (1), (2)")
@@ -90,7 +90,7 @@ def test_the_fast_way_reads_what_the_slow_way_reads(frame: str, literals: list[s
 
 
 def test_forms_of_many_values_push_out_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_MOST_PLACES", 1_000)
+    monkeypatch.setattr(statement_cache, "_MOST_PLACES", 1_000)
     reader = StatementReader()
     for number in range(40):
         sql = f"SELECT c{number}" + ", 5" * 100

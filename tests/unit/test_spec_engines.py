@@ -11,7 +11,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.errors import SpecError
 from bufferlab.execute.run.jobs import load_workload, run_job
 from bufferlab.plan import Plan, estimated_facts, make
-from bufferlab.plan.make import lacking
+from bufferlab.plan.run_order import lacking
 from bufferlab.spec import Experiment, Overrides
 from support.asked import texts
 

@@ -9,13 +9,12 @@ import pytest
 
 from bufferlab.execute.predicted_sweep import predict_sweep
 from bufferlab.registry import open_sweep
-from bufferlab.report.comparison import touched
+from bufferlab.report.comparison import touched_pages
 from bufferlab.report.comparison.accuracy import accuracy
-from bufferlab.report.comparison.touched import Touched, TouchedObject, TouchedPair
+from bufferlab.report.comparison.touched_pages import Touched, TouchedObject, TouchedPair, touches
 from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Overrides
 from bufferlab.traces import page_trace
-from bufferlab.traces.touches import touches
 from support.fake import Bench
 from support.json_documents import DOCUMENTS
 
@@ -101,7 +100,7 @@ def test_an_object_of_one_side_alone_is_shown_and_one_that_nobody_touched_is_not
         TouchedObject(TouchedPair(2.0, None), {50: TouchedPair(7.0, None), 500: TouchedPair(None, None)}, "(undo)"),
         TouchedObject(TouchedPair(0.0, 0.0), {50: TouchedPair(0.0, 0.0), 500: TouchedPair(None, 0.0)}, "empty"),
     )
-    shown = touched.table(Touched("pool size 20 %", "0123", False, objects))
+    shown = touched_pages.table(Touched("pool size 20 %", "0123", False, objects))
     assert [row.cells for row in shown.rows] == [
         ("stock", "10.00", "11.00", "+10.0 %", "100.0", "99.0", "-1.0 %"),
         ("(undo)", "2.00", "–", "–", "7.0", "–", "–"),

@@ -27,7 +27,7 @@ from bufferlab.report.figures.svg import draw
 from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, OtherPools, Verdict
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
 from bufferlab.spec import Overrides
-from bufferlab.spec.merge import Profile
+from bufferlab.spec.profiles import Profile
 from bufferlab.units import KIB, MIB
 from support.traced import DATABASE_BYTES, GET, Access, build, repeat
 

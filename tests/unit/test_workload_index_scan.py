@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab import spec
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
 from bufferlab.report.build import build

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use bufferlab_drive::driver::Driver;
-use bufferlab_drive::recorder::Latency;
+use bufferlab_drive::latency::Latency;
 use bufferlab_drive::sqlite::DIALECT;
 use bufferlab_drive::sqlite::client::SqliteClient;
 use bufferlab_drive::sqlite::engine::Engine;

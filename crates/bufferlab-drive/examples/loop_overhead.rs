@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use bufferlab_drive::arrivals::{Arrivals, OpenLoop, Spacing};
 use bufferlab_drive::driver::Driver;
-use bufferlab_drive::merge::Merged;
 use bufferlab_drive::pacing::wake_on_time;
+use bufferlab_drive::sample_rows::Merged;
 use bufferlab_workload::client::{Batch, Client, ClientError, Outcome, Planned, StatementId, Value, Workload};
 use bufferlab_workload::script::{Script, ScriptWorkload};
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 use bufferlab_workload::client::{Client, ClientError, Outcome, Workload};
 
 use crate::arrivals::{Arrivals, LATE_AFTER_NS};
-use crate::merge::{Counts, Merged};
+use crate::latency::Latency;
 use crate::pacing::{Clock, Monotonic};
-use crate::recorder::Latency;
+use crate::sample_rows::{Counts, Merged};
 
 /// The number of times that the driver retries a transaction before the run fails.
 const MAX_RETRIES: u32 = 1000;

@@ -19,9 +19,9 @@ use crate::counter::Counter;
 use crate::driver::{Driver, Tally};
 use crate::failure::Failure;
 use crate::lock;
-use crate::merge::Merged;
 use crate::pacing::{Clock, Monotonic, wake_on_time};
 use crate::quota::Quota;
+use crate::sample_rows::Merged;
 use crate::sampler::{Inside, Telling};
 
 /// Time that drivers get to end their transaction after a request to stop. Then the segment interrupts their

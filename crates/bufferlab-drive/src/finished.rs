@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::driver::Tally;
 use crate::gate::GateEnd;
-use crate::recorder::Latency;
+use crate::latency::Latency;
 
 /// The size of a part of a run that has ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]

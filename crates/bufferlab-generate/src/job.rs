@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
 use crate::engine::TRANSACTION_US;
-use crate::rows::RowsAsked;
+use crate::hot_rows::RowsAsked;
 
 /// The most transactions of a simulation: keys of orders and numbers of pages have 32 bits.
 pub const MAX_TRANSACTIONS: u64 = 100_000_000;

@@ -2,17 +2,18 @@
 //! says which pages each statement touches.
 //!
 //! [`Loaded`](loaded::Loaded) knows what the load wrote. An [`Engine`](engine::Engine) lays it out in pages and has the
-//! server's rules of access, as operations on tables and indexes. [`Ghost`](ghost::Ghost) is the client, with a plan of
-//! each statement. [`run`](run::run) plays transactions to several pools at once. No access is stored.
+//! server's rules of access, as operations on tables and indexes. [`RowlessClient`](rowless_client::RowlessClient) is
+//! the client, with a plan of each statement. [`run`](run::run) plays transactions to several pools at once. No access
+//! is stored.
 
 pub mod engine;
-pub mod ghost;
+pub mod hot_rows;
 pub mod innodb;
 pub mod job;
 pub mod loaded;
 pub mod pools;
 pub mod postgres;
-pub mod rows;
+pub mod rowless_client;
 pub mod run;
 pub mod scale;
 pub mod schema;

@@ -113,8 +113,8 @@ impl Census {
     /// Returns for each object the mean number of distinct leaves, and of distinct pages above them, in `span`
     /// transactions; none if the census has fewer transactions. A stretch of as many accesses as `span` transactions
     /// have on average stands for them, because a page trace does not record where a transaction ends
-    /// (python/bufferlab/traces/touches.py). Between two ends of transactions the number of Deliveries varies, and the
-    /// pages are up to 4 % fewer.
+    /// (python/bufferlab/report/comparison/touched_pages.py). Between two ends of transactions the number of Deliveries
+    /// varies, and the pages are up to 4 % fewer.
     fn distinct(&self, span: u64) -> Option<Vec<[f64; 2]>> {
         let length = span as f64 / self.transactions as f64 * self.all_accesses as f64;
         let stretches = (self.accesses.len() as f64 / length + 1e-9) as u32;

@@ -7,10 +7,10 @@ use bufferlab_workload::tpcc::{TpccConfigError, TpccDriver};
 use serde::Serialize;
 
 use crate::engine::Engine;
-use crate::ghost::Ghost;
 use crate::job::{STRETCH, WarmUpAsked, Way};
 use crate::loaded::Loaded;
 use crate::pools::{ByType, Counted, Object, Pools};
+use crate::rowless_client::RowlessClient;
 
 /// The index of New-Order among the transaction types.
 const NEW_ORDER: usize = 0;
@@ -153,7 +153,7 @@ struct Transactions {
 
 /// The run under way.
 struct Progress {
-    ghost: Ghost,
+    client: RowlessClient,
     drivers: Vec<Box<dyn Workload>>,
     states: Vec<State>,
     runs: Vec<PoolRun>,
@@ -197,12 +197,12 @@ pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pool
         None => engine.connect(&mut pools),
     }
     let (count, database_bytes) = (pools.count(), engine.bytes());
-    let mut ghost = Ghost::new(engine, pools, loaded);
+    let mut client = RowlessClient::new(engine, pools, loaded);
     for driver in drivers.iter_mut().filter(|_| plan.prefill) {
-        while driver.prefill_step(&mut ghost)? {}
+        while driver.prefill_step(&mut client)? {}
     }
     let mut progress = Progress {
-        ghost,
+        client,
         drivers,
         states: vec![State::Warming; count],
         runs: vec![PoolRun::default(); count],
@@ -211,14 +211,14 @@ pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pool
         transaction_us: plan.transaction_us,
     };
     progress.play(plan)?;
-    let objects = progress.ghost.engine.objects().all().to_vec();
+    let objects = progress.client.engine.objects().all().to_vec();
     Ok(Run { pools: progress.runs, census: progress.census, objects, database_bytes, way: Way::new(1, 1, 1) })
 }
 
 impl Progress {
     fn play(&mut self, plan: Plan<'_>) -> Result<(), RunError> {
         let Plan { warm_up, window, census, prefill, one_window, mut watch, mut gates, most_prefill_misses, .. } = plan;
-        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.ghost.pools.counts(pool)).collect();
+        let filled: Vec<Counts> = (0..self.runs.len()).map(|pool| self.client.pools.counts(pool)).collect();
         let mut heard: Vec<u64> = filled.iter().map(|counts| counts.misses).collect();
         let gated = if one_window { 1 } else { heard.len() };
         if prefill && let WarmUpAsked::GateWithin(_) = warm_up {
@@ -232,7 +232,7 @@ impl Progress {
                 WarmUpAsked::Transactions(limit) if all == limit => self.begin_all(census, true),
                 WarmUpAsked::GateWithin(most) if all > 0 && all.is_multiple_of(STRETCH) => {
                     for (pool, (before, (gate, times))) in heard.iter_mut().zip(&mut gates).enumerate().take(gated) {
-                        let misses = self.ghost.pools.counts(pool).misses;
+                        let misses = self.client.pools.counts(pool).misses;
                         let new = misses - std::mem::replace(before, misses);
                         if self.states[pool] == State::Warming {
                             let warm = gate.is_warm(new * *times);
@@ -278,7 +278,7 @@ impl Progress {
 
     fn begin(&mut self, pool: usize, census: bool, is_warm: bool) {
         assert!(self.states[pool] == State::Warming, "the window of pool {pool} begins a second time");
-        let Ghost { pools, engine, .. } = &mut self.ghost;
+        let RowlessClient { pools, engine, .. } = &mut self.client;
         if census && pool == 0 {
             pools.begin_census(engine.objects(), &engine.interior_pages());
         }
@@ -293,7 +293,7 @@ impl Progress {
         if self.done.all < done.all + window {
             return;
         }
-        let Ghost { pools, engine, .. } = &mut self.ghost;
+        let RowlessClient { pools, engine, .. } = &mut self.client;
         if pool == 0 {
             self.census = pools.end_census(engine.objects());
         }
@@ -311,7 +311,7 @@ impl Progress {
             ..self.runs[pool]
         };
         let PoolRun { committed, rolled_back, new_orders, .. } = &mut self.runs[pool];
-        if self.ghost.loaded.is_some() {
+        if self.client.loaded.is_some() {
             *new_orders = committed[NEW_ORDER] + rolled_back[NEW_ORDER];
         }
         let ended = committed.iter().chain(rolled_back.iter()).sum::<u64>();
@@ -324,12 +324,12 @@ impl Progress {
         let driver = &mut self.drivers[connection];
         let planned = driver.plan();
         let now_us = self.done.all * self.transaction_us;
-        self.ghost.pools.turn(connection as u16, now_us, planned.transaction_type);
-        let outcome = driver.execute(&mut self.ghost)?;
-        if self.ghost.pools.is_full() {
+        self.client.pools.turn(connection as u16, now_us, planned.transaction_type);
+        let outcome = driver.execute(&mut self.client)?;
+        if self.client.pools.is_full() {
             return Err(RunError::Full(self.done.all));
         }
-        self.ghost.pools.transaction_done();
+        self.client.pools.transaction_done();
         self.done.all += 1;
         match outcome {
             Outcome::Committed => self.done.committed[planned.transaction_type] += 1,

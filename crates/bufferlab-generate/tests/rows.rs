@@ -3,11 +3,11 @@
 mod open;
 
 use bufferlab_generate::engine::{Engine, Purpose, Relation, Row};
+use bufferlab_generate::hot_rows::RowsAsked;
 use bufferlab_generate::innodb::Innodb;
 use bufferlab_generate::job::Job;
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::postgres::Postgres;
-use bufferlab_generate::rows::RowsAsked;
 use bufferlab_generate::run::Run;
 use bufferlab_generate::simulate::generate;
 use bufferlab_generate::sqlite::Sqlite;

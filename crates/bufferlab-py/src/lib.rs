@@ -6,8 +6,8 @@ mod block_trace;
 mod error;
 mod generate;
 mod page_trace;
-mod questions;
 mod replay;
+mod sessions;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -207,9 +207,9 @@ mod native {
         page_trace_check, tracefs_clean,
     };
     #[pymodule_export]
-    use super::questions::{Session, Unanswerable, ask_server};
-    #[pymodule_export]
     use super::replay::{Curve, ghost_depths, model_defaults, page_trace_words, replay, replay_slices};
+    #[pymodule_export]
+    use super::sessions::{Session, Unanswerable, ask_server};
     #[pymodule_export]
     use super::{
         NativeError, cancel, check_direct_io, check_io_uring, check_script, core_version, host_fingerprint, load,

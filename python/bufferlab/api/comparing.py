@@ -13,9 +13,9 @@ import polars as pl
 from bufferlab.api.sweep import Sweep
 from bufferlab.errors import SpecError
 from bufferlab.registry import declared, open_sweep
-from bufferlab.report.comparison.metrics import MetricCompared, SidesCompared, compare_sides
-from bufferlab.report.comparison.page import as_report
-from bufferlab.report.comparison.rules import parse
+from bufferlab.report.comparison.compare_metrics import MetricCompared, SidesCompared, compare_sides
+from bufferlab.report.comparison.compare_page import as_report
+from bufferlab.report.comparison.fail_if import parse
 from bufferlab.report.comparison.sides import of_one_folder, of_two_folders
 from bufferlab.report.document import Report
 from bufferlab.results.store import SweepFolder

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from bufferlab import output_files
-from bufferlab.chapter.blocks import Figure
+from bufferlab.chapter.elements import Figure
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw

@@ -17,8 +17,7 @@ from bufferlab.execute.resume import open_for_resume
 from bufferlab.execute.sweep import SweepOptions, run_sweep
 from bufferlab.execute.sweep_runs import SweepOutcome
 from bufferlab.report.build import publish
-from bufferlab.results.blocks import parse_blocks
-from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.blocks import KeepTraces, parse_blocks
 from bufferlab.results.store import PREDICTED_FROM
 from bufferlab.spec import Overrides, load
 

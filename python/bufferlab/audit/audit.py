@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from bufferlab.audit.case import AuditFinding, Case, pieces_key
 from bufferlab.audit.corrected import corrected_tables
+from bufferlab.audit.evidence import AuditFinding, Case, pieces_key
 from bufferlab.audit.parsers.read import HINT, FileEvidence, read_file
 from bufferlab.audit.rules import RULES
-from bufferlab.chapter.blocks import Banner, Row, Section, Table
+from bufferlab.chapter.elements import Banner, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
 from bufferlab.report.document import Note, Report

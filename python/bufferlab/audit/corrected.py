@@ -9,12 +9,12 @@ from __future__ import annotations
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, Case, CounterRates, RunEvidence
+from bufferlab.audit.evidence import TRANSACTIONS_PER_NEW_ORDER, Case, CounterRates, RunEvidence
 from bufferlab.audit.parsers.load_run import LoadRun
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import parse_lenient_bytes
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
-from bufferlab.chapter.blocks import Table
+from bufferlab.chapter.elements import Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.units import MIB, format_bytes
 
@@ -143,7 +143,7 @@ def _span(bounds: tuple[float, float] | None, decimals: int, unit: float = 1) ->
 
 
 def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int) -> Table | None:
-    from bufferlab.audit.rules.tables import adds_up
+    from bufferlab.audit.rules.results_tables import adds_up
 
     nested = not adds_up(table)
     rows = [
@@ -188,7 +188,7 @@ def _throughput_cells(case: Case, evidence: FileEvidence, table: ResultTable, ro
 
 
 def _share_cells(row: ResultRow) -> _Cells:
-    from bufferlab.audit.rules.tables import exclusive
+    from bufferlab.audit.rules.results_tables import exclusive
 
     shares = exclusive(row)
     names = ("Free list", "LRU scan", "Single page")

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
 
-from bufferlab.chapter import known, words
+from bufferlab.chapter import known_scatter, words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
 from bufferlab.results.check import ALL, Numbers, SettingWords
@@ -144,21 +144,21 @@ class Analysis:
         points = _points(
             sweep, [(one, one.measured() if one.ok else None) for one in sweep.runs()] if runs is None else runs
         )
-        known = sweep.registry
+        registry = sweep.registry
         ran = {run.run.engine for point in points for run in point.records}
-        engines = [known.of_engine(name) for name in sorted(ran | {str(sweep.plan.get("engine", ""))})]
+        engines = [registry.of_engine(name) for name in sorted(ran | {str(sweep.plan.get("engine", ""))})]
         knob_words = {name: words for engine in engines for name, words in engine.knob_words.items()}
         axis = _axis(points, {engine.pool for engine in engines})
         fixed = _fixed(points)
         groups = _groups(points, axis, fixed, knob_words)
         points = tuple(point for group in groups for point in group.points)
         workload = _workload(sweep, points)
-        declared = known.questions.get(workload)
+        declared = registry.questions.get(workload)
         headline = declared.headline if declared else _HEADLINE_OF_UNKNOWN
         compared = declared.compared if declared else (headline,)
         if logs := {engine.log for engine in engines} - {""}:
-            compared = tuple(_of_servers(known.metric(name), min(logs)) for name in compared)
-        told = known.metric(headline)
+            compared = tuple(_of_servers(registry.metric(name), min(logs)) for name in compared)
+        told = registry.metric(headline)
         reads = "reads"
         if told.count == reads and told.work and (of_device := _device_reads(points)):
             reads, headline = of_device, metrics.per_work(of_device, told.work)
@@ -266,7 +266,7 @@ class Analysis:
             values = [value for point in self.points for value in point.values(metric)]
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
             # The known scatter is the scatter between runs of one host.
-            scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
+            scatter = {} if self.across_hosts else known_scatter.deviations(runs, self.metric(metric))
             if not scatter:
                 values = [value for value in values if value[1] not in self._begun_blocks] or values
             comparisons, scale = self._comparisons({value[0] for value in values}), self.metric(metric).scale

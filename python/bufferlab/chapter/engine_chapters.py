@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Section
+from bufferlab.chapter.elements import Section
 from bufferlab.results.check import MeasuredRun
 
 Chapter = Callable[[Analysis], Section | None]

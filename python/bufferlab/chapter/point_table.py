@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bufferlab.chapter import doubts, words
+from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 
 #: Titles of columns, each with its content for a point: a metric's name, or a function that makes the text.
 Heads = Mapping[str, str | Callable[[PointRuns], str]]
@@ -36,7 +36,6 @@ def point_table(
     caption: str,
     *,
     known_only: bool = False,
-    name: Callable[[PointRuns], str] | None = None,
     brief: tuple[str, ...] = (),
     folded: bool = False,
 ) -> Table:
@@ -47,17 +46,16 @@ def point_table(
     """
     if known_only and analysis.runs:
         heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
-    name = name or analysis.name_of
 
     def cell(of: str | Callable[[PointRuns], str], point: PointRuns) -> str:
         return words.cell(analysis.metric(of), analysis.mean(of, point)) if isinstance(of, str) else of(point)
 
     def row(point: PointRuns) -> Row:
-        return Row((name(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
+        return Row((analysis.name_of(point), str(len(point.ok)), *(cell(of, point) for of in heads.values())))
 
     shown = [analysis.metric(of) for of in heads.values() if isinstance(of, str)]
-    caption += doubts.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
-    rows = point_rows(analysis.points, len(heads) + 2, row, name) if heads else ()
+    caption += numbers_in_doubt.caption(analysis.checks, shown) + _fewer(analysis, heads.values())
+    rows = point_rows(analysis.points, len(heads) + 2, row, analysis.name_of) if heads else ()
     return Table.of(id, title, ("<Point", "n", *heads), rows, caption, folded=folded, brief=brief)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
+from bufferlab.chapter.elements import Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
 from bufferlab.results.metrics import Metric, phase_of
 
 #: The ratio of the largest value to the smallest from which on an axis is logarithmic: the vertical, the horizontal.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Figure, Level, Row, Section, Table, TimePlot, Trace
+from bufferlab.chapter.elements import Figure, Level, Row, Section, Table, TimePlot, Trace
 from bufferlab.results.metrics import Metric
 from bufferlab.results.timeline import measured_instants, per_second, samples_of
 from bufferlab.results.window import MEASURE, NOT_SAMPLED

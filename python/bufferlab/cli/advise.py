@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,15 +24,14 @@ from bufferlab.cli.options import (
 )
 from bufferlab.cli.output import answering, beginning, say, show, write_page
 from bufferlab.errors import SpecError, interrupted_exit_code
-from bufferlab.units import MIB, TIB, UnitError, parse_percent, parse_size
+from bufferlab.units import UnitError, parse_percent
 
 if TYPE_CHECKING:
     from bufferlab.execute.progress import Progress
     from bufferlab.live.advise import Ready
+    from bufferlab.live.live_trace import Tier
 
 _SHORTEST_S = 30.0
-_SMALLEST, _LARGEST = MIB, 1024 * TIB
-_HINT = 'write sizes such as "256MiB,1GiB" or "50%,200%" of the present one'
 _SECTIONS = {
     "What to look at": ("within", "sizes", "tier", "look_inside"),
     "What it may cost": ("max_cpu", "yes"),
@@ -100,7 +98,8 @@ def command(
     refuse_password(url, "URL")
     require_one_format(form, as_json)
     within_s = look_seconds(within, "--within", _SHORTEST_S)
-    asked = advise.Asked(within_s, "full" if tier == "full" else "misses", _sizes(sizes), _cores(max_cpu), look_inside)
+    kind: Tier = "full" if tier == "full" else "misses"
+    asked = advise.Asked(within_s, kind, advise.sizes_asked(sizes), _cores(max_cpu), look_inside)
     advise.remove_stale()
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
@@ -108,7 +107,7 @@ def command(
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
         # Late, because it loads the models: after the question, before anything is attached.
-        from bufferlab.live.answer import answer
+        from bufferlab.live.size_estimates import answer
 
         # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.
         with StopRequest(ignored=[signal.SIGTSTP]) as stop, _shown() as shown:
@@ -152,26 +151,6 @@ def _cores(text: str) -> float:
     if not ratio > 0:
         raise SpecError(f'"{text}" lets nothing be recorded', "--max-cpu", 'write a share such as "25%"')
     return ratio
-
-
-def _sizes(text: str | None) -> tuple[Callable[[int], int], ...]:
-    """Return a function for each size of a pool asked for, which computes it from the present size, in bytes."""
-    return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
-
-
-def _size(part: str) -> Callable[[int], int]:
-    try:
-        size = parse_size(part)
-    except UnitError as error:
-        raise SpecError(error.what, "--sizes", error.hint) from error
-    ratio = float(size.ratio) if size.ratio is not None else None
-    if not (0 < ratio <= _LARGEST / MIB if ratio is not None else _SMALLEST <= (size.size_bytes or 0) <= _LARGEST):
-        raise SpecError(f'"{part}" is no size of a pool', "--sizes", _HINT)
-    return partial(_of, ratio, size.size_bytes or 0)
-
-
-def _of(ratio: float | None, size_bytes: int, present_bytes: int) -> int:
-    return size_bytes if ratio is None else int(ratio * present_bytes)
 
 
 class _Display:

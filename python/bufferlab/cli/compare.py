@@ -56,9 +56,9 @@ def command(
       bufferlab compare runs/before runs/after --fail-if "reads_per_new_order worse 5%"
     """
     with beginning("reading the sweeps"):
-        from bufferlab.report.comparison.metrics import compare_sides
-        from bufferlab.report.comparison.page import as_report
-        from bufferlab.report.comparison.rules import parse
+        from bufferlab.report.comparison.compare_metrics import compare_sides
+        from bufferlab.report.comparison.compare_page import as_report
+        from bufferlab.report.comparison.fail_if import parse
         from bufferlab.report.comparison.sides import of_one_folder, of_two_folders
 
         if (b is None) == (between is None):

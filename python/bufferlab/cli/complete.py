@@ -39,9 +39,9 @@ def servers(context: click.Context, parameter: click.Parameter, typed: str) -> l
 
 def fetchable(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Return the servers that can be fetched and whose names begin with `typed`."""
-    from bufferlab.engines import families
+    from bufferlab.engines import registry
 
-    return _beginning(families.names(), typed)
+    return _beginning(registry.fetchable_servers(), typed)
 
 
 def settings(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -12,7 +12,7 @@ import click
 from bufferlab.cli import complete
 from bufferlab.cli.options import common
 from bufferlab.cli.output import beginning, columns, print_json, put, say
-from bufferlab.engines import families
+from bufferlab.engines import registry
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.errors import SpecError, runnable
 
@@ -25,7 +25,7 @@ def command(context: click.Context, as_json: bool) -> int:
     if context.invoked_subcommand is not None:
         return 0
     with beginning("asking each server for its version"):
-        lines = families.listed()
+        lines = registry.listed_servers()
     if as_json:
         print_json({"servers": [replace(line, hint=line.hint and runnable(line.hint)) for line in lines]})
     else:
@@ -42,12 +42,12 @@ def fetch(names: tuple[str, ...], as_json: bool) -> int:
     \b
       bufferlab engines fetch mysql-5.7 mariadb-10.11
     """
-    wanted = families.names() if names == ("all",) else names
-    unknown = [name for name in wanted if name not in families.names()]
+    wanted = registry.fetchable_servers() if names == ("all",) else names
+    unknown = [name for name in wanted if name not in registry.fetchable_servers()]
     if unknown:
-        known = ", ".join(families.names())
+        known = ", ".join(registry.fetchable_servers())
         raise SpecError(f"there is no server {unknown[0]} to fetch", "bufferlab engines fetch", f"one of: {known}, all")
-    builds = [families.fetch(name, say) for name in wanted]
+    builds = [registry.fetch_server(name, say) for name in wanted]
     if as_json:
         print_json({"servers": [Listed(build.name, str(build.binary), build) for build in builds]})
     else:

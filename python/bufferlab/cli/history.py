@@ -52,10 +52,10 @@ def command(
       bufferlab history runs/buffer-size-* --fail-if "reads_per_new_order worse 5%"
     """
     with beginning("reading the sweeps"):
+        from bufferlab.report.comparison.fail_if import parse
         from bufferlab.report.comparison.history import history
         from bufferlab.report.comparison.history_page import as_report, values_table
-        from bufferlab.report.comparison.rules import parse
-        from bufferlab.report.comparison.sweeps import named, read_sweeps
+        from bufferlab.report.comparison.history_sweeps import named, read_sweeps
 
         require_one_format(form, as_json)
         asked = [parse(rule) for rule in rules]

@@ -28,7 +28,7 @@ from bufferlab.texts import printable
 
 if TYPE_CHECKING:
     from bufferlab.engines.servers.look import Facts
-    from bufferlab.live.look import Observation
+    from bufferlab.live.observation import Observation
     from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 _SHORTEST_S = 2.0
@@ -71,7 +71,7 @@ def command(
     """
     from bufferlab.execute.stop import StopRequest
     from bufferlab.live import observe_page as reports
-    from bufferlab.live.look import Observation
+    from bufferlab.live.observation import Observation
     from bufferlab.live.session import Session, address_of, family_of
 
     refuse_password(url, "URL")

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from bufferlab import output_files
 from bufferlab.errors import EXIT_RULE_BROKEN, EnvironmentLackingError, Problem, runnable
-from bufferlab.report.printed import FORMAT_VERSION, printed
+from bufferlab.report.json_output import FORMAT_VERSION, printed
 from bufferlab.texts import printable, printable_json
 
 if TYPE_CHECKING:
-    from bufferlab.chapter.blocks import Table
-    from bufferlab.report.comparison.rules import RuleJudged
+    from bufferlab.chapter.elements import Table
+    from bufferlab.report.comparison.fail_if import RuleJudged
     from bufferlab.report.document import Report
     from bufferlab.results.store import SweepFolder
 
@@ -147,12 +147,8 @@ def write(path: Path, flag: str, content: str | output_files.Fill) -> None:
     Raises EnvironmentLackingError if that fails.
     """
     with placing(path, flag):
-        output_files.write(path, _text(content) if isinstance(content, str) else content)
+        output_files.write(path, (lambda file: file.write(content.encode())) if isinstance(content, str) else content)
     say(f"written: {path}")
-
-
-def _text(text: str) -> output_files.Fill:
-    return lambda file: file.write(text.encode())
 
 
 @contextmanager
@@ -221,7 +217,7 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
 def strict_exit_code(folder: SweepFolder) -> int:
     """Return the exit code of --strict, and name on standard error the checks that failed."""
     from bufferlab.chapter.analysis import Analysis
-    from bufferlab.chapter.doubts import failed
+    from bufferlab.chapter.numbers_in_doubt import failed
 
     titles = [check.title for check in failed(Analysis.of(folder).checks)]
     if titles:

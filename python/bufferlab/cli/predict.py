@@ -17,7 +17,7 @@ from bufferlab.cli.output import beginning, say, show_answer
 from bufferlab.errors import SpecError, interrupted_exit_code
 
 if TYPE_CHECKING:
-    from bufferlab.spec.merge import Profile
+    from bufferlab.spec.profiles import Profile
 
 _DEFAULT_OUT = Path("runs")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
-    from bufferlab.chapter.blocks import Row
+    from bufferlab.chapter.elements import Row
     from bufferlab.report.document import Report
     from bufferlab.report.running import Running
 
@@ -163,7 +163,7 @@ class _LiveProgress:
         """
         from rich.segment import Segment, Segments
 
-        from bufferlab.chapter.blocks import Table
+        from bufferlab.chapter.elements import Table
         from bufferlab.report.terminal import drawn
 
         console, (table,) = self._live.console, (one for one in answer.blocks if isinstance(one, Table))

@@ -21,7 +21,7 @@ from bufferlab.cli.options import (
 from bufferlab.cli.output import beginning, say, show_answer, strict_exit_code
 from bufferlab.cli.tpcc_format import TPCC_MYSQL, require_printable, tpcc_options
 from bufferlab.errors import SpecError, interrupted_exit_code
-from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.blocks import KeepTraces
 
 if TYPE_CHECKING:
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bufferlab.execute.sweep import SweepOptions
     from bufferlab.execute.sweep_runs import SweepOutcome
     from bufferlab.spec import Experiment, Overrides
-    from bufferlab.spec.merge import Profile
+    from bufferlab.spec.profiles import Profile
 
 _DEFAULT_OUT = Path("runs")
 BLOCK_TRACE = "block-trace"

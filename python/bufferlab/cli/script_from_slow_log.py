@@ -12,7 +12,7 @@ import click
 from bufferlab.cli.options import common
 from bufferlab.cli.output import answering, beginning, columns, placing, print_json, put, say, try_place
 from bufferlab.errors import SpecError
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 
 if TYPE_CHECKING:
     from bufferlab.slow_log import Made

@@ -1,4 +1,4 @@
-"""The list of engines: their declarations, how each one's behaviour is made, and their chapters, by name.
+"""The list of engines: their declarations, how each one's behaviour is made, their chapters, and the servers to fetch.
 
 Declarations are pure data. A behaviour is imported when it is asked for, because it may need the native core:
 `bufferlab list` works where an engine cannot. A behaviour is the class `BEHAVIOUR` in the module `behaviour` of the
@@ -23,7 +23,9 @@ from bufferlab.engines.sqlite.declaration import DECLARATION as SQLITE
 if TYPE_CHECKING:
     from bufferlab.chapter.engine_chapters import EngineChapters
     from bufferlab.engines.behaviour import Behaviour
+    from bufferlab.engines.servers.builds import Build, Listed
     from bufferlab.engines.servers.family import Family
+    from bufferlab.engines.servers.fetch import Servers
 
 _LIST = (SQLITE, MYSQL, MARIADB, FILE, POSTGRES)
 
@@ -42,6 +44,36 @@ def servers() -> list[str]:
 def family(name: str) -> Family:
     """Return the family of an engine in `servers`, imported as late as possible."""
     return cast("Family", import_module(f"{folder(name)}.family").FAMILIES[name])
+
+
+def families() -> list[Family]:
+    """Return the family of every flavour."""
+    return [family(engine) for engine in servers()]
+
+
+def _to_fetch() -> list[Servers]:
+    folders = dict.fromkeys(map(folder, servers()))
+    return [cast("Servers", import_module(f"{one}.programs").SERVERS) for one in folders]
+
+
+def fetchable_servers() -> tuple[str, ...]:
+    """Return the name of every server that can be fetched."""
+    return tuple(name for servers in _to_fetch() for name in servers.packages)
+
+
+def fetch_server(name: str, say: Callable[[str], None]) -> Build:
+    """Return the server of that name, after fetching it if need be. Raise KeyError for an unknown name."""
+    from bufferlab.engines.servers.fetch import fetch
+
+    found = next((servers for servers in _to_fetch() if name in servers.packages), None)
+    if found is None:
+        raise KeyError(name)
+    return fetch(found.packages[name], found.ask_version, say)
+
+
+def listed_servers() -> list[Listed]:
+    """Return a line for every server that is installed or can be fetched: the build, or why it cannot be used."""
+    return [line for servers in _to_fetch() for line in servers.listed(tuple(servers.packages))]
 
 
 def _behaviour(name: str) -> Behaviour:

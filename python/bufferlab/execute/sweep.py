@@ -55,7 +55,7 @@ from bufferlab.plan import (
     needed_data,
 )
 from bufferlab.plan.estimate import declared_rates
-from bufferlab.plan.make import lacking
+from bufferlab.plan.run_order import lacking
 from bufferlab.registry import registry
 from bufferlab.results.page_traces import GeneratedPoints, OtherPools, PlannedTraces, PoolsOfTrace
 from bufferlab.results.store import SweepFolder
@@ -137,7 +137,8 @@ def _run_sweep(
         progress.say(f"no page trace: {traces.why_not}")
     with StopRequest() as stop, ExitStack() as stack:
         if _uses_this_host(guess):
-            place, patience = _measured_place(experiment, data_dir, cache), _patience(options, progress, stop)
+            place = _measured_place(experiment, data_dir, cache)
+            patience = Patience(options.device_wait_s, progress.say, stop.check)
             stack.enter_context(device_lock(place, share=options.share_device, patience=patience))
         if folder:
             stack.enter_context(storage.folder_lock(folder.path))
@@ -200,10 +201,6 @@ def _data_directory(experiment: Experiment, options: SweepOptions, out: Path, fo
     if folder is None or not engines.declaration(experiment.engine).needs_disk:
         return usual
     return resume.data_directory(folder, options.data_dir, usual)
-
-
-def _patience(options: SweepOptions, progress: Progress, stop: StopRequest) -> Patience:
-    return Patience(options.device_wait_s, progress.say, stop.check)
 
 
 def _uses_this_host(plan: Plan) -> bool:

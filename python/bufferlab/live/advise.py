@@ -20,30 +20,32 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from bufferlab import marked
-from bufferlab.engines.servers.look import Facts, Lost, Refused
-from bufferlab.engines.servers.questions import MISFITS, NotTold
+from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import buffer_list, doubts, pool_facts, rules, tiers
+from bufferlab.live import buffer_list, constants, doubts, pool_contents, tiers
 from bufferlab.live.attach import Attached, Attachments, MemoryLeft, Shown, Tracing, left
-from bufferlab.live.estimate import Counted, PoolFacts, SizeEstimate
+from bufferlab.live.bounds import Counted, PoolFacts, SizeEstimate
 from bufferlab.live.host_side import find
-from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier
-from bufferlab.live.look import Observation, Stop
-from bufferlab.live.seen import Seen
+from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier, with_one_numbering
+from bufferlab.live.look_result import Seen
+from bufferlab.live.observation import Observation, Stop
 from bufferlab.live.session import Session
 from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.traces.page_trace import number_of
+from bufferlab.units import MIB, TIB, UnitError, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.models.managers.declaration import BufferManager
 
 FIRST_LOOK_S = 5
+_LARGEST_BYTES = 1024 * TIB
+"""The largest size that may be asked for; the smallest is 1 MiB."""
 ENOUGH_TURNOVERS = 10.0
 """The tier `misses` has seen enough after this many evictions per frame that the largest size adds to the pool."""
 _SLACK_S = 60.0
 """The seconds that a look may take longer than its stages, to read records and to ask for the pool's pages."""
-_LISTS = 1 + len(rules.LIST_AT_SHARES)
+_LISTS = 1 + len(constants.LIST_AT_SHARES)
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages as read by which a relation grows (engines/postgres/look.py)."""
@@ -173,8 +175,8 @@ def prepare(
         if isinstance(pid, NotTold):
             hint = pid.remedy or "run it as root on the server's own host"
             raise EnvironmentLackingError(f"nothing can be attached: {pid.why}", session.address.server, hint)
-        manager = pool_facts.model_of(facts)
-        settings = pool_facts.settings_of(facts, manager)
+        manager = _model_of(facts)
+        settings = _settings_of(facts, manager)
         sizes = sizes_of(asked, facts.pool_size_bytes)
         _require_told(asked.tier, sizes, facts.pool_size_bytes)
         rows = _first_look(session, facts, clock, sleep)
@@ -210,11 +212,54 @@ def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
 
 def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
     """Raise SpecError if the server has no model, or settings with which the model must not be believed."""
+    from bufferlab.models.predict import presumed_otherwise  # Late: only a look that replays needs it.
+
     if manager is None:
         what = f"there is no model of {facts.engine} {facts.version}"
         raise SpecError(what, "--tier full", "--tier misses needs none")
-    if (why := pool_facts.presumed(manager, settings)) is not None:
-        raise SpecError(why.why, "--tier full", why.remedy)
+    for one in presumed_otherwise(manager.presumes, settings.get):
+        what = one.sentence.replace("the run had", "the server has")
+        raise SpecError(what, "--tier full", "larger sizes need no model: --tier misses")
+
+
+def _model_of(facts: Facts) -> BufferManager | None:
+    """Return the model of a server; None without one."""
+    from bufferlab.models.managers.declaration import Server  # Late: the models load much that `observe` never needs.
+    from bufferlab.models.predict import of_server
+
+    return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
+
+
+def _settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
+    """Return the settings that a model obeys or presumes, by its names, where the server has them."""
+    names = (*manager.defaults, *manager.presumes) if manager else ()
+    told = {name: facts.settings.get(f"innodb_{name}") for name in names}
+    return {name: int(text) if text.isdecimal() else text for name, text in told.items() if text is not None}
+
+
+def _pool_facts(
+    facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str], rows: Sequence[SampledRow]
+) -> PoolFacts:
+    """Return the pool, from the rows of the window and the server's settings."""
+    frames = _mean(rows, "pool_pages") or facts.pool_size_bytes / facts.page_size_bytes
+    timed = [row for row in rows if "read_ms" in row.counts and row.counts.get("pages_read")]
+    reads = sum(row.counts["pages_read"] for row in timed)
+    return PoolFacts(
+        engine=facts.flavour,
+        model=manager.name if manager else "",
+        settings={name: int(settings[name]) for name in manager.defaults if name in settings} if manager else {},
+        page_size_bytes=facts.page_size_bytes,
+        pool_pages=round(frames),
+        data_pages=_mean(rows, "data_pages"),
+        read_us=1000 * sum(row.counts["read_ms"] for row in timed) / reads if reads > 0 else None,
+        version=".".join(map(str, facts.numbers)),
+        pool_size_bytes=facts.pool_size_bytes,
+    )
+
+
+def _mean(rows: Sequence[SampledRow], level: str) -> float | None:
+    told = [row.levels[level] for row in rows if level in row.levels]
+    return sum(told) / len(told) if told else None
 
 
 def advise(
@@ -229,12 +274,12 @@ def advise(
     """Attach the tiers in turn, and return the advice. If nothing was recorded, raise the error of attaching."""
     facts = ready.facts
     sizes = sizes_of(ready.asked, facts.pool_size_bytes)
-    held: list[pool_facts.Page] = []
+    held: list[pool_contents.Page] = []
 
     def before_full() -> None:
         # If the server refuses, or its answer cannot be read, the estimate goes on without the pool's pages.
         with suppress(Refused, Lost, *MISFITS):
-            found = pool_facts.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
+            found = pool_contents.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
             held.extend([] if isinstance(found, NotTold) else found)
 
     def list_buffers(trace: LiveTrace) -> None:
@@ -272,6 +317,23 @@ def _temporary() -> Path:
     return Path(tempfile.gettempdir()).resolve()
 
 
+def sizes_asked(text: str | None) -> tuple[Callable[[int], int], ...]:
+    """Return functions from the present size to each size asked for, in bytes. Raises SpecError."""
+    return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
+
+
+def _size(part: str) -> Callable[[int], int]:
+    try:
+        size = parse_size(part)
+    except UnitError as error:
+        raise SpecError(error.what, "--sizes", error.hint) from error
+    ratio, size_bytes = size.ratio, size.size_bytes or 0
+    if not (0 < ratio <= _LARGEST_BYTES / MIB if ratio is not None else MIB <= size_bytes <= _LARGEST_BYTES):
+        hint = 'write sizes such as "256MiB,1GiB" or "50%,200%" of the present one'
+        raise SpecError(f'"{part}" is no size of a pool', "--sizes", hint)
+    return (lambda _: size_bytes) if ratio is None else partial(_share, float(ratio))
+
+
 def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
     """Return the sizes to judge in rising order, without the present one, unless it is the only one."""
     wanted = asked.sizes or tuple(partial(_share, ratio) for ratio in _SHARES[asked.tier])
@@ -284,14 +346,14 @@ def _share(ratio: float, present_bytes: int) -> int:
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:
     """Return whether the server is asked which page each buffer holds while its calls are followed: PostgreSQL is."""
-    return facts.flavour == "postgres" and bool(pool_facts.cost(facts, look_inside=asked.look_inside))
+    return facts.flavour == "postgres" and bool(pool_contents.cost(facts, look_inside=asked.look_inside))
 
 
 def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
     """Return the words on the cost and the times of asking which pages the pool holds; "" if it is not asked."""
-    at_end = pool_facts.cost(facts, look_inside=False)
-    before = pool_facts.cost(facts, look_inside=asked.look_inside) if is_full else ""
-    meanwhile = pool_facts.cost(facts, look_inside=asked.look_inside) if _lists_buffers(facts, asked) else ""
+    at_end = pool_contents.cost(facts, look_inside=False)
+    before = pool_contents.cost(facts, look_inside=asked.look_inside) if is_full else ""
+    meanwhile = pool_contents.cost(facts, look_inside=asked.look_inside) if _lists_buffers(facts, asked) else ""
     times = (("before full", before), (f"{_LISTS} times in misses", meanwhile), ("at the end", at_end))
     when = [words for words, is_asked in times if is_asked]
     return f"{before or meanwhile or at_end}; that is asked {' and '.join(when)}" if when else ""
@@ -316,11 +378,11 @@ def _advice(
     attachments: Attachments,
     sizes: Sequence[int],
     answer: Answer,
-    held: Sequence[pool_facts.Page],
+    held: Sequence[pool_contents.Page],
 ) -> Advice:
     attached = tuple(attachments.attached)
     rows = [row for one in attached for row in _without_creations(one, seen.facts)] or seen.window.rows
-    pool = pool_facts.pool_facts(seen.facts, ready.manager, ready.settings, rows)
+    pool = _pool_facts(seen.facts, ready.manager, ready.settings, rows)
     counted = replace(count(rows), recorded_reads=_recorded_reads(attached, seen.window.begun_s))
     found = doubts.doubts(seen, is_away=attachments.is_away)
     if ready.idle and ready.idle not in found:
@@ -328,7 +390,7 @@ def _advice(
     present_bytes = seen.facts.pool_size_bytes
     others = [size for size in sizes if size != present_bytes]
     whole = [one.recorded for one in attached if one.rows and one.recorded.ended != "lost"]
-    recorded = pool_facts.with_one_numbering(whole)
+    recorded = with_one_numbering(whole)
     if found or not recorded:
         why = found[0] if found else _unrecorded(attachments)
         estimates: tuple[SizeEstimate, ...] = tuple(
@@ -336,7 +398,9 @@ def _advice(
         )
     else:
         full = next((one for one in recorded if one.tier == "full"), None)
-        estimates = answer(recorded, pool, counted, others, pool_facts.keys(held, full) if full and held else None)
+        estimates = answer(
+            recorded, pool, counted, others, pool_contents.keys(held, full.relations) if full and held else None
+        )
     per_s = counted.reads / counted.seconds if counted.seconds else None
     present = SizeEstimate(present_bytes, per_s, None, None, "counted")
     judged = sorted((*estimates, present), key=lambda one: one.pool_size_bytes)

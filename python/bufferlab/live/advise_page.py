@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.chapter.elements import Band, Banner, Column, Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.advise import Advice
-from bufferlab.live.estimate import SizeEstimate
+from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.observe_page import inside_sections
 from bufferlab.live.tiers import TierCost
 from bufferlab.report.document import Report, stamped

@@ -23,10 +23,10 @@ from bufferlab import meminfo
 from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.memory_limit import groups_of
 from bufferlab.errors import BufferlabError
-from bufferlab.live import rules
+from bufferlab.live import constants
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
-from bufferlab.live.look import Stop
+from bufferlab.live.observation import Stop
 from bufferlab.live.tiers import Processors, Second, Stage
 from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
@@ -233,7 +233,7 @@ class Attachments:
         # The stage's time counts from now, because reading a record, asking for pages and attaching may take seconds.
         now_s = self.clock()
         self._due_s = now_s + stage.seconds
-        after_s = (rules.LIST_AT_S, *(share * stage.seconds for share in rules.LIST_AT_SHARES))
+        after_s = (constants.LIST_AT_S, *(share * stage.seconds for share in constants.LIST_AT_SHARES))
         self._lists_due_s = [now_s + one for one in after_s if stage.tier == "misses"]
 
     def _attach(self, tier: Tier) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.postgres import questions as postgres
-from bufferlab.engines.servers.questions import NotTold, Query, Question, ask, integer
+from bufferlab.engines.servers.look import NotTold, Query, Question, ask, integer
 
 _SUBJECT = "which pages the pool's buffers hold"
 _BUFFERS = """\
@@ -52,17 +52,15 @@ def listed(
 
     Errors other than the server's refusal are not caught.
     """
-    where = ask(query, postgres.POOL_PLACE)
-    if isinstance(where, NotTold):
-        return where
-    if not where:
-        return NotTold(*postgres.NO_EXTENSION)
+    place = postgres.pool_place(query)
+    if isinstance(place, NotTold):
+        return place
     segment = ask(query, _SEGMENT)
     if isinstance(segment, NotTold) or not segment:
         return NotTold(f"{_SUBJECT}: the server does not say how long its files are")
     segment_pages = integer(segment[0]["setting"])
     asked_ns = clock_ns()
-    rows = ask(query, Question(_BUFFERS.format(place=where[0]["place"]), _SUBJECT))
+    rows = ask(query, Question(_BUFFERS.format(place=place), _SUBJECT))
     if isinstance(rows, NotTold):
         return rows
     columns = ("bufferid", "reltablespace", "reldatabase", "relfilenode", "relforknumber", "relblocknumber")

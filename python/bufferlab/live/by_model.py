@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import native
-from bufferlab.engines.servers.questions import NotTold
-from bufferlab.live import rules
-from bufferlab.live.estimate import (
+from bufferlab.engines.servers.look import NotTold
+from bufferlab.live import constants
+from bufferlab.live.bounds import (
     Counted,
     Cut,
     Floats,
@@ -34,7 +34,7 @@ from bufferlab.live.live_trace import Recorded
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.models.managers.innodb import REVISITS, SMALLER_POOL
-from bufferlab.models.managers.registry import MANAGERS
+from bufferlab.models.predict import MANAGERS
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 from bufferlab.traces.page_trace import Columns, number_of
@@ -99,7 +99,7 @@ class Played:
 def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
     """Return the windows as one sequence of accesses. An object has the same number in all windows.
 
-    `pool_facts.with_one_numbering` sees to that. `resident` has the pages of the pool as `object << 32 |
+    `live_trace.with_one_numbering` gives it. `resident` has the pages of the pool as `object << 32 |
     page_in_object`, in the order of eviction. A page is there once for each use that the pool remembers.
     """
     found = cut(windows)
@@ -128,7 +128,7 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
         ends=ends + len(prefix["page"]),
         cut=found,
         objects=objects,
-        writes=bool(pool.engine != "postgres" and changed.sum() > rules.WRITES * max(1, is_get.sum())),
+        writes=bool(pool.engine != "postgres" and changed.sum() > constants.WRITES * max(1, is_get.sum())),
     )
 
 
@@ -163,7 +163,7 @@ def _scanned(columns: Columns, known: NDArray[np.uint64]) -> tuple[PagesOfObject
         steps = np.diff(page[own])[np.diff(thread[own]) == 0]
         ahead = int(np.count_nonzero(steps == 1))
         in_rings = bool(np.any(latch[own] & _RING == _BULK_READ))
-        if in_rings or (ahead >= rules.SCANNED_LEAST and ahead > rules.SCANNED * np.count_nonzero(steps)):
+        if in_rings or (ahead >= constants.SCANNED_LEAST and ahead > constants.SCANNED * np.count_nonzero(steps)):
             pages = np.flatnonzero(objects == one)
             found.append(PagesOfObject(name=f"relation {one}", first_page=int(pages[0]), pages=len(pages)))
     return tuple(found)
@@ -230,14 +230,14 @@ class ByModel:
         if self.has_resident and frames == self.pool.pool_pages:
             return 0
         is_partly_warm = self.has_resident and frames < self.pool.pool_pages
-        return did.first_counted(frames, max(rules.TURNOVERS_WARM, 0.0 if is_partly_warm else self.manager.filled))
+        return did.first_counted(frames, max(constants.TURNOVERS_WARM, 0.0 if is_partly_warm else self.manager.filled))
 
     @cached_property
     def own_error(self) -> float | None:
         """Return the model's relative error at the server's own size; None without reads, or with too few slices."""
         first = self.first_counted(self.own, self.pool.pool_pages)
         recorded, modelled = self.played.cut.reads[first:].sum(), self.own.reads[first:].sum()
-        if len(self.own.reads) - first < rules.LEAST_SLICES or not recorded:
+        if len(self.own.reads) - first < constants.LEAST_SLICES or not recorded:
             return None
         return float(modelled / recorded - 1) if abs(modelled - recorded) > FEW_READS else 0.0
 
@@ -245,14 +245,14 @@ class ByModel:
     def refused(self) -> NotTold | None:
         """Return the reason why the model can judge no size; None if it can."""
         reads = self.played.cut.reads.sum()
-        if reads < rules.LEAST_READS:
-            why = f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed"
+        if reads < constants.LEAST_READS:
+            why = f"{reads:,.0f} reads were recorded, and {constants.LEAST_READS} are needed"
             return NotTold(why, "record while the application works, or longer")
         if (changed := changing_load(self.played.cut)) is not None:
             return changed
         error = self.own_error
         if error is None:
-            wanted = 2 * max(rules.TURNOVERS_WARM, self.manager.filled)
+            wanted = 2 * max(constants.TURNOVERS_WARM, self.manager.filled)
             turnovers = float(self.own.brought_in.sum()) / self.pool.pool_pages
             return self._too_short("the pool", turnovers, wanted, ", or let us look inside")
         if abs(error) > OWN_LIMIT:
@@ -271,10 +271,10 @@ class ByModel:
             return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", self.refused)
         did = self.did(frames)
         turnovers = float(did.brought_in.sum()) / frames
-        if is_larger and turnovers < rules.TURNOVERS_LARGER:
+        if is_larger and turnovers < constants.TURNOVERS_LARGER:
             return None
         first = max(self.first_counted(did, frames), self.first_counted(self.own, self.pool.pool_pages))
-        if len(did.reads) - first < rules.LEAST_SLICES:
+        if len(did.reads) - first < constants.LEAST_SLICES:
             why = self._too_short("such a pool", turnovers)
             return None if is_larger else SizeEstimate(size_bytes, None, None, None, "full", why)
         if (by_speed := self._by_speed(frames, did, first)) is not None:
@@ -284,7 +284,7 @@ class ByModel:
         if self._may_fall_behind(frames):
             late = self.did(frames, late_rows=int(self.played.rows / turnovers))
             most, _, high = self._rate(late, frames, first)
-            if most > (1 + rules.PURGE_LIMIT) * value:
+            if most > (1 + constants.PURGE_LIMIT) * value:
                 return SizeEstimate(size_bytes, None, None, None, "full", _purge_matters(most / value - 1))
             late_share = most / value - 1
         return SizeEstimate(
@@ -293,7 +293,7 @@ class ByModel:
         )  # fmt: skip
 
     def _too_short(
-        self, which: str, turnovers: float, wanted: float = 2 * rules.TURNOVERS_WARM, instead: str = ""
+        self, which: str, turnovers: float, wanted: float = 2 * constants.TURNOVERS_WARM, instead: str = ""
     ) -> NotTold:
         """Return the reason that a pool turned over too few times, with the time for which to record."""
         why = f"the accesses that were recorded fill {which} {turnovers:.2g} times, and {wanted:g} are needed"
@@ -312,8 +312,8 @@ class ByModel:
             return np.asarray(scale * (weights @ recorded) / np.maximum(weights @ seconds, 1e-9) * share)
 
         value = float(per_s(np.ones((1, len(own))))[0])
-        method = rules.model_error(self.pool.pool_pages, frames, self.own_error or 0.0) * value
-        return value, *around(value, scatter(len(own), per_s), method + rules.OF_PRESENT * present)
+        method = constants.model_error(self.pool.pool_pages, frames, self.own_error or 0.0) * value
+        return value, *around(value, scatter(len(own), per_s), method + constants.OF_PRESENT * present)
 
     def _by_speed(self, frames: int, did: _Did, first: int) -> NotTold | None:
         """Return the reason that reads depend too much on the load's speed; None if they do not."""

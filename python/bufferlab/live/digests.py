@@ -19,7 +19,7 @@ from typing import Literal
 from bufferlab.engines.innodb import questions as innodb
 from bufferlab.engines.postgres import questions as postgres
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.questions import NotTold, Query, Question, Row, ask, integer, seconds, text
+from bufferlab.engines.servers.look import NotTold, Query, Question, Row, ask, integer, seconds, text
 from bufferlab.texts import printable
 
 Order = Literal["time", "rows", "reads"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live.confounds import Confound
-from bufferlab.live.seen import Seen
+from bufferlab.live.look_result import Seen
 from bufferlab.live.window import SampledRow
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH, READ_AHEAD_LIMIT
 from bufferlab.units import format_bytes, format_percent

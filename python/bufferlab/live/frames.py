@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bufferlab.engines.native import ask_host, native
-from bufferlab.engines.servers.look import Facts
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.live import rules
+from bufferlab.live import constants
 from bufferlab.units import format_bytes, format_percent
 
 CALL_US = 0.5
@@ -70,7 +69,7 @@ class CallPlan:
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
         """Return the core's settings, as JSON."""
         pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads,
-                "sweep_reads": int(rules.SWEEP_SHARE * self.pool_pages), "is_shared": self.is_shared}  # fmt: skip
+                "sweep_reads": int(constants.SWEEP_SHARE * self.pool_pages), "is_shared": self.is_shared}  # fmt: skip
         trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}
         return json.dumps({"pid": self.pid, "events_per_s_max": events_per_s_max, "trace": trace})
 
@@ -104,7 +103,7 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
     ask_host("the calls of servers cannot be followed", native().call_trace_check)
     server = f"{facts.engine} {'.'.join(map(str, facts.numbers))}"
     pool_pages = facts.pool_size_bytes // facts.page_size_bytes
-    rings = rules.ring_reads(facts.flavour, pool_pages)
+    rings = constants.ring_reads(facts.flavour, pool_pages)
     return CallPlan(pid, server, facts.page_size_bytes, regions, rings, pool_pages, facts.flavour == "postgres")
 
 
@@ -150,7 +149,7 @@ def judge(
     # For each read: how many reads follow, itself included, and for how many of them the frame's old page was unknown.
     behind = np.arange(len(rows), 0, -1)
     unnamed_behind = np.cumsum(unnamed[::-1])[::-1]
-    good = np.flatnonzero(unnamed_behind <= rules.UNNAMED_SHARE * behind)
+    good = np.flatnonzero(unnamed_behind <= constants.UNNAMED_SHARE * behind)
     place = int(good[0]) if len(good) else len(rows)
     first = int(rows[place]) if place < len(rows) else len(kinds)
     moved = ((sites[first:] & MOVED) != 0) & (kinds[first:] == read)
@@ -166,23 +165,23 @@ def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
 def _doubt(reads: int, left: int, moved: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:
     odd, seen = int(told["frames"]["odd_reads"]), int(told["frames"]["frames"])
     unseen = int(told["left_out_calls"]) + int(told["calls_without_file"])
-    if unseen > rules.MOVED_SHARE * (reads + unseen):
+    if unseen > constants.MOVED_SHARE * (reads + unseen):
         why = f"{unseen:,} calls showed no buffer or no file, beside {reads:,} pages that were read"
         return NotTold(why, "measure: bufferlab run with the same load")
-    if reads and odd > rules.ODD_READS * (reads + odd):
+    if reads and odd > constants.ODD_READS * (reads + odd):
         share = format_percent(odd / (reads + odd))
         why = f"{share} of the reads into the pool are no whole pages, as of compressed tables: frames cannot be told"
         return NotTold(why, "measure: bufferlab run with the same load")
-    if reads < rules.LEAST_READS:
+    if reads < constants.LEAST_READS:
         return None  # `answer` then says that there are too few reads.
-    if seen < rules.FRAMES_SEEN * pool_pages:
+    if seen < constants.FRAMES_SEEN * pool_pages:
         why = f"reads went into {seen:,} frames of a pool of {pool_pages:,.0f}: too few to tell what leaves it"
         return NotTold(why, "record for longer, or while more of the pool is replaced")
-    if left < (1 - rules.FIRST_TURNOVER) * reads:
+    if left < (1 - constants.FIRST_TURNOVER) * reads:
         share = format_percent(left / reads)
         why = f"only the last {share} of the reads tell which page made room for theirs: the pool turns over slowly"
         return NotTold(why, "record for longer")
-    if moved > rules.MOVED_SHARE * left:
+    if moved > constants.MOVED_SHARE * left:
         share = format_percent(moved / left)
         return NotTold(f"{share} of the reads are of pages whose leaving was not seen", "record for longer")
     return None

@@ -19,8 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bufferlab.engines.servers.look import Facts
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.mounts import mounts
 from bufferlab.proc_stat import processes, stat_fields
 

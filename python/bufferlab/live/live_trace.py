@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
@@ -24,9 +24,8 @@ from bufferlab.engines import registry
 from bufferlab.engines.native import ServerTrace, ask_host, native
 from bufferlab.engines.servers import page_sites
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.look import Facts
+from bufferlab.engines.servers.look import Facts, NotTold
 from bufferlab.engines.servers.page_sites import PageSites
-from bufferlab.engines.servers.questions import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import frames
 from bufferlab.live.buffer_list import BufferList
@@ -321,3 +320,16 @@ def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, ND
         "delta_us": np.minimum(delta_us, np.iinfo(np.uint32).max).astype(np.uint32),
     }
     return columns, pages
+
+
+def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
+    """Return windows in which an object has one number everywhere: each numbers PostgreSQL's relations by itself."""
+    numbers: dict[tuple[int, ...], int] = {}
+    for window in windows:
+        for name in window.relations:
+            numbers.setdefault(name, len(numbers))
+    of_each = [np.array([numbers[name] for name in one.relations], np.uint32) for one in windows]
+    return [
+        replace(one, object=of[one.object], relations=tuple(numbers)) if one.relations else one
+        for one, of in zip(windows, of_each, strict=True)
+    ]

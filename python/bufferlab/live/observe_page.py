@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
+from bufferlab.chapter.elements import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
 from bufferlab.engines.servers.counts import TITLES
-from bufferlab.engines.servers.questions import NotTold
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import sentence
-from bufferlab.live.seen import LookCost, Seen
+from bufferlab.live.look_result import LookCost, Seen
 from bufferlab.live.window import LookWindow
 from bufferlab.report.document import Report, Status, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent

@@ -1,19 +1,23 @@
-"""Finds which tables and indexes fill a server's pool. The cost is foretold, and the question is asked only once.
+"""Finds which pages a server's pool holds, by number or by table and index. The cost is foretold; it asks only once.
 
 The question takes a time that grows with the pool, and meanwhile holds the pool's latch (InnoDB) or many small locks
 (PostgreSQL). If that time is long, it is asked only after the user has confirmed it.
+
+Page numbers stand in the order in which the pages will leave, so that a model can begin with them.
+INNODB_BUFFER_PAGE_LRU has InnoDB's list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show
+its clock's hand: its pages stand by their usage count, each as often as it was used.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bufferlab.engines.innodb import questions as innodb
 from bufferlab.engines.postgres import questions as postgres
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.questions import NotTold, Query, Row, ask, integer
+from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, NotTold, Query, Question, Row, ask, integer
 
 LONGEST_S = 0.25
 """InnoDB is asked without a confirmation if that takes fewer seconds: with up to about 16,000 pages."""
@@ -87,7 +91,7 @@ def look(
     foretold = foretell(flavour, pool_pages)
     if not (foretold.within_limit or look_inside):
         return NotTold(f"who fills the pool: {foretold.sentence}, so it is not asked", "--look-inside asks it once")
-    rows = _postgres_rows(query) if flavour == "postgres" else ask(query, innodb.CONTENTS)
+    rows = _postgres_rows(query, postgres.contents) if flavour == "postgres" else ask(query, innodb.CONTENTS)
     if isinstance(rows, NotTold):
         return rows
     objects = objects_of(rows, flavour, pool_pages, limit)
@@ -119,10 +123,61 @@ def objects_of(rows: Iterable[Row], flavour: Flavour, pool_pages: int, limit: in
     )
 
 
-def _postgres_rows(query: Query) -> list[dict[str, object]] | NotTold:
-    where = ask(query, postgres.POOL_PLACE)
-    if isinstance(where, NotTold):
-        return where
-    if not where:
-        return NotTold(*postgres.NO_EXTENSION)
-    return ask(query, postgres.contents(str(where[0]["place"])))
+def _postgres_rows(query: Query, question: Callable[[str], Question]) -> list[dict[str, object]] | NotTold:
+    """Return the rows that answer a question about the schema of pg_buffercache."""
+    place = postgres.pool_place(query)
+    return place if isinstance(place, NotTold) else ask(query, question(place))
+
+
+Page = tuple[tuple[int, ...], int]
+"""An object, as `Recorded.object` or `Recorded.relations` names it, and the number of a page in it."""
+_SUBJECT = "which pages the pool holds"
+_INNODB = Question(
+    "SELECT space AS object, page_number AS page FROM information_schema.INNODB_BUFFER_PAGE_LRU ORDER BY lru_position",
+    _SUBJECT,
+    {"rights": "GRANT PROCESS ON *.* TO the account"},
+)
+_POSTGRES = """\
+SELECT reltablespace AS tablespace, reldatabase AS database, relfilenode AS relation, relforknumber AS fork,
+relblocknumber AS page, usagecount AS uses FROM {place}.pg_buffercache WHERE relfilenode IS NOT NULL
+ORDER BY usagecount, bufferid"""
+
+
+def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotTold:
+    """Return the pages of the pool, the one first that will leave first. Errors other than refusals pass through."""
+    if not cost(facts, look_inside=look_inside):
+        return NotTold(f"{_SUBJECT}: {_foretold(facts).sentence}, so it is not asked", "--look-inside asks it once")
+    if facts.flavour != "postgres":
+        rows = ask(query, _INNODB)
+        return (
+            rows if isinstance(rows, NotTold) else [((integer(row["object"]),), integer(row["page"])) for row in rows]
+        )
+    rows = _postgres_rows(query, lambda place: Question(_POSTGRES.format(place=place), _SUBJECT))
+    if isinstance(rows, NotTold):
+        return rows
+    names = ("tablespace", "database", "relation", "fork")
+    return [
+        (tuple(integer(row[name]) for name in names), integer(row["page"]))
+        for row in rows
+        for _ in range(max(1, integer(row["uses"])))
+    ]
+
+
+def cost(facts: Facts, *, look_inside: bool) -> str:
+    """Return in words what asking costs; "" where it is not asked."""
+    foretold = _foretold(facts)
+    is_asked = foretold.seconds <= STATEMENT_SECONDS and (foretold.within_limit or look_inside)
+    return foretold.sentence if is_asked else ""
+
+
+def _foretold(facts: Facts) -> AskingCost:
+    return foretell(facts.flavour, facts.pool_size_bytes // facts.page_size_bytes)
+
+
+def keys(found: Sequence[Page], relations: Sequence[tuple[int, ...]]) -> list[int]:
+    """Return pages as keys of 64 bits: the number of the object in a window in the upper half, the page in the lower.
+
+    InnoDB's objects are numbers everywhere. `relations` numbers those of PostgreSQL; others come after them.
+    """
+    numbers = {name: place for place, name in enumerate(relations)}
+    return [(numbers.setdefault(name, len(numbers)) if relations else name[0]) << 32 | page for name, page in found]

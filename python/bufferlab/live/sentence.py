@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from bufferlab.chapter import words
-from bufferlab.engines.servers.questions import NotTold
-from bufferlab.live import rules, twice
+from bufferlab.engines.servers.look import NotTold
+from bufferlab.live import constants, double_pool
 from bufferlab.live.advise import Advice
-from bufferlab.live.estimate import SizeEstimate
-from bufferlab.live.seen import Seen
+from bufferlab.live.bounds import SizeEstimate
+from bufferlab.live.look_result import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 LITTLE_RATIO = 0.05
@@ -109,11 +109,11 @@ def _temporary(seen: Seen) -> str:
 
 def _room(seen: Seen) -> str:
     """Return a sentence if much of the pool is free although pages are missed; else ""."""
-    ratio = twice.free_ratio(seen)
-    if ratio < rules.FREE_RATIO or not seen.window.totals["misses"]:
+    ratio = double_pool.free_ratio(seen)
+    if ratio < constants.FREE_RATIO or not seen.window.totals["misses"]:
         return ""
     share = format_percent(ratio)
-    if twice.was_never_filled(seen):
+    if double_pool.was_never_filled(seen):
         return f" At both ends {share} of the pool was free, so these misses are not for want of memory."
     depth, pages = int(seen.facts.settings["innodb_lru_scan_depth"]), seen.begin.values["pool_pages"]
     return (

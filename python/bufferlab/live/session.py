@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from bufferlab.engines.families import all_families
+from bufferlab.engines import registry
 from bufferlab.engines.servers.client import Client, LostError, ServerError
 from bufferlab.engines.servers.existing import whereabouts
 from bufferlab.engines.servers.existing.address import Address, parse
 from bufferlab.engines.servers.existing.passwords import LoginRefusedError
 from bufferlab.engines.servers.family import Family
-from bufferlab.engines.servers.look import Facts, Lost, Query, Refused, Sample
-from bufferlab.engines.servers.questions import MISFITS, NOT_UNDERSTOOD
+from bufferlab.engines.servers.look import MISFITS, NOT_UNDERSTOOD, Facts, Lost, Query, Refused, Sample
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.live import host_side
 
@@ -38,7 +37,7 @@ def family_of(url: str) -> Family:
     """Return the family of a URL's server, by its scheme. Raises SpecError if no server of that can be looked at."""
     scheme = url.partition("://")[0]
     schemes: dict[str, Family] = {}
-    for family in all_families():
+    for family in registry.families():
         for name in family.form.schemes if family.look else ():
             schemes.setdefault(name, family)
     if scheme not in schemes:

@@ -19,7 +19,7 @@ from bufferlab.engines.native import native
 from bufferlab.errors import SpecError
 from bufferlab.models.ahead import Ahead, Watch, replay_bytes, threads_for
 from bufferlab.models.managers.declaration import BufferManager, Pool
-from bufferlab.models.managers.registry import MANAGERS
+from bufferlab.models.predict import MANAGERS
 from bufferlab.results.page_traces import Replayed
 from bufferlab.traces.page_trace import Accesses, Columns, rows_within
 

@@ -254,7 +254,7 @@ class Generated:
             engine_version=self.server.version,
             page_size_bytes=_page_bytes(self.server.engine, point.data),
             database_bytes=database["database_bytes"],
-            pages=_pages(database),
+            pages=sum(one["pages"] for one in database["objects"]),
             work={name: count for name, count in counts.items() if count},
             simulated=_simulated(told),
             notes=notes(self.plan.experiment),
@@ -549,10 +549,6 @@ def _part_simulated(part: SimulatedPart, warehouses: int) -> Iterable[Verdict]:
     if told:
         error = "" if part.error is None else f": misses may be off by {max(1, ceil(part.error * 100))} % for that"
         yield Verdict(name="part_simulated", sentence=", and ".join(told) + error)
-
-
-def _pages(database: Mapping[str, Any]) -> int:
-    return sum(one["pages"] for one in database["objects"])
 
 
 def _page_bytes(engine: str, data: DataKnobs) -> int:

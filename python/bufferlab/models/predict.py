@@ -18,7 +18,7 @@ from bufferlab.errors import DataFileError, Problem, SpecError
 from bufferlab.knob import Value
 from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, READ_AHEAD_LIMIT, SPEED_LIMIT
-from bufferlab.models.managers import registry
+from bufferlab.models.managers import innodb, postgres, sqlite
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
 from bufferlab.models.source import RECORD_AGAIN, Source
 from bufferlab.plan import DataFacts, GridPoint, Plan, PlannedRun, make
@@ -29,6 +29,12 @@ from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.traces.page_trace import Columns
 from bufferlab.units import format_bytes, format_count, format_percent
 
+MANAGERS: tuple[BufferManager, ...] = (
+    *innodb.MANAGERS,
+    postgres.MANAGER,
+    sqlite.MANAGER,
+)
+"""The list of models: one line per model."""
 LARGEST_POOL = 1 << 28
 """The frames of the largest pool that the core replays."""
 YARDSTICK = "lru"
@@ -285,11 +291,16 @@ def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], Non
     return _Played(found, None if speed else found, replays, is_traced_point, verdicts)
 
 
+def of_server(server: Server) -> BufferManager | None:
+    """Return the model of a server; None if it has none."""
+    return next((manager for manager in MANAGERS if server.is_in(manager.servers)), None)
+
+
 def manager_of(server: Server, where: str) -> BufferManager:
     """Return the model of a server. Raises SpecError with the models' names if none fits."""
-    found = registry.of_server(server)
+    found = of_server(server)
     if found is None:
-        known = ", ".join(f"{manager.name} ({manager.servers})" for manager in registry.MANAGERS)
+        known = ", ".join(f"{manager.name} ({manager.servers})" for manager in MANAGERS)
         what = f"there is no model of {server.engine} {server.version}"
         raise SpecError(what, where, f"the models: {known}")
     return found

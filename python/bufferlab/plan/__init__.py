@@ -13,7 +13,7 @@ from bufferlab.plan.grid import (
     points_of,
     stored_workload,
 )
-from bufferlab.plan.make import Plan, PlannedRun, block_order, make, run_seed
+from bufferlab.plan.run_order import Plan, PlannedRun, block_order, make, run_seed
 
 __all__ = [
     "DataFacts",

@@ -1,7 +1,7 @@
 """Makes the points of a sweep: every combination of the swept settings, in the order written.
 
 Percentages become bytes of whole frames, or counts. They refer to facts of loaded data: size and trees, found in the
-database or estimated before its load (execute loads). make.py repeats and orders the runs.
+database or estimated before its load (execute loads). run_order.py repeats and orders the runs.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from bufferlab.chapter import doubts, known, stopping, words
+from bufferlab.chapter import known_scatter, numbers_in_doubt, stopping, words
 from bufferlab.chapter.analysis import LONG_WINDOW_SECONDS, Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Banner
+from bufferlab.chapter.elements import Banner
 from bufferlab.engines import registry as engines
 from bufferlab.knob import Value
 from bufferlab.report import findings, predicted
@@ -20,7 +20,6 @@ from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.report.chapters.without_a_run import without_run
 from bufferlab.results import blocks
 from bufferlab.results.check import FOREIGN_SERVER, numbers_of
-from bufferlab.results.schema import Run
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
@@ -65,7 +64,7 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
 
 def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
     """Yield a sentence that the answer's metric is in doubt, if a failed check concerns it."""
-    if titles := [check.title for check in doubts.doubting(analysis.checks, analysis.metric(metric))]:
+    if titles := [check.title for check in numbers_in_doubt.doubting(analysis.checks, analysis.metric(metric))]:
         yield f"{analysis.metric(metric).label} are in doubt, because this did not hold: {'; '.join(titles)}."
 
 
@@ -116,10 +115,12 @@ def banners(analysis: Analysis) -> list[Banner]:
     if whose := predicted.said(analysis):
         found.append(Banner("warning", whose))
         found += [Banner("warning", doubt) for doubt in predicted.doubts_of_generated(analysis)]
-    elif any(_is_scripted(record.run) for point in analysis.points for record in point.records):
+    elif any(
+        one.run.source == "predicted" and not one.run.prediction for point in analysis.points for one in point.records
+    ):
         text = "Not a result: these numbers come from the scripted engine used in tests. No database was measured."
         found.append(Banner("danger", text))
-    if doubts.failed(analysis.checks):
+    if numbers_in_doubt.failed(analysis.checks):
         found.append(_failed_checks(analysis))
     if said_of_gaps := _gaps(analysis):
         found.append(Banner("warning", said_of_gaps))
@@ -135,18 +136,19 @@ def banners(analysis: Analysis) -> list[Banner]:
 
 def _failed_checks(analysis: Analysis) -> Banner:
     """Return a banner with the number of failed checks, the numbers that they put in doubt, and those that stand."""
-    failed = doubts.failed(analysis.checks)
+    failed = numbers_in_doubt.failed(analysis.checks)
     made = sum(check.status != "not_applicable" for check in analysis.checks)
     said = [f"{len(failed)} of {words.plural(made, 'check')} failed."]
     wrong = [check for check in failed if check.name != _CONFOUNDED]
-    touched = doubts.in_words(wrong) if wrong else ""
+    touched = numbers_in_doubt.in_words(wrong) if wrong else ""
+    is_every = touched == numbers_in_doubt.EVERY
     if wrong:
-        tail = "do not use the numbers before reading why" if touched == doubts.EVERY else "all other numbers stand"
+        tail = "do not use the numbers before reading why" if is_every else "all other numbers stand"
         said.append(f"In doubt: {touched}; {tail}. What should hold: {'; '.join(check.title for check in wrong)}.")
     confounds = [check.detail for check in failed if check.name == _CONFOUNDED]
     if confounds:
         said.append(f"The server did something beside what was asked: {'; '.join(confounds)}.")
-    is_told = touched == doubts.EVERY or doubts.doubting(wrong, analysis.metric(analysis.headline))
+    is_told = is_every or numbers_in_doubt.doubting(wrong, analysis.metric(analysis.headline))
     return Banner("danger" if is_told else "warning", " ".join(said))
 
 
@@ -167,10 +169,6 @@ def _gaps(analysis: Analysis) -> str:
         f"Gaps in {words.listing(told)}: the worker, the server or the host stood still or was overloaded. "
         "Throughput and times are not resolved; counts stand."
     )
-
-
-def _is_scripted(run: Run) -> bool:
-    return run.source == "predicted" and run.prediction is None
 
 
 #: The most points that the banner of an interrupted sweep names.
@@ -231,7 +229,7 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
     def last(pair: tuple[str, SweepVerdict]) -> tuple[bool, bool, bool]:
         counted = analysis.metric(pair[0])
-        doubted = bool(doubts.doubting(analysis.checks, counted))
+        doubted = bool(numbers_in_doubt.doubting(analysis.checks, counted))
         return doubted, not pair[1].span.resolved, "device" in numbers_of(counted)
 
     for name, found in sorted(told, key=last)[:1]:
@@ -310,7 +308,7 @@ def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: int) -> s
         return f"{each}; 95 % intervals, or {CLAIM_TIMES:g} times what two runs of this metric differ by"
     least = "the step is" if len(found.steps) == 1 else "the smallest step is"
     shown = f"{min(times):.0f}" if min(times) >= 10 else f"{min(times):.1f}"
-    n = known.runs(analysis.metric(metric))
+    n = known_scatter.runs(analysis.metric(metric))
     return f"{each}; {least} {shown} times what two runs of this metric differ by, n = {n}"
 
 

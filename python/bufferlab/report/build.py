@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 from bufferlab.chapter import stopping, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Figure, Section, Table
+from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.chapter.points_figure import points_figure
 from bufferlab.engines import registry as engines
 from bufferlab.report.answer import answer, banners, limits
@@ -41,7 +41,8 @@ from bufferlab.report.document import (
     stamped,
 )
 from bufferlab.report.findings import instead
-from bufferlab.report.points_tables import (
+from bufferlab.report.predicted import doubts, predicted_runs, predictions
+from bufferlab.report.result_tables import (
     main_table,
     parts_of_window,
     per_second,
@@ -51,7 +52,6 @@ from bufferlab.report.points_tables import (
     step_table,
     verdict_cell,
 )
-from bufferlab.report.predicted import doubts, predicted_runs, predictions
 from bufferlab.report.setup_tables import setup_tables
 from bufferlab.results.metrics import qualified
 from bufferlab.results.store import SweepFolder
@@ -147,7 +147,7 @@ def _answering(analysis: Analysis) -> str:
 
 def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
     def section(id: str, title: str, intro: str, *blocks: Table | Figure | None, folded: bool = False) -> Section:
-        shown = tuple(block for block in blocks if block is not None and _has_rows(block))
+        shown = tuple(block for block in blocks if isinstance(block, Figure) or (block and block.rows))
         return Section(id, title, intro, shown, folded)
 
     # A bare file has no pages, pool or commits, but its own chapter.
@@ -201,10 +201,6 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
         ),
     )
     return tuple(one for one in sections if one.blocks or one in first.chapters)
-
-
-def _has_rows(block: Table | Figure) -> bool:
-    return isinstance(block, Figure) or bool(block.rows)
 
 
 def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:

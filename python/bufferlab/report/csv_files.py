@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bufferlab.chapter.blocks import Figure, Table
+from bufferlab.chapter.elements import Figure, Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.report.document import Report
 from bufferlab.texts import printable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bufferlab.chapter.blocks import (
+from bufferlab.chapter.elements import (
     Banner,
     Curve,
     Dot,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from bufferlab.chapter import doubts, words
+from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 from bufferlab.chapter.point_table import point_table
 from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
 from bufferlab.results.metrics import CPU_COLUMNS, Metric, cpu_shares
@@ -54,8 +54,8 @@ def check_table(checks: Sequence[Check]) -> Table:
 
 def failed_checks(checks: Sequence[Check]) -> Table | None:
     """Return the table of failed checks, with the numbers that each puts in doubt; None if no check failed."""
-    found = doubts.failed(checks)
-    rows = (Row((check.title, check.detail, doubts.in_words([check])), "failed") for check in found)
+    found = numbers_in_doubt.failed(checks)
+    rows = (Row((check.title, check.detail, numbers_in_doubt.in_words([check])), "failed") for check in found)
     heads = ("<Check", "<Numbers", "<In doubt")
     return Table.of("failed-checks", "What did not hold", heads, rows) if found else None
 
@@ -116,7 +116,7 @@ def device_table(analysis: Analysis) -> Table:
     caption = "The whole disk that holds the data. Means over n runs, without intervals: nothing is claimed of them. "
     caption += "Names in parentheses are those of iostat -x."
     caption += "".join(f" Missing: {reason}." for reason in sorted(str(reason) for reason in reasons))
-    caption += doubts.caption(analysis.checks, map(analysis.metric, _DEVICE))
+    caption += numbers_in_doubt.caption(analysis.checks, map(analysis.metric, _DEVICE))
     return point_table(analysis, "device", "Device", heads, caption, folded=True)
 
 

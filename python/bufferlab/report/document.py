@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from bufferlab.chapter.blocks import Banner, Figure, Section, Table
+from bufferlab.chapter.elements import Banner, Figure, Section, Table
 from bufferlab.errors import Failure
-from bufferlab.report.printed import printed
+from bufferlab.report.json_output import printed
 
 if TYPE_CHECKING:
     # These modules import pydantic and all metrics, which making an answer does not need.

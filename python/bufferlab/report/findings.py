@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Literal
 
-from bufferlab.chapter import doubts, words
+from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.best import is_of_the_engine
@@ -141,7 +141,7 @@ def _peaks(analysis: Analysis) -> Iterator[str]:
     """Yield a sentence on the peak throughput of each group, and one on failed checks that put throughput in doubt."""
     told = [sentence(analysis, one) for one in found_concurrency(analysis)]
     yield from told
-    titles = [check.title for check in doubts.doubting(analysis.checks, analysis.metric(analysis.work_per_s))]
+    titles = [check.title for check in numbers_in_doubt.doubting(analysis.checks, analysis.metric(analysis.work_per_s))]
     if told and titles:
         yield f"Throughput is in doubt, because this did not hold: {'; '.join(titles)}."
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bufferlab.chapter.blocks import Figure
+from bufferlab.chapter.elements import Figure
 from bufferlab.chapter.words import kept_together
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw, for_page

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bufferlab.chapter.blocks import Figure, Table
+from bufferlab.chapter.elements import Figure, Table
 from bufferlab.report.csv_files import figure_csv
 from bufferlab.report.document import Report
 from bufferlab.report.figures.svg import draw

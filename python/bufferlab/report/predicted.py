@@ -11,7 +11,7 @@ from statistics import fmean
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Curve, Dot, Figure, Look, PointsPlot, Section, Series, Table
+from bufferlab.chapter.elements import Curve, Dot, Figure, Look, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import Axis, dot, points_data, reads_better_on_a_log_axis
 from bufferlab.report.document import PredictedRun
 from bufferlab.results.metrics import WORK, Work

@@ -12,7 +12,7 @@ from math import ceil
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.elements import Section, Table
 from bufferlab.report.answer import answer
 from bufferlab.report.build import question
 from bufferlab.report.chapters.without_a_run import known_error, without_run

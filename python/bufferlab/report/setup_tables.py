@@ -7,7 +7,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 from bufferlab.results.blocks import said
 from bufferlab.results.schema import StoredPlan, StoredSetting
 from bufferlab.units import format_bytes, readable

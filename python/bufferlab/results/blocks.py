@@ -1,15 +1,19 @@
 """Finds the blocks of a plan that a sweep folder is for. Reads and writes blocks as users do: "1,3-4".
 
-Users count blocks from 1; the code and the stored files count them from 0.
+Users count blocks from 1; the code and the stored files count them from 0. `KeepTraces` stands here
+because --help loads this module and not the schema.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from bufferlab.errors import SpecError
+
+KeepTraces = Literal["all", "one", "none"]
+"""The blocks of a sweep whose page traces stay in its folder."""
 
 
 class HostBlocks(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.blocks import KeepTraces
 
 #: A stored table refuses unknown fields: a misspelt field must not be lost silently.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)

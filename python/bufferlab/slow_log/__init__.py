@@ -6,6 +6,6 @@ counts.
 
 from __future__ import annotations
 
-from bufferlab.slow_log.made import Made, make_script
+from bufferlab.slow_log.conversion import Made, make_script
 
 __all__ = ["Made", "make_script"]

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bufferlab.slow_log.sql import written
+from bufferlab.slow_log.digest import written
 from bufferlab.slow_log.tokens import Hexadecimal, Value
 from bufferlab.slow_log.transactions import Kind
 

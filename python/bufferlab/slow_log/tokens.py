@@ -1,7 +1,7 @@
 """Cuts a statement of MySQL or MariaDB into tokens, as the servers' lexer does. It knows no grammar.
 
 It follows the MySQL Reference Manual ("Literal Values", "Comments") and, for the types of parameters, the servers'
-rules of conversion. sql.py makes digests and forms from the tokens, tables.py finds the tables.
+rules of conversion. digest.py makes digests and forms from the tokens, named_tables.py finds the tables.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bufferlab.slow_log.words import KEYWORDS
+from bufferlab.slow_log.keywords import KEYWORDS
 
 _LARGEST_INT = 2**63 - 1
 _NUMBER_BYTES = 8

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from bufferlab.slow_log.digest import SqlStatement
 from bufferlab.slow_log.entries import LogEntry
-from bufferlab.slow_log.reading import StatementReader
-from bufferlab.slow_log.sql import SqlStatement
-from bufferlab.slow_log.tables import OF_SEVERAL_SCHEMAS
+from bufferlab.slow_log.keywords import words
+from bufferlab.slow_log.named_tables import OF_SEVERAL_SCHEMAS
+from bufferlab.slow_log.statement_cache import StatementReader
 from bufferlab.slow_log.tokens import UnreadableError, Value
-from bufferlab.slow_log.words import words
 
 By = Literal["transaction", "statement"]
 

@@ -3,7 +3,7 @@
 from bufferlab.catalog import builtin_experiments, find_experiment
 from bufferlab.spec.experiment import Experiment, to_toml
 from bufferlab.spec.load import load, loads
-from bufferlab.spec.merge import Overrides
+from bufferlab.spec.profiles import Overrides
 
 __all__ = [
     "Experiment",

@@ -16,7 +16,7 @@ from bufferlab.engines.dump_contents import has_rows
 from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.dump_head import DumpHead, misfit, read_head, sha256_of
 from bufferlab.errors import Problem, SpecError
-from bufferlab.spec.merge import Merged
+from bufferlab.spec.profiles import Merged
 from bufferlab.spec.settings import Judged
 
 _FLAVOURS: Mapping[str, Flavour] = {"mysql": "mysql", "mariadb": "mariadb", "postgres": "postgres"}

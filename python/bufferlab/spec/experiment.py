@@ -310,7 +310,7 @@ class _LongText(str):
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:
-    # A variable's name, such as var.innodb_x, has a dot. Unquoted, TOML reads it as a table; merge.py flattens it.
+    # A variable's name, such as var.innodb_x, has a dot. Unquoted, TOML reads it as a table; profiles.py flattens it.
     return [f"{key} = {_value(value)}" for key, value in table.items()]
 
 

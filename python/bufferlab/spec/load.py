@@ -20,7 +20,7 @@ from bufferlab.knob import KnobKind
 from bufferlab.spec.dumps import read_dump, refuse_setup, require_servers_for
 from bufferlab.spec.experiment import Experiment, Phase
 from bufferlab.spec.lines import KeyPath, key_lines
-from bufferlab.spec.merge import ENGINES, NOT_SETTINGS, PROFILES, Merged, Overrides, merge
+from bufferlab.spec.profiles import ENGINES, NOT_SETTINGS, PROFILES, Merged, Overrides, merge
 from bufferlab.spec.scripts import check_script, gather_phases, read_script
 from bufferlab.spec.settings import Judged, judge_settings, on_its_data
 from bufferlab.texts import parse_toml

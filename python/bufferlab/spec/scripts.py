@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.errors import BufferlabError, Problem
-from bufferlab.spec.merge import Merged
+from bufferlab.spec.profiles import Merged
 
 MAX_BYTES = 4 << 20
 """The bytes of the largest script: a slow log's script has lists of values. A larger file was named by mistake."""

@@ -16,7 +16,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Problem
 from bufferlab.knob import CONNECTIONS, LOAD_KNOBS, Knob, KnobKind, Setting
-from bufferlab.spec.merge import NOT_SETTINGS, Merged
+from bufferlab.spec.profiles import NOT_SETTINGS, Merged
 from bufferlab.texts import PASSWORD_HINT, address_has_password, has_password
 from bufferlab.units import UnitError, format_bytes
 from bufferlab.workloads import registry as workloads

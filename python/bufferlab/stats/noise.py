@@ -48,7 +48,7 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     Raise ValueError without a row, or for a value that is not finite.
     """
     fitted = fit(cells, comparisons=())
-    relative = 1.0 if fitted.scale == "log" else abs(_mean(cells))
+    relative = 1.0 if fitted.scale == "log" else abs(sum(value for _, _, value in cells) / len(cells))
     if not relative:
         return Noise(None, None)
     within = scatter(fitted.variance_error**0.5 / relative, fitted.df_error, len(cells), level)
@@ -91,10 +91,6 @@ def clearly_more(one: Scatter, floor: Scatter) -> bool:
     if floor.value == 0 or one.value <= CLEARLY_TIMES * floor.value:
         return False
     return float(fdtrc(one.df, floor.df, (one.value / floor.value) ** 2)) < CLEARLY_P
-
-
-def _mean(cells: Sequence[Cell]) -> float:
-    return sum(value for _, _, value in cells) / len(cells)
 
 
 def _chi_square(probability: float, df: float) -> float:

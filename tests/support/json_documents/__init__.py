@@ -18,11 +18,11 @@ from bufferlab.errors import Problem
 from bufferlab.execute.data.leftovers import Leftover
 from bufferlab.knob import Knob
 from bufferlab.live.advise import Advice
-from bufferlab.live.seen import Seen
+from bufferlab.live.look_result import Seen
 from bufferlab.plan import SweepCost
 from bufferlab.report.comparison.accuracy import Accuracy
+from bufferlab.report.comparison.compare_metrics import SidesCompared
 from bufferlab.report.comparison.history import History
-from bufferlab.report.comparison.metrics import SidesCompared
 from bufferlab.report.curve_page import CurveResult
 from bufferlab.report.document import SweepResult
 from bufferlab.results.metrics import Metric

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from bufferlab.chapter.stopping import Reason
 from bufferlab.models.foreign_trace import PlayedTrace
 from bufferlab.report.document import Report
-from bufferlab.report.printed import FORMAT_VERSION, names_of
+from bufferlab.report.json_output import FORMAT_VERSION, names_of
 from bufferlab.results.page_traces import Prediction, Verdict
 from bufferlab.results.schema import StoredSetting
 from bufferlab.results.sweep_checks import Check

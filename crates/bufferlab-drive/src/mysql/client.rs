@@ -6,7 +6,7 @@
 use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Value, Workload};
 
 use super::coalesce::{Answer, Coalesced, Template};
-use super::conn::Conn;
+use super::connection::Conn;
 use super::dialect::DIALECT;
 use super::error::{MysqlError, client_error, failure};
 use super::wire::{Row, Statement, Unreadable};

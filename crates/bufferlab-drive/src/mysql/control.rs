@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use bufferlab_workload::client::Value;
 
-use super::conn::Conn;
-use super::connection::{connect_to_ask, connect_to_server, no_socket};
+use super::connection::{Conn, connect_to_ask, connect_to_server, no_socket};
 use super::error::{ANSWER_WITHIN, MysqlError, failure};
 use super::line::{Line, Lines};
 use super::version::Version;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::lock;
 use crate::server::target::Target;
 
@@ -117,14 +116,18 @@ impl Control {
         Ok(text.unwrap_or_default())
     }
 
-    /// Returns the text of InnoDB's monitor. Reading it restarts the averages that it prints.
+    /// Returns the text of InnoDB's monitor; none where the account may not read it, as the counters have most of it
+    /// too. Reading it restarts the averages that it prints.
     ///
     /// # Errors
-    /// The server's error.
-    pub fn innodb_status(&mut self) -> Result<String, Failure> {
-        let rows = self.answered("reading InnoDB's status", |conn| conn.rows("SHOW ENGINE INNODB STATUS"))?;
+    /// When the connection fails.
+    pub fn innodb_status(&mut self) -> Result<Option<String>, Failure> {
+        let rows = match self.answered("reading InnoDB's status", |conn| conn.rows("SHOW ENGINE INNODB STATUS")) {
+            Err(failure) if failure.kind != FailureKind::Io => return Ok(None),
+            rows => rows?,
+        };
         // The columns are type, name and text.
-        Ok(rows.into_iter().next().and_then(|row| row.into_iter().nth(2).flatten()).unwrap_or_default())
+        Ok(Some(rows.into_iter().next().and_then(|row| row.into_iter().nth(2).flatten()).unwrap_or_default()))
     }
 
     fn answered<T>(

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::conn::Conn;
+use super::connection::Conn;
 use super::error::SERVER_SILENT_HINT;
 use crate::failure::Failure;
 use crate::lock;

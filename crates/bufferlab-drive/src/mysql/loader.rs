@@ -15,8 +15,7 @@ use std::time::Instant;
 use bufferlab_workload::population::Population;
 
 use self::table::TableWriter;
-use super::conn::Conn;
-use super::connection::{connect_to_ask, connect_to_server, unbound};
+use super::connection::{Conn, connect_to_ask, connect_to_server, unbound};
 use super::control::Killer;
 use super::dialect::DIALECT;
 use super::error::{MysqlError, failure};

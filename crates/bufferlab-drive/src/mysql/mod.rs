@@ -3,7 +3,6 @@
 
 pub mod client;
 pub mod coalesce;
-pub mod conn;
 pub mod connection;
 pub mod control;
 pub mod counters;
@@ -14,7 +13,7 @@ pub mod loader;
 mod login;
 mod plan;
 mod program;
-pub mod questions;
+pub mod python_session;
 pub mod run;
 mod session;
 mod stream;

@@ -10,7 +10,7 @@ pub mod interrupt;
 pub mod loader;
 pub mod message;
 mod plan;
-pub mod questions;
+pub mod python_session;
 pub mod run;
 mod session;
 pub mod startup;

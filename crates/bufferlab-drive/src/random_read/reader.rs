@@ -12,8 +12,8 @@ use bufferlab_probe::{DriverThread, clock};
 use super::offsets::Offsets;
 use super::pages::pages_of;
 use super::scoreboard::{HandOver, Scoreboard};
+use crate::latency::Latency;
 use crate::quota::Quota;
-use crate::recorder::Latency;
 
 /// The state that the readers of one part of a run share.
 pub(super) struct Shared<'a> {

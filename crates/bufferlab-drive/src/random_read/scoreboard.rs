@@ -7,9 +7,9 @@ use std::time::Instant;
 use bufferlab_probe::Reading;
 
 use crate::counter::Counter;
+use crate::latency::Latency;
 use crate::lock;
-use crate::merge::{Counts, Merged};
-use crate::recorder::Latency;
+use crate::sample_rows::{Counts, Merged};
 use crate::sampler::Telling;
 
 /// The transaction type of a read.

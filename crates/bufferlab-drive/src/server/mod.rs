@@ -8,7 +8,7 @@ pub(crate) mod input;
 pub mod job;
 pub mod patience;
 pub mod prefill;
-pub mod questions;
+pub mod python_session;
 pub mod refusal;
 pub mod run;
 pub mod security;

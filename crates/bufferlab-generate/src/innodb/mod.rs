@@ -12,10 +12,10 @@ mod undo;
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS};
 
 use crate::engine::{Engine, ORDER_BITS, Purpose, RELATIONS, Relation, Row, Span, entry_key, of_entry};
+use crate::hot_rows::RowsAsked;
 use crate::job::Limits;
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
-use crate::rows::RowsAsked;
 use crate::tree::{Packed, Place, Tree, pack};
 use latch::{EXCLUSIVE, SHARED};
 pub(crate) use layout::prefill_misses;

@@ -8,24 +8,24 @@
 //! state of transactions is in other pools (slru.c).
 
 mod heap;
+mod hot_rows;
 mod index;
 mod layout;
 mod record;
-mod rows;
 mod session;
 
 use bufferlab_workload::tpcc::schema::ITEMS;
 
 use crate::engine::{Engine, Purpose, Relation, Row, Span, TRANSACTION_US, of_line};
+use crate::hot_rows::RowsAsked;
 use crate::job::Limits;
 use crate::loaded::{Loaded, Records, UNDELIVERED};
 use crate::pools::{Object, Objects, Pools};
-use crate::rows::RowsAsked;
 use heap::Version;
+use hot_rows::Ks;
 use index::{Entry, Index};
 use layout::{DELIVERED, Table, lay_out};
 use record::Tuples;
-use rows::Ks;
 use session::{FIRST, HELD, Now};
 
 /// Bytes of a page, as the servers are compiled.
@@ -129,7 +129,7 @@ impl Postgres {
     /// Lays the table of hot_rows out. `transactions` bounds how much it may grow.
     pub fn of_rows(asked: &RowsAsked, transactions: u64) -> Self {
         let mut objects = Objects::default();
-        let (table, ks) = rows::lay_out(asked, &mut objects, transactions);
+        let (table, ks) = hot_rows::lay_out(asked, &mut objects, transactions);
         Postgres::of_tables(objects, vec![table], Source::HotRows(ks))
     }
 
@@ -287,7 +287,7 @@ impl Engine for Postgres {
         let transaction = self.now.transaction + 1;
         let (older, counters_every) = match self.source {
             Source::Tpcc(..) => (OLDEST * self.sessions, COUNTERS_EVERY),
-            Source::HotRows(_) => (self.sessions - 1, rows::COUNTERS_EVERY),
+            Source::HotRows(_) => (self.sessions - 1, hot_rows::COUNTERS_EVERY),
         };
         self.now = Now { session, transaction, horizon: transaction.saturating_sub(older) };
         self.changes.clear();

@@ -6,17 +6,17 @@
 //! numbers of STOCK grow more than twice, and that a customer's grow by large amounts or many payments.
 
 mod btree;
+mod hot_rows;
 mod layout;
 mod overflow;
-mod rows;
 
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, ITEMS, MAX_C_DATA_CHARS, TableId};
 
 use crate::engine::{Engine, Purpose, RELATIONS, Relation, Row, Span};
+use crate::hot_rows::RowsAsked;
 use crate::job::Limits;
 use crate::loaded::{Loaded, Records};
 use crate::pools::{Objects, Pools};
-use crate::rows::RowsAsked;
 use crate::tree::Packed;
 use btree::Btree;
 use layout::{Cells, DELIVERY_DATE, History, ORDER_BITS, Places, inserted, key_of};
@@ -142,7 +142,7 @@ impl Sqlite {
     pub fn of_rows(page_bytes: u32, asked: &RowsAsked) -> Self {
         let mut objects = Objects::default();
         let schema = objects.add(SCHEMA, 1, 1);
-        let hot_rows = Some(rows::lay_out(page_bytes, asked, &mut objects));
+        let hot_rows = Some(hot_rows::lay_out(page_bytes, asked, &mut objects));
         Sqlite { objects, page_bytes, schema, hot_rows, ..Sqlite::default() }
     }
 

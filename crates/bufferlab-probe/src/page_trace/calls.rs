@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::bpf::causes;
 use super::frames::{Buffers, Call, Frames, Pool};
-use super::recorder::{RECORDS_AT_ONCE, Recorder, Seen, Told};
+use super::recording::{RECORDS_AT_ONCE, Recorder, Seen, Told};
 use super::recording::{Spool, SpoolAsked};
 use crate::process::DriverThread;
 use crate::tracefs::TraceError;

@@ -8,7 +8,7 @@ use bufferlab_model::trace::{Kind, Record};
 
 use crate::tracefs::{Field, Format};
 
-use super::recorder::{Settings, Site};
+use super::recording::{Settings, Site};
 
 /// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
 const MOST_BLOCKS: u64 = 1 << 16;

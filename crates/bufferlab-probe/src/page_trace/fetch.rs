@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bufferlab_inside::layout::SITE_AT;
 use iced_x86::Register;
 
-use super::recorder::Settings;
+use super::recording::Settings;
 use crate::tracefs::{Field, Format};
 
 /// The place of a value.

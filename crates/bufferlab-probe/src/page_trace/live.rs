@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calls::{CallReader, CallSettings};
 use super::frames::Buffers;
-use super::recorder::{Recorder, Seen, Settings, Site, Told, spawned};
+use super::recording::{Recorder, Seen, Settings, Site, Told, spawned};
 use super::sites::{Server, SiteReader};
 use crate::clock::monotonic_ns;
 use crate::tracefs::{TraceError, is_dead, started_at};
@@ -390,7 +390,7 @@ mod tests {
     use bufferlab_model::trace::Kind;
     use proptest::prelude::*;
 
-    use super::super::recorder::Site;
+    use super::super::recording::Site;
     use super::super::recording::SpoolAsked;
     use super::*;
 
@@ -595,7 +595,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_trace_of_a_process_that_runs_tells_its_calls_and_leaves_nothing_however_it_ends() {
-        use super::super::probed::{Probed, call, is_probed};
+        use super::super::test_program::{Probed, call, is_probed};
         let Some(probed) = Probed::new() else { return };
         for (number, (release, forks)) in RELEASES.into_iter().flat_map(|one| [(one, false), (one, true)]).enumerate() {
             let attach = |file: &str, events_per_s_max| {

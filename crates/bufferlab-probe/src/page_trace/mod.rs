@@ -15,16 +15,17 @@ mod frames;
 pub mod inside;
 mod live;
 mod packed;
-#[cfg(all(test, target_arch = "x86_64"))]
-mod probed;
-mod recorder;
 mod recording;
 mod sites;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod test_program;
 
 pub use binary::{Segment, executable_segments, segments};
 pub use calls::check as check_calls;
 pub use frames::Buffers;
 pub use live::{LiveSettings, LiveTrace, What};
-pub use recorder::{Settings, Site, Told};
-pub use recording::{NAME, PageTraceAsked, Spool, SpoolAsked, Spooled, WindowProbe, window_without};
+
+pub use recording::{
+    NAME, PageTraceAsked, Settings, Site, Spool, SpoolAsked, Spooled, Told, WindowProbe, window_without,
+};
 pub use sites::check as check_live;

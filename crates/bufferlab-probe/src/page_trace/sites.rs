@@ -22,8 +22,8 @@ use perf_event::{Builder, Counter};
 use super::bpf::{causes, kernel, refused};
 use super::decode::Decoder;
 use super::fetch::{self, Fetch, Kept, Part};
-use super::recorder::{RECORDS_AT_ONCE, Recorder, Seen, Settings, Told};
 use super::recording::Spool;
+use super::recording::{RECORDS_AT_ONCE, Recorder, Seen, Settings, Told};
 use crate::process::DriverThread;
 use crate::tracefs::{Field, TraceError};
 

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.captions import Place
 
 MAX_TRACES = 1_000
 MAX_DEVICES = 64

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bufferlab.audit.parsers.text import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Line
+from bufferlab.audit.parsers.captions import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Line
 
 #: Program -> a key that only its documents have.
 _KEYS = {

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.documents import Document, number, part, parts
 from bufferlab.audit.parsers.load_run import MAX_RUNS, THOUSANDS, LoadParser, LoadRun
-from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 from bufferlab.units import GIB, KIB, MIB
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
-from bufferlab.audit.parsers.text import Place
 
 _F = r"\d{1,15}(?:\.\d{1,6})?"
 _LINE = re.compile(

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.documents import Document, number, part
 from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
-from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 
 _BEGIN = re.compile(r"Beginning rampup time of \d{1,6} minutes?")

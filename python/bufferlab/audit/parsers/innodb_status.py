@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from bufferlab.audit.parsers.text import Caption, Place
+from bufferlab.audit.parsers.captions import Caption, Place
 
 #: The least number of fields of a printout; fewer fields may be recognised by chance.
 _ENOUGH_FIELDS = 3

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from bufferlab.audit.parsers.captions import Caption, Place
 from bufferlab.audit.parsers.documents import Document, parts
 from bufferlab.audit.parsers.load_run import THOUSANDS
-from bufferlab.audit.parsers.text import Caption, Place
 
 MAX_REPORTS = 100_000
 MAX_DEVICES = 256

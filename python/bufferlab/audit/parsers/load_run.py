@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.documents import Document
-from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.errors import Problem
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.load_run import LoadParser, LoadRun
-from bufferlab.audit.parsers.text import Place
 
 _F = r"(\d{1,15}(?:\.\d{1,6})?)"
 _PROGRESS = re.compile(rf"progress: {_F} s, {_F} tps, lat {_F}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bufferlab.audit.parsers.benchbase import BenchbaseParser
 from bufferlab.audit.parsers.blkparse import BlkparseParser, BlockTraceText
+from bufferlab.audit.parsers.captions import Caption, EndlessLine, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.documents import Document, with_documents
 from bufferlab.audit.parsers.fio import FioParser
 from bufferlab.audit.parsers.go_tpc import GoTpcParser
@@ -21,7 +22,6 @@ from bufferlab.audit.parsers.server_counters import ServerCountersParser
 from bufferlab.audit.parsers.stated import Stated, StatedParser
 from bufferlab.audit.parsers.sysbench import SysbenchParser
 from bufferlab.audit.parsers.tables import ResultTable, TableParser, TextTable, results_of
-from bufferlab.audit.parsers.text import Caption, EndlessLine, Line, Place, file_lines, read_caption
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog, TpccParser
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem

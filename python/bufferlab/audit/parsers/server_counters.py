@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from bufferlab.audit.parsers.captions import Caption, Place
 from bufferlab.audit.parsers.innodb_status import MAX_DUMPS, StatusDump
-from bufferlab.audit.parsers.text import Caption, Place
 
 #: Variable of InnoDB -> field of a printout (`StatusDump`) with the same number.
 _FIELDS = {

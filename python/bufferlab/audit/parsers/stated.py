@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.units import GIB, KIB, MIB
 
 _SIZE = r"\d{1,12}(?:\.\d+)?\s?(?:[KMG]i?B?|bytes)?"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.load_run import Direction, LoadParser, LoadRun
-from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 
 _F = r"(\d{1,15}(?:\.\d{1,6})?)"

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import fmean
 
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.numbers import Number as Number
 from bufferlab.audit.parsers.numbers import UnclearColumn, column_numbers, has_decimal_comma, head_power
-from bufferlab.audit.parsers.text import Place
 from bufferlab.errors import Problem
 
 _CUT_HINT = "give the whole file; a file of whole lines ends with a line's end"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median_low
 
-from bufferlab.audit.parsers.text import Place
+from bufferlab.audit.parsers.captions import Place
 
 TYPES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
 #: The most intervals that are kept: more than a week of one-second lines.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.audit.case import AuditFinding, Case, Judges
+from bufferlab.audit.evidence import AuditFinding, Case, Judges
 from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTraceText, Range, SeenRequests
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from statistics import median
 
-from bufferlab.audit.case import AuditFinding, Case, Judges
+from bufferlab.audit.evidence import AuditFinding, Case, Judges
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.read import FileEvidence
-from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 
 #: A log with fewer lines, or with a larger share of gaps, is taken for an excerpt made on purpose.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import log, sqrt
 from statistics import mean, stdev
 
-from bufferlab.audit.case import AuditFinding, Case, CounterRates, Judges, RunEvidence
+from bufferlab.audit.evidence import AuditFinding, Case, CounterRates, Judges, RunEvidence
 from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import mean
 
-from bufferlab.audit.case import TRANSACTIONS_PER_NEW_ORDER, AuditFinding, Case, Judges
+from bufferlab.audit.evidence import TRANSACTIONS_PER_NEW_ORDER, AuditFinding, Case, Judges
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
-from bufferlab.audit.parsers.text import Place
 from bufferlab.units import format_percent
 
 _KINDS = (

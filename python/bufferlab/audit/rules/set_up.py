@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bufferlab.audit.case import PAGE_SIZES, AuditFinding, Case, Judges, RunEvidence
+from bufferlab.audit.evidence import PAGE_SIZES, AuditFinding, Case, Judges, RunEvidence
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import PoolStated, Stated, parse_lenient_bytes
 from bufferlab.audit.parsers.tables import ResultTable
-from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from statistics import mean, median, stdev
 
-from bufferlab.audit.case import AuditFinding, Case, Judges
+from bufferlab.audit.evidence import AuditFinding, Case, Judges
+from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.load_run import LoadRun
-from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import TYPES, Interval, ResponseCheck, TpccLog, TransactionCounts
 from bufferlab.units import format_percent
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Column, EffectsPlot, Figure, Ratio, Row, Section, Table
+from bufferlab.chapter.elements import Column, EffectsPlot, Figure, Ratio, Row, Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.stats.factors import Effect, FactorRun, effects

@@ -26,12 +26,15 @@ from bufferlab.engines.servers.look import (
     Facts,
     LargeObject,
     Look,
+    NotTold,
     PoolLevels,
     Query,
     Refused,
     Sample,
+    ask,
+    integer,
+    text,
 )
-from bufferlab.engines.servers.questions import NotTold, ask, integer, text
 
 _OTHERS = ("uptime", "uptime_since_flush_status", "innodb_redo_log_current_lsn", "innodb_redo_log_checkpoint_lsn")
 _IDENTITY = ("server_uuid", "server_uid", "hostname", "port", "datadir")

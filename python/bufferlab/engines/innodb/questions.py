@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from bufferlab.engines.servers.builds import Flavour
-from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, integer, text
+from bufferlab.engines.servers.look import NotTold, Question, Refusal, Row, integer, text
 
 _PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
 PAGE_S = 15e-6

@@ -272,10 +272,6 @@ CHECKS: tuple[Made, ...] = (
 )
 
 
-def _reads_directly(run: MeasuredRun) -> bool:
-    return str(run.knob("flush_method")).upper().startswith("O_DIRECT")
-
-
 RESULTS = EngineResults(
     pool="pool_size",
     raw=RAW,
@@ -291,7 +287,7 @@ RESULTS = EngineResults(
         "db_write_bytes": "InnoDB: data_written, with the doublewrite buffer and, on MySQL, the redo log",
     },
     checks=CHECKS,
-    reads_directly=_reads_directly,
+    reads_directly=lambda run: str(run.knob("flush_method")).upper().startswith("O_DIRECT"),
     is_server=True,
     log="redo_bytes",
     own_work=("com_commit", "com_rollback"),

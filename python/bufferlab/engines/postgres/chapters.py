@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Section, Table
+from bufferlab.chapter.elements import Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
 from bufferlab.results.check import MeasuredRun

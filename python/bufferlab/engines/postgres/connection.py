@@ -28,7 +28,7 @@ from bufferlab.engines.servers.client import (
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, PASSWORD, AccessDenied, Address, Form
 from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefusedError
-from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
+from bufferlab.engines.servers.look import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
 from bufferlab.errors import EnvironmentLackingError
 
 

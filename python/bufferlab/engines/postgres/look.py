@@ -30,13 +30,17 @@ from bufferlab.engines.servers.look import (
     Facts,
     LargeObject,
     Look,
+    NotTold,
     PoolLevels,
     Query,
     Refused,
     Sample,
     Unpublished,
+    ask,
+    integer,
+    seconds,
+    text,
 )
-from bufferlab.engines.servers.questions import NotTold, ask, integer, seconds, text
 
 _OLDEST = 14
 """The first version that counts how long statements were active (pg_stat_database.active_time)."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row, text
+from bufferlab.engines.servers.look import NotTold, Query, Question, Refusal, Row, ask, text
 from bufferlab.versions import numbers
 
 MOST_BUFFERS = 131_072
@@ -33,13 +33,23 @@ _POOL_REMEDIES: Mapping[Refusal, str] = {
     "rights": "GRANT pg_monitor TO the role",
     "missing": "CREATE EXTENSION pg_buffercache, in the database that is looked at (package postgresql-contrib)",
 }
-NO_EXTENSION = ("who fills the pool: the database has no extension pg_buffercache", _POOL_REMEDIES["missing"])
 
 POOL_PLACE = Question(
     "SELECT pg_catalog.quote_ident(n.nspname) AS place FROM pg_catalog.pg_extension AS e "
     "JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'pg_buffercache'",
     "who fills the pool",
 )
+
+
+def pool_place(query: Query) -> str | NotTold:
+    """Return the schema of pg_buffercache, quoted by the server, or why the view cannot be asked."""
+    rows = ask(query, POOL_PLACE)
+    if isinstance(rows, NotTold):
+        return rows
+    if not rows:
+        return NotTold("who fills the pool: the database has no extension pg_buffercache", _POOL_REMEDIES["missing"])
+    return str(rows[0]["place"])
+
 
 FREE, OTHERS = "(free)", "(other databases)"
 

@@ -140,10 +140,6 @@ CHECKS: tuple[Made, ...] = (
 )
 
 
-def _reads_directly(run: MeasuredRun) -> bool:
-    return "data" in str(run.knob("debug_io_direct")).split(",")
-
-
 RESULTS = EngineResults(
     pool="pool_size",
     raw=RAW,
@@ -156,7 +152,7 @@ RESULTS = EngineResults(
         "pages_written": "PostgreSQL: by checkpoints, background writer and connections",
     },
     checks=CHECKS,
-    reads_directly=_reads_directly,
+    reads_directly=lambda run: "data" in str(run.knob("debug_io_direct")).split(","),
     is_server=True,
     log="wal_log_bytes",
     device_reads="device_pages",

@@ -1,7 +1,7 @@
 """A session of the core with a server, for settings, accounts, conditions and looks.
 
 No hot path uses it; the core drives transactions over other connections. The core bounds the login, each answer's time
-and its size (crates/bufferlab-drive/src/server/questions.rs), and lets Ctrl-C end any wait.
+and its size (crates/bufferlab-drive/src/server/python_session.rs), and lets Ctrl-C end any wait.
 """
 
 from __future__ import annotations

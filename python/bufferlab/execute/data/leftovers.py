@@ -83,7 +83,10 @@ def left_over(*directories: Path) -> list[Leftover]:
         *_left_in({cache / "servers": "a killed fetch" for cache in _caches()}),
         *_left_in({cache / ROOM: "a block of a cluster's sweep" for cache in _caches()}),
     ]
-    short = [_entry("left over", "a killed server's socket", path) for path in _short_sockets()]
+    short = [
+        _entry("left over", "a killed server's socket", path)
+        for path in marked.leftovers(Path("/tmp").resolve(), f"{SHORT_SOCKETS}*")
+    ]
     worked = dict.fromkeys([*(directory.resolve() for directory in directories), *noted])
     return [*in_caches, *short, *(entry for place in worked for entry in _left_by_sweeps(place))]
 
@@ -117,10 +120,6 @@ def _left_by_sweeps(directory: Path) -> list[Leftover]:
     for runs in (directory / "runs", *sorted(directory.glob("*/runs"))):
         places |= {runs.parent: places.get(runs.parent, "a report in the making"), runs: "a run that was being written"}
     return _left_in(places)
-
-
-def _short_sockets() -> list[Path]:
-    return marked.leftovers(Path("/tmp").resolve(), f"{SHORT_SOCKETS}*")
 
 
 def _left_in(places: Mapping[Path, str]) -> list[Leftover]:

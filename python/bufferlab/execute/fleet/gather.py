@@ -283,7 +283,8 @@ class Gather:
                 hint = _text(item["hint"]) if item.get("hint") else None
                 self._warn(Problem(_text(item.get("what")), where, hint))
             case "status":
-                running.done, running.seconds_left = _share(item.get("done")), _seconds(item.get("seconds_left"))
+                running.done = min(1.0, _number(item.get("done")))
+                running.seconds_left = min(1e7, _number(item.get("seconds_left")))
             case "end" if isinstance(failure := item.get("failure"), dict):
                 told = Failure.told({str(name): _text(value) for name, value in failure.items() if value})
                 running.problem = Problem(told.what, told.where, told.hint)
@@ -369,14 +370,6 @@ _MOST_TEXT = 2000
 
 def _text(told: object) -> str:
     return printable(str(told)[:_MOST_TEXT])
-
-
-def _share(told: object) -> float:
-    return min(1.0, _number(told))
-
-
-def _seconds(told: object) -> float:
-    return min(1e7, _number(told))
 
 
 def _number(told: object) -> float:

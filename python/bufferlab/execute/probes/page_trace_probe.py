@@ -20,7 +20,7 @@ from bufferlab.engines.behaviour import OwnedPages
 from bufferlab.errors import BufferlabError, Failure, SpecError
 from bufferlab.execute.host.fingerprint import memory_bytes
 from bufferlab.execute.probes.command_line_probe import EndedRun
-from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.blocks import KeepTraces
 from bufferlab.results.page_traces import PageTrace
 from bufferlab.results.store import PAGE_TRACE_FILE, write_page_trace
 from bufferlab.results.trace_words import NOT_WRITTEN, hint_for, page_trace_words

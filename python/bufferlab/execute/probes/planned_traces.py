@@ -18,7 +18,7 @@ from bufferlab.knob import CONNECTIONS
 from bufferlab.plan import Plan
 from bufferlab.plan.grid import workload_of
 from bufferlab.registry import registry
-from bufferlab.results.keep_traces import KeepTraces
+from bufferlab.results.blocks import KeepTraces
 from bufferlab.results.page_traces import PlannedTraces
 from bufferlab.results.schema import StoredPlan
 

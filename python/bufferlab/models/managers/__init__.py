@@ -1,1 +1,1 @@
-"""The models of buffer managers: one file each, and one line in the registry."""
+"""The models of buffer managers: one file each, and one line in models/predict.py."""

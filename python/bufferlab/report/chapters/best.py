@@ -11,7 +11,7 @@ from typing import Literal
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group
-from bufferlab.chapter.blocks import Row, Section, Table
+from bufferlab.chapter.elements import Row, Section, Table
 from bufferlab.engines import registry as engines
 from bufferlab.results.metrics import Metric
 from bufferlab.stats.best import BestSet, equivalence_set

@@ -15,7 +15,7 @@ import numpy as np
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Cloud, Figure, HistogramPlot, Row, ScatterPlot, Section, Steps, Table
+from bufferlab.chapter.elements import Cloud, Figure, HistogramPlot, Row, ScatterPlot, Section, Steps, Table
 from bufferlab.results.block_requests import SECTOR_BYTES, Matched, Span, match, spans
 from bufferlab.units import GIB, format_bytes
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Dot, Figure, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.elements import Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.point_table import means_over_runs, point_rows, point_table
 from bufferlab.chapter.points_figure import Axis, dot, points_data
 from bufferlab.results.check import MeasuredRun

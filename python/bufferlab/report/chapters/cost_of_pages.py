@@ -12,7 +12,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Figure, Section, Table
+from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.chapter.point_table import claims_blocked, headed, point_table
 from bufferlab.chapter.points_figure import points_figure
 from bufferlab.results.metrics import qualified

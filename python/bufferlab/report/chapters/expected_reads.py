@@ -8,9 +8,8 @@ from typing import get_args
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Section
+from bufferlab.chapter.elements import Section
 from bufferlab.chapter.point_table import Heads, point_table
-from bufferlab.results.schema import Tree
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.theory.index_scan import Plan, pages_read
 from bufferlab.units import format_count
@@ -100,10 +99,7 @@ def _of_run(run: MeasuredRun) -> _Expected | None:
     index = next((tree for tree in shape.trees if tree.name == _INDEX), None)
     if table is None or index is None or not table.rows:
         return None
-    pages, frames = _pages(table), pool / shape.page_size_bytes
+    pages = table.leaf_pages + table.interior_pages + table.overflow_pages
+    frames = pool / shape.page_size_bytes
     reads = pages_read(plan, pages, table.rows, rows, index.leaf_pages, frames)
     return _Expected(pages, frames, rows, reads)
-
-
-def _pages(tree: Tree) -> int:
-    return tree.leaf_pages + tree.interior_pages + tree.overflow_pages

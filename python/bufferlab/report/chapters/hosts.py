@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Row, Section, Table
+from bufferlab.chapter.elements import Row, Section, Table
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.results.blocks import said
 from bufferlab.stats.hosts import HostsCompared, compare_hosts

@@ -13,7 +13,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Curve, Dot, Figure, Mark, PointsPlot, Section, Series, Table
+from bufferlab.chapter.elements import Curve, Dot, Figure, Mark, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data
 from bufferlab.engines import registry as engines
 from bufferlab.results.sweep_checks import MeasuredRun

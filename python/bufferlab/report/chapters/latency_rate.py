@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group, PointRuns
-from bufferlab.chapter.blocks import Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
+from bufferlab.chapter.elements import Dot, Figure, Mark, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.point_table import point_rows
 from bufferlab.chapter.points_figure import Axis, points_data
 from bufferlab.results.latency import LatencyValues, latency_values

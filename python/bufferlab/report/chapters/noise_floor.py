@@ -14,7 +14,7 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Row, Section, Table
+from bufferlab.chapter.elements import Row, Section, Table
 from bufferlab.registry import declared
 from bufferlab.stats.noise import Noise, Scatter, clearly_more, detectable, noise, scatter
 

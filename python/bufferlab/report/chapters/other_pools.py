@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.blocks import Curve, Dot, Figure, PointsPlot, Section, Series, Table
+from bufferlab.chapter.elements import Curve, Dot, Figure, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run

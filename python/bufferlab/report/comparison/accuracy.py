@@ -16,7 +16,7 @@ from bufferlab.errors import SpecError
 from bufferlab.registry import declared
 from bufferlab.report.comparison.guard import require_prediction
 from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of, of_two_folders
-from bufferlab.report.comparison.touched import Touched, touched
+from bufferlab.report.comparison.touched_pages import Touched, touched
 from bufferlab.results.metrics import Work
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Run

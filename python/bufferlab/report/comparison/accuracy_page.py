@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import (
+from bufferlab.chapter.elements import (
     Curve,
     Dot,
     Figure,
@@ -17,7 +17,7 @@ from bufferlab.chapter.blocks import (
 )
 from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.registry import declared
-from bufferlab.report.comparison import touched
+from bufferlab.report.comparison import touched_pages
 from bufferlab.report.comparison.accuracy import Accuracy, ErrorSummary
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
@@ -32,7 +32,7 @@ def as_report(accuracy: Accuracy) -> Report:
     a, b = accuracy.sides.a, accuracy.sides.b
     run = a.runs[0].run
     runs = sum(len(point.match.a.ok) for point in accuracy.points)
-    told = tuple(map(touched.table, accuracy.touched))
+    told = tuple(map(touched_pages.table, accuracy.touched))
     report = Report(
         title="accuracy",
         question=f"How right was the model {accuracy.points[0].prediction.model} about {a.sweep.experiment}?",

@@ -15,9 +15,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from bufferlab.registry import declared
-from bufferlab.report.comparison.rules import Rule, RuleAtPoint, RuleJudged, at_setting, refuse
+from bufferlab.report.comparison.fail_if import Rule, RuleAtPoint, RuleJudged, at_setting, refuse
+from bufferlab.report.comparison.history_sweeps import Sweeps, SweepTold, changed_beside
 from bufferlab.report.comparison.sides import FigureAt, MatchedSetting
-from bufferlab.report.comparison.sweeps import Sweeps, SweepTold, changed_beside
 from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, Array, Change, FoundChange, changes
 from bufferlab.stats.comparison import Compared, single_level
 from bufferlab.stats.estimate import Estimate

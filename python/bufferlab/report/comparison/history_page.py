@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import (
+from bufferlab.chapter.elements import (
     Banner,
     Curve,
     Dot,
@@ -22,6 +22,8 @@ from bufferlab.chapter.blocks import (
 )
 from bufferlab.chapter.points_figure import points_data, side_by_side
 from bufferlab.registry import declared
+from bufferlab.report.comparison.compare_page import RULE_LOOKS
+from bufferlab.report.comparison.compare_words import title_of
 from bufferlab.report.comparison.history import History
 from bufferlab.report.comparison.history import HistorySeries as Told
 from bufferlab.report.comparison.history_words import (
@@ -35,8 +37,6 @@ from bufferlab.report.comparison.history_words import (
     series_table,
     sweeps_table,
 )
-from bufferlab.report.comparison.page import RULE_LOOKS
-from bufferlab.report.comparison.words import title_of
 from bufferlab.report.document import OF_SIDES, Note, Report, stamped
 
 #: The most panels of the figure. Panels with a change come first.

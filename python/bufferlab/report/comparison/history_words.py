@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import Row, Table
+from bufferlab.chapter.elements import Row, Table
 from bufferlab.registry import declared
+from bufferlab.report.comparison.compare_words import claimed, title_of, title_within
+from bufferlab.report.comparison.fail_if import RuleJudged, sentences
 from bufferlab.report.comparison.history import History, HistoryEvent, HistorySeries, Step, could_find
-from bufferlab.report.comparison.rules import RuleJudged, sentences
-from bufferlab.report.comparison.sweeps import Apart, SweepTold
-from bufferlab.report.comparison.words import claimed, title_of, title_within
+from bufferlab.report.comparison.history_sweeps import Apart, SweepTold
 from bufferlab.stats.changes import FALSE_ALARMS, FEWEST, MIN_STRETCH
 
 _TOO_MUCH = "none"

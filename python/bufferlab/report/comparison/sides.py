@@ -1,8 +1,8 @@
 """Matches the two sides of a comparison: points of A and B with the same settings, and points without a partner.
 
 Two sweep folders are matched by every setting that either of them swept. Two settings of one sweep are matched by its
-other swept settings. This file judges nothing: guard.py finds objections to the comparison, metrics.py compares the
-numbers.
+other swept settings. This file judges nothing: guard.py finds objections to the comparison, and
+compare_metrics.py compares the numbers.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING
 
-from bufferlab.chapter.blocks import EffectsPlot, Ratio
+from bufferlab.chapter.elements import EffectsPlot, Ratio
 from bufferlab.report.figures.canvas import INK, SMALL_SIZE, canvas, colour_of, legend, series_id, tick, wrapped
 
 if TYPE_CHECKING:

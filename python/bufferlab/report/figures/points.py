@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from bufferlab.chapter import words
-from bufferlab.chapter.blocks import INTERVAL_REACH, WHOLE_SERIES, Dot, PanelsPlot, PointsPlot, Series
+from bufferlab.chapter.elements import INTERVAL_REACH, WHOLE_SERIES, Dot, PanelsPlot, PointsPlot, Series
 from bufferlab.report.figures.canvas import (
     FONT_SIZE,
     SERIES_COLOURS,

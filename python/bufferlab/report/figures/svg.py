@@ -17,7 +17,7 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.chapter.blocks import (
+from bufferlab.chapter.elements import (
     EffectsPlot,
     Figure,
     HistogramPlot,

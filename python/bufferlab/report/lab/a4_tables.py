@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bufferlab.chapter.blocks import Column, Row, Table
+from bufferlab.chapter.elements import Column, Row, Table
 from bufferlab.chapter.words import kept_together
 
 #: The width of the text on A4 between margins of 20 mm.
@@ -152,16 +152,12 @@ def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
     widths = [low + share * (high - low) for low, high in zip(least, liked, strict=True)]
     left = WIDTH_PT - sum(widths)
     worded = [place for place, column in enumerate(table.columns) if not column.numeric]
-    longer = [place for place in worded if _longest(table, place) > _LINE]
+    longer = [place for place in worded if any(len(row.cells[place]) > _LINE for row in table.rows)]
     if longer and left > 0:
         for place in longer:
             widths[place] += left / len(longer)
     in_halves = len(table.rows) >= _LONG and 2 * sum(widths) + GUTTER_PT <= WIDTH_PT
     return Grid(table, tuple(round(width, 1) for width in widths), size_pt, in_halves, part)
-
-
-def _longest(table: Table, place: int) -> int:
-    return max((len(row.cells[place]) for row in table.rows), default=0)
 
 
 def _turned(table: Table) -> Table | None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
+from itertools import groupby, pairwise
 from typing import Literal
 
 from bufferlab.chapter import words
-from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.blocks import Banner, Figure, Section, Table
+from bufferlab.chapter.analysis import Analysis, Group
+from bufferlab.chapter.elements import Banner, Figure, Section, Table
+from bufferlab.chapter.words import NOTHING
 from bufferlab.report.build import of_analysis
 from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.expected_reads import ID as EXPECTED_READS
@@ -21,7 +23,7 @@ from bufferlab.report.document import Report
 from bufferlab.report.findings import instead
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
 from bufferlab.report.lab.method import method
-from bufferlab.report.lab.verdicts import verdicts
+from bufferlab.report.result_tables import verdict_cell
 from bufferlab.results.schema import StoredPlan
 from bufferlab.results.store import SweepFolder
 
@@ -179,7 +181,7 @@ class _Made:
     def _analysis(self) -> Iterator[Block]:
         yield Heading("Analysis")
         yield Paragraph(self.report.answer)
-        if told := verdicts(self.analysis):
+        if told := _verdicts(self.analysis):
             yield Heading("Verdicts", 2)
             yield Items(tuple(told))
         if best := self.sections.get("best"):
@@ -285,3 +287,30 @@ def _first_sentence(answer: str) -> str:
     """Return the whole answer if it is short, else its first sentence."""
     ends = answer.find(". ") + 1 if len(answer) > _LONGEST_LEAD else 0
     return answer[:ends] if ends else answer
+
+
+def _verdicts(analysis: Analysis) -> list[str]:
+    """Return a sentence for each compared metric: all of its steps, or its ends for several groups."""
+    one_group = len(analysis.groups) == 1
+    found = []
+    for metric in analysis.compared:
+        told = [said for group in analysis.groups if (said := _of_group(analysis, metric, group, steps=one_group))]
+        if told:
+            found.append(f"{analysis.metric(metric).label}: {'; '.join(told)}.")
+    return found
+
+
+def _of_group(analysis: Analysis, metric: str, group: Group, *, steps: bool) -> str:
+    """Return the verdicts on the steps along a group, or on its ends; steps with the same words are listed together."""
+    ran = analysis.distinct(group, metric)
+    pairs = list(pairwise(ran)) if steps else [(ran[0], ran[-1])] if len(ran) > 1 else []
+    judged = [(a, b, verdict_cell(analysis, metric, a.index, b.index)) for a, b in pairs]
+    told = []
+    for said, of in groupby(judged, key=lambda one: one[2]):
+        alike = list(of)
+        ends = f"{analysis.short_label(alike[0][0])} to {analysis.short_label(alike[-1][1])}"
+        many = f" ({len(alike)} steps)" if len(alike) > 1 else ""
+        if said != NOTHING:
+            told.append(f"{ends}{many}: {said}")
+    where = f"{group.label}: " if group.label and told else ""
+    return where + "; ".join(told)

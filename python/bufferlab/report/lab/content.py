@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bufferlab.chapter.blocks import Banner, Figure, Table
+from bufferlab.chapter.elements import Banner, Figure, Table
 
 
 @dataclass(frozen=True)

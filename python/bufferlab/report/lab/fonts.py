@@ -41,7 +41,7 @@ class Chosen:
 def choose(texts: Iterable[str], installed: Sequence[Installed]) -> Chosen:
     """Return the font families for these texts. `installed` are the fonts of this host."""
     needed = {letter for text in texts for letter in text} - _NO_PICTURE
-    needed -= _letters(_dejavu())
+    needed -= _letters(str(folder() / "DejaVuSans.ttf"))
     families = []
     for family, letters in _helping(needed, installed):
         families.append(family)
@@ -59,7 +59,7 @@ def _helping(needed: set[str], installed: Sequence[Installed]) -> Iterator[tuple
         if one.path is None or one.family in seen or "LastResort" in one.path:
             continue
         seen.add(one.family)
-        if found := left & _letters_of(one):
+        if one.path and (found := left & _letters(one.path)):
             left -= found
             yield one.family, frozenset(found)
 
@@ -80,14 +80,6 @@ def folder() -> Path:
     import matplotlib as mpl
 
     return Path(mpl.get_data_path(), "fonts", "ttf")
-
-
-def _dejavu() -> str:
-    return str(folder() / "DejaVuSans.ttf")
-
-
-def _letters_of(one: Installed) -> frozenset[str]:
-    return _letters(one.path) if one.path else frozenset()
 
 
 @cache

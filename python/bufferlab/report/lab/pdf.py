@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bufferlab.chapter.blocks import Banner, Figure, Table
+from bufferlab.chapter.elements import Banner, Figure, Table
 from bufferlab.chapter.words import kept_together
 from bufferlab.errors import EnvironmentLackingError, InternalError
 from bufferlab.report.figures.svg import draw

@@ -5,8 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use super::super::conn::Conn;
-use super::super::connection::{connect, connect_to_load};
+use super::super::connection::{Conn, connect, connect_to_load};
 use super::super::error::ANSWER_WITHIN;
 use super::*;
 use crate::failure::Failure;

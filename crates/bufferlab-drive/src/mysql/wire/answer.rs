@@ -7,7 +7,7 @@ use super::bytes::{Bytes, broken};
 use super::packets::Packets;
 use super::row::{Columns, Row};
 use crate::mysql::error::{MysqlError, ServerError};
-use crate::server::questions::{Kind, Table};
+use crate::server::python_session::{Kind, Table};
 use crate::server::refusal::Refusal;
 
 const OK: u8 = 0x00;

@@ -22,7 +22,7 @@ pub use self::row::{Columns, Row, Unreadable};
 use super::error::MysqlError;
 use super::stream::Stream;
 use crate::server::patience::{Patience, is_a_step};
-use crate::server::questions::Table;
+use crate::server::python_session::Table;
 
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;

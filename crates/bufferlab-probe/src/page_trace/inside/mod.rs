@@ -25,8 +25,8 @@ use serde::Serialize;
 
 use super::binary::segments;
 use super::decode::Decoder;
-use super::recorder::{Settings, Told, spawned};
 use super::recording::Spool;
+use super::recording::{Settings, Told, spawned};
 use crate::tracefs::{Format, TraceError};
 use plan::{Mapped, Plan, Program, plan};
 use reader::Reader;

@@ -7,7 +7,7 @@ use bufferlab_inside::layout::{self, CODE_PLANNED_AT, COVER_BYTES, Fixup, MAGIC,
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
 
 use super::super::fetch;
-use super::super::recorder::Settings;
+use super::super::recording::Settings;
 use super::trampoline::{Job, assemble};
 use crate::tracefs::Format;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bufferlab_inside::layout::{BEGINS, FREE, RECORD_BYTES, RING_BYTES, SITE_AT, USED};
 
 use super::super::decode::Decoder;
-use super::super::recorder::Told;
 use super::super::recording::Spool;
+use super::super::recording::Told;
 use super::shared::Shared;
 use crate::clock::monotonic_ns;
 use crate::process::DriverThread;
@@ -251,8 +251,8 @@ mod tests {
     use bufferlab_model::trace::Kind;
 
     use super::super::super::fetch;
-    use super::super::super::recorder::{Settings, Site};
     use super::super::super::recording::SpoolAsked;
+    use super::super::super::recording::{Settings, Site};
     use super::*;
 
     /// Returns a reader of one ring, into which the test writes as a server would.

@@ -11,8 +11,8 @@ use iced_x86::code_asm::registers::gpr64::{r8, r13, r14, r15, rax, rbp, rcx, rdi
 use iced_x86::code_asm::{CodeAssembler, CodeLabel, dword_ptr, qword_ptr};
 
 use super::super::fetch::Fetch;
-use super::super::recorder::{Settings, Site};
 use super::super::recording::SpoolAsked;
+use super::super::recording::{Settings, Site};
 use super::plan::{Mapped, Plan, Program, branches_into, plan};
 use super::shared::Shared;
 

@@ -5,7 +5,7 @@ use std::arch::asm;
 
 use proptest::prelude::*;
 
-use super::super::probed::{Probed, address, bufferlab_test_probed, call, is_probed};
+use super::super::test_program::{Probed, address, bufferlab_test_probed, call, is_probed};
 use super::*;
 
 /// This kernel's release, and one that records in the other way.

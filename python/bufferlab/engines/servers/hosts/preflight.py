@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from bufferlab.engines.behaviour import EngineFailure, ServerCheck, Wanted
 from bufferlab.engines.read_ahead_knob import AS_IS
@@ -263,11 +263,7 @@ def _tried(name: str, require: Callable[[], str | None]) -> ServerCheck:
     try:
         return ServerCheck(name, True, require() or "")
     except EngineFailure as error:
-        return ServerCheck(name, False, error.what, error.hint, _kind(error))
-
-
-def _kind(error: EngineFailure) -> Literal["usage", "environment"]:
-    return "usage" if error.kind == "usage" else "environment"
+        return ServerCheck(name, False, error.what, error.hint, "usage" if error.kind == "usage" else "environment")
 
 
 def _free_bytes(facts: Survey) -> int | None:

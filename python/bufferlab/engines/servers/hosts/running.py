@@ -38,7 +38,7 @@ from bufferlab.engines.servers.hosts.preflight import (
     require_made_with,
     require_no_program,
 )
-from bufferlab.engines.servers.questions import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
+from bufferlab.engines.servers.look import MISFITS, NOT_A_SERVER, NOT_UNDERSTOOD
 from bufferlab.engines.servers.signs_of_life import OnWait, patience, signs_of_life
 from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values

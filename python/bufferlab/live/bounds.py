@@ -1,0 +1,185 @@
+"""The types that all parts of the advice share; bounds of 95 %, and the slices of time from which they are made.
+
+Bounds come from resampling slices (block bootstrap), with the error of the method added. Slices keep dependent events
+together: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17(3),
+1989. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import hypot, sqrt
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines.servers.look import NotTold
+from bufferlab.live import constants
+from bufferlab.live.live_trace import Recorded, Tier
+from bufferlab.stats.estimate import quantile_of_t
+from bufferlab.traces.page_trace import number_of
+
+ToldBy = Tier | Literal["counted"]
+"""The tier from which an estimate was made; "counted" for one from the server's counters."""
+
+
+@dataclass(frozen=True)
+class PoolFacts:
+    """The pool as the server reports it."""
+
+    PRINTED: ClassVar = ("pool_size_bytes", "pool_pages", "data_pages", "page_size_bytes")
+
+    engine: str
+    model: str
+    """The name of the server's model; "" without one."""
+    settings: Mapping[str, int]
+    """The settings that the model obeys, by the model's names."""
+    page_size_bytes: int
+    pool_pages: int
+    """The frames of the pool now."""
+    data_pages: float | None = None
+    """The mean number of pages of data in the pool."""
+    read_us: float | None = None
+    """The time that a read takes, where it is counted."""
+    version: str = ""
+    """The server's version, such as "8.0.41"."""
+    pool_size_bytes: int | None = None
+    """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
+
+    def frames(self, pool_size_bytes: int) -> int:
+        """Return the frames of a pool of this size, in proportion to the server's present pool."""
+        if self.pool_size_bytes:
+            return max(1, round(pool_size_bytes * self.pool_pages / self.pool_size_bytes))
+        return max(1, pool_size_bytes // self.page_size_bytes)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The server's own counters over the window that was recorded."""
+
+    seconds: float
+    reads: float
+    gets: float
+    units: float
+    """Transactions or statements."""
+    unit: Literal["transaction", "statement"]
+    recorded_reads: float | None = None
+    """The reads that were recorded in the same seconds; None where they are not compared so closely."""
+
+
+@dataclass(frozen=True)
+class SizeEstimate:
+    """The reads a second of a pool of some size, or why they are not known.
+
+    Three forms: a value with its bounds; no value and `high` alone, without a reason: fewer reads than that; a reason.
+    With a reason `high` may stand too: more reads than that cannot be, because a larger pool reads no more.
+    """
+
+    pool_size_bytes: int
+    reads_per_s: float | None
+    low: float | None
+    high: float | None
+    """Bounds of 95 %."""
+    tier: ToldBy
+    cannot_say: NotTold | None = None
+    longest_pages: int | None = None
+    """Tier misses: the most frames more for which the window saw enough."""
+    own_error: float | None = None
+    """Tier full: the model's error at the present size; 0.01 is 1 %."""
+    turnovers: float | None = None
+    """Tier full: how many times the recorded accesses fill such a pool."""
+    late_purge_share: float | None = None
+    """Tier full: the share of more reads that a late purge would make, which the upper bound holds."""
+    read_ms_per_s: float | None = None
+    """Milliseconds of reading a second at the latency that was seen; None where the server does not count it."""
+
+
+Floats = NDArray[np.float64]
+
+
+def weights(slices: int) -> Floats:
+    """Return how often each resample draws each slice: one row for each resample, with a fixed seed."""
+    drawn = np.random.default_rng(constants.SEED).multinomial(slices, np.full(slices, 1 / slices), constants.RESAMPLES)
+    return drawn.astype(np.float64)
+
+
+def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
+    """Return half the width of the 95 % bounds of a statistic; `of` returns the statistic for each row of weights.
+
+    It is infinite with fewer than two slices, or if most resamples give no finite value.
+    """
+    if slices < 2:
+        return float("inf")
+    found = of(weights(slices))
+    found = found[np.isfinite(found)]
+    if len(found) < constants.RESAMPLES // 2:
+        return float("inf")
+    # The variance over resamples of n slices is too small by (n - 1) / n (Efron and Tibshirani, section 5.3).
+    return quantile_of_t(0.975, slices - 1) * float(np.std(found)) * sqrt(slices / (slices - 1))
+
+
+def around(value: float, scattered: float, method: float) -> tuple[float, float]:
+    """Return the bounds of a value, from half the width by its scatter and the error of the method."""
+    half = hypot(scattered, method)
+    return max(0.0, value - half), value + half
+
+
+def halves_differ(first: Floats, second: Floats, least: float) -> bool:
+    """Return whether the means of two halves differ by more than `least` and by more than MIX_SIGMA standard errors."""
+    if min(len(first), len(second)) < 2:
+        return False
+    error = sqrt(float(np.var(first, ddof=1)) / len(first) + float(np.var(second, ddof=1)) / len(second))
+    return abs(float(first.mean() - second.mean())) > max(least, constants.MIX_SIGMA * error)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The rows of several windows, cut into slices of about equal length, which are numbered through all windows."""
+
+    ends: tuple[NDArray[np.intp], ...]
+    """For each window, the row after each of its slices."""
+    seconds: Floats
+    """The seconds of each slice."""
+    reads: Floats
+    """The recorded reads of each slice."""
+
+    @property
+    def reads_per_s(self) -> float:
+        """Return the recorded reads a second, over all slices."""
+        return float(self.reads.sum() / self.seconds.sum())
+
+
+def cut(windows: Sequence[Recorded]) -> Cut:
+    """Cut windows into about `rules.SLICES` slices in all, at least one for each window."""
+    whole_s = sum(window.seconds for window in windows)
+    ends, seconds, reads = [], [], []
+    for window in windows:
+        count = max(1, round(constants.SLICES * window.seconds / whole_s)) if whole_s else 1
+        times_us = np.cumsum(window.columns["delta_us"], dtype=np.float64)
+        last_us = max(1e6 * window.seconds, float(times_us[-1]) if len(times_us) else 0.0)
+        edges_us = last_us * np.arange(1, count + 1) / count
+        own = np.searchsorted(times_us, edges_us, "right")
+        own[-1] = len(times_us)
+        is_read = np.concatenate(([0], np.cumsum(window.columns["kind"] == number_of("read"))))
+        ends.append(own)
+        seconds.append(np.full(count, window.seconds / count))
+        reads.append(np.diff(is_read[own], prepend=0).astype(np.float64))
+    return Cut(tuple(ends), np.concatenate(seconds), np.concatenate(reads))
+
+
+def changing_load(found: Cut) -> NotTold | None:
+    """Return the reason that the halves of the windows differ too much in reads a second; None if they agree."""
+    rates = found.reads / np.maximum(found.seconds, 1e-9)
+    half = len(rates) // 2
+    first, second = rates[:half], rates[half:]
+    if half < 2:
+        return None
+    low, high = sorted((float(first.mean()), float(second.mean())))
+    if high > constants.MIX_RATE * low and halves_differ(first, second, 0.0):
+        why = (
+            f"the load changed while it was recorded: {first.mean():,.1f} and then {second.mean():,.1f} reads a second"
+        )
+        return NotTold(why, "record again, over a time in which the load is what it usually is")
+    return None

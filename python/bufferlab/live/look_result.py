@@ -1,0 +1,154 @@
+"""The findings of a look at a server: its counts, the findings inside it and on its host, the cost of looking.
+
+`Seen` defines the keys of --json, and computes the rates that sentences and tables show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from bufferlab.engines.servers.look import DataSize, Facts, NotTold, PoolLevels, Unpublished
+from bufferlab.live.confounds import Confound
+from bufferlab.live.digests import Digests
+from bufferlab.live.host_side import HostWork
+from bufferlab.live.pool_contents import PoolContents
+from bufferlab.live.window import LookWindow
+
+UNASKED = NotTold("how large the data are: it was not asked")
+
+
+@dataclass(frozen=True)
+class InsideFindings:
+    """The findings inside the server, and on its host."""
+
+    pool_contents: PoolContents | NotTold
+    statements: Digests | NotTold
+    confounds: tuple[Confound, ...]
+    confounds_not_told: tuple[NotTold, ...]
+    host: HostWork | NotTold
+    data: tuple[DataSize, DataSize] | NotTold = UNASKED
+    """The size of the data at both ends of the look, or why it is unknown."""
+
+
+@dataclass(frozen=True)
+class LookCost:
+    """What looking cost the server."""
+
+    PRINTED: ClassVar = ("statements", "statement_s", "processor_s", "core_ratio")
+
+    statements: int
+    statement_s: float
+    """The time in our statements as we waited for them, the network's included."""
+    processor_s: float | None
+    """The processor time of our session's thread at the server; None where it cannot be read from here."""
+    seconds: float
+
+    @property
+    def core_ratio(self) -> float | None:
+        """The share of one core that our session used; None where it is not known."""
+        return None if self.processor_s is None else self.processor_s / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True)
+class TwiceThePool:
+    """The most that a pool of twice the size would miss once it is filled, if the miss curve has no steps."""
+
+    pool_size_bytes: int
+    """Twice the present pool."""
+    data_size_bytes: int
+    """The data of all databases, which share the pool."""
+    misses_ratio_at_most: float
+    """Of the misses that were seen; 0 where such a pool holds all data: it misses new pages alone."""
+    misses_per_s_at_most: float
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The findings of a look at a server."""
+
+    PRINTED: ClassVar = (
+        "server", "facts.engine", "facts.version", "window.seconds", "per_second", "per_statement", "per_transaction",
+        "transactions_are", "hit_ratio", "time_ratio", "no_time", "pool_begin", "pool_end", "not_told", "inside.host",
+        "twice_the_pool", "inside.pool_contents", "inside.statements", "inside.confounds", "inside.confounds_not_told",
+        "cost", "window.events", "window.rows",
+    )  # fmt: skip
+
+    server: str
+    facts: Facts
+    window: LookWindow
+    begin: PoolLevels
+    end: PoolLevels | None
+    """None where the server could not be asked at the end."""
+    ended: Literal["whole", "stopped", "lost"]
+    cost: LookCost
+    inside: InsideFindings
+    unpublished: Unpublished = field(default_factory=Unpublished)
+    twice_the_pool: TwiceThePool | NotTold = UNASKED
+    """The most that a pool of twice the size would miss, or why that is not claimed."""
+
+    def rate(self, name: str) -> float | None:
+        """Return a count per second, over the seconds in which it was known."""
+        seconds = self.window.seconds_of.get(name, 0.0)
+        return self.window.totals[name] / seconds if seconds else None
+
+    def per(self, name: str, unit: str) -> float | None:
+        """Return a count per statement or transaction; None without any, or if they are not counted."""
+        count, units = self.rate(name), self.rate(unit)
+        return count / units if count is not None and units else None
+
+    @property
+    def per_second(self) -> Mapping[str, float | None]:
+        """Each count a second."""
+        return {name: self.rate(name) for name in self.window.totals}
+
+    @property
+    def per_statement(self) -> Mapping[str, float | None]:
+        """Each count per statement; null where statements are not counted, or there were none."""
+        return {name: self.per(name, "statements") for name in self.window.totals}
+
+    @property
+    def per_transaction(self) -> Mapping[str, float | None]:
+        """Each count per transaction, or per explicit commit."""
+        return {name: self.per(name, "transactions") for name in self.window.totals}
+
+    @property
+    def transactions_are(self) -> str:
+        """The name of the transactions: "transactions" or "explicit commits"."""
+        return f"{self.facts.transactions}s"
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """The share of gets that found their page in the pool."""
+        missed = self.per("misses", "page_gets")
+        return None if missed is None else 1 - missed
+
+    @property
+    def time_ratio(self) -> float | None:
+        """The share of statement time that reads of data files take, 0 to 1; null where it is not known.
+
+        Threads of the server that read in the background may make reads take more than statements do: it is then 1.
+        """
+        ratio = self.per("read_ms", "statement_ms")
+        return None if ratio is None else min(1.0, ratio)
+
+    @property
+    def no_time(self) -> str | None:
+        """Why the time of reads is not known; null where it is."""
+        return self.facts.no_time or None
+
+    @property
+    def pool_begin(self) -> Mapping[str, float]:
+        """The state of the pool at the beginning."""
+        return self.begin.values
+
+    @property
+    def pool_end(self) -> Mapping[str, float] | None:
+        """The state of the pool at the end; null where the server was away."""
+        return self.end.values if self.end else None
+
+    @property
+    def not_told(self) -> Mapping[str, str]:
+        """Why values of the pool are not known, by their names."""
+        return {**self.begin.why_not, **(self.end.why_not if self.end else {})}

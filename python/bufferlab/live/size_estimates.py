@@ -1,0 +1,353 @@
+"""Estimates the reads a second of each pool size by the tier that can, or says why none can. All functions are pure.
+
+Larger pools are estimated only from reads and evictions, by the list of evicted pages (crates/bufferlab-sim,
+ghost_list.rs). If a page is read again at depth `d` of the list, it would still be in a pool with `d` more frames. The
+list is empty when recording begins. If it lacks a page, the page's depth is beyond the list's length at that moment,
+and otherwise unknown: it is censored. The share of reads that remain with more frames is the product-limit estimate
+(Kaplan and Meier: "Nonparametric estimation from incomplete observations", Journal of the American Statistical
+Association 53(282), 1958). So a list that is still short adds no false reads.
+
+Reads of any origin count, because read-ahead and prefetches read only pages that are not in the pool, as gets do. A
+creation removes its page from the list without a read. Reads through rings of PostgreSQL remain at any size. The list
+says nothing about smaller pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.look import NotTold
+from bufferlab.live import constants
+from bufferlab.live.bounds import (
+    Counted,
+    Cut,
+    Floats,
+    PoolFacts,
+    SizeEstimate,
+    around,
+    changing_load,
+    cut,
+    halves_differ,
+    scatter,
+)
+from bufferlab.live.by_model import by_model
+from bufferlab.live.live_trace import Recorded
+from bufferlab.traces.page_trace import number_of
+from bufferlab.units import format_bytes, format_count
+
+BY_RING = np.iinfo(np.uint32).max
+_BINS = 200
+_IDLE = "record while the application works, or longer"
+
+
+@dataclass(frozen=True)
+class Distances:
+    """The depth of each read in the list of evicted pages, in the order of time."""
+
+    depth: NDArray[np.int64]
+    """The depth of the read's page in the list; 0 if it was not there, `BY_RING` if it was evicted by a ring."""
+    length: NDArray[np.int64]
+    """The length of the list before the read."""
+    slice: NDArray[np.int64]
+    """The number of the slice of time in which the read was."""
+    cut: Cut
+    second: Floats
+    """The time of the read, in seconds since its window began."""
+    moved: NDArray[np.bool_]
+    """Whether the eviction of the read's page was not seen. Then it is assumed to have been just before."""
+
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """Return for each read whether the list lacked its page."""
+        return np.equal(self.depth, 0)
+
+    @cached_property
+    def longest(self) -> int:
+        """Return the largest number of added frames that can be judged: at enough reads the list was as long."""
+        least = max(constants.LEAST_READS, int(np.ceil(constants.LONGEST_SHARE * len(self.length))))
+        return int(np.sort(self.length)[-least]) if len(self.length) >= least else 0
+
+
+def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
+    """Return the depths of all reads; each window begins with an empty list."""
+    found, first = cut(windows), 0
+    depth, length, number, second, moved = [], [], [], [], []
+    for window, ends in zip(windows, found.ends, strict=True):
+        told, lengths_told = native().ghost_depths(ring_reads, **window.columns)
+        rows = np.flatnonzero(window.columns["kind"] == number_of("read"))
+        depth.append(np.frombuffer(told, np.uint32)[rows])
+        length.append(np.frombuffer(lengths_told, np.uint32)[rows])
+        number.append(first + np.searchsorted(ends, rows, "right"))
+        second.append(np.cumsum(window.columns["delta_us"], dtype=np.float64)[rows] / 1e6)
+        moved.append(np.zeros(len(rows), bool) if window.moved is None else window.moved[rows])
+        first += len(ends)
+    depths, lengths, numbers = (np.concatenate(one).astype(np.int64) for one in (depth, length, number))
+    return Distances(depths, lengths, numbers, found, np.concatenate(second), np.concatenate(moved))
+
+
+def remaining(found: Distances, more: int, weights: Floats) -> Floats:
+    """Return the share of reads that remain with `more` frames, for each row of weights of the slices.
+
+    It is the product-limit estimate over 200 bins of depths up to `more`. A read that is censored within a bin counts
+    as at risk for the part of the bin below its length. In bins of one depth the estimate is exact.
+    """
+    slices = len(found.cut.seconds)
+    edges = np.unique(np.linspace(0, more, min(_BINS, more) + 1).astype(np.int64))
+    bins = len(edges) - 1
+
+    def table(which: NDArray[np.bool_], place: NDArray[np.intp], counts: Floats) -> Floats:
+        cells = found.slice[which] * bins + place[which]
+        return np.bincount(cells, counts[which], slices * bins).reshape(slices, bins).astype(np.float64)
+
+    # A bin has the depths above its lower edge, up to and including its upper edge.
+    ones = np.ones(len(found.depth))
+    hits = table((found.depth > 0) & (found.depth <= more), np.searchsorted(edges, found.depth, "left") - 1, ones)
+    place = np.searchsorted(edges, found.length, "right") - 1
+    is_censored = found.cold & (found.length < more)
+    inside = np.minimum(place, bins - 1)
+    not_at_risk = 1.0 - (found.length - edges[inside]) / (edges[inside + 1] - edges[inside])
+    censored, partly = table(is_censored, place, ones), table(is_censored, place, not_at_risk)
+    hit, lost = weights @ hits, weights @ censored
+    at_risk = (weights @ found.cut.reads)[:, None] - np.cumsum(hit + lost, axis=1) + hit + lost - weights @ partly
+    with np.errstate(invalid="ignore", divide="ignore"):
+        stays = 1.0 - np.minimum(1.0, hit / np.maximum(at_risk, 1e-9))
+    return np.asarray(np.prod(stays, axis=1))
+
+
+def estimates(
+    windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
+) -> tuple[SizeEstimate, ...]:
+    """Return the estimate for each size by the list of evicted pages, from windows with reads and evictions."""
+    found = distances(windows, constants.ring_reads(pool.engine, pool.pool_pages))
+    refused = next((one.cannot_say for one in windows if one.cannot_say), None) or _refused(found, counted, pool)
+    return tuple(
+        SizeEstimate(size, None, None, None, "misses", refused)
+        if refused
+        else _estimate(windows, found, pool, counted, size)
+        for size in sizes_bytes
+    )
+
+
+def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | None:
+    """Return the reason why no size can be estimated; None if sizes can."""
+    reads = found.cut.reads.sum()
+    if reads < constants.LEAST_READS:
+        return NotTold(f"{reads:,.0f} reads were recorded, and {constants.LEAST_READS} are needed", _IDLE)
+    counted_per_s, recorded_per_s = counted.reads / counted.seconds, found.cut.reads_per_s
+    most = constants.COUNTS_DIFFER * counted_per_s
+    if counted.recorded_reads is not None:
+        recorded_per_s = counted.recorded_reads / counted.seconds
+        late_s = constants.LATE_S if pool.engine == "postgres" else 0.0
+        most = counted_per_s * (constants.CALLS_DIFFER[pool.engine] + late_s / counted.seconds)
+    if abs(recorded_per_s - counted_per_s) > most:
+        why = f"{recorded_per_s:,.1f} reads a second were recorded, and the server counted {counted_per_s:,.1f}"
+        return NotTold(why, "record again; if it stays, other reads than those of the pool are counted")
+    return changing_load(found.cut) or _changing_mix(found)
+
+
+def _changing_mix(found: Distances) -> NotTold | None:
+    """Return the reason that the halves of the window read pages of different depths; None if they agree."""
+    more = found.longest // 4
+    # Only reads at which the list was long enough count. A shorter list would know only its hits.
+    known = found.length >= more
+    spared = (found.depth > 0) & (found.depth <= more)
+    slices = len(found.cut.seconds)
+    reads = np.bincount(found.slice[known], minlength=slices)
+    enough = reads >= 10
+    shares = np.bincount(found.slice[known & spared], minlength=slices)[enough] / reads[enough]
+    half = len(shares) // 2
+    if more and halves_differ(shares[:half], shares[half:], constants.MIX_SHARE):
+        first, second = (f"{100 * part.mean():.0f} %" for part in (shares[:half], shares[half:]))
+        why = (
+            f"the mix changed while it was recorded: {more:,} frames more would have spared {first} of the reads, then "
+            f"{second}"
+        )
+        return NotTold(why, "record again, over a time in which the application does what it usually does")
+    return None
+
+
+def _estimate(
+    windows: Sequence[Recorded], found: Distances, pool: PoolFacts, counted: Counted, size_bytes: int
+) -> SizeEstimate:
+    more = pool.frames(size_bytes) - pool.pool_pages
+    if more < 0:
+        why = "what a pool reads and evicts does not tell what a smaller one would read"
+        return SizeEstimate(size_bytes, None, None, None, "misses", NotTold(why, "record all accesses: --tier full"))
+    if (rings := _rings_end(windows, found, pool.pool_pages + more)) is not None:
+        return SizeEstimate(size_bytes, None, None, None, "misses", rings)
+    value, low, high = _rate(found, counted, pool, more)
+    if more <= found.longest:
+        return SizeEstimate(size_bytes, value, low, high, "misses", longest_pages=found.longest)
+    present = counted.reads / counted.seconds
+    if high <= max(constants.FEW_PER_S, constants.FEW_SHARE * present):
+        return SizeEstimate(size_bytes, None, 0.0, high, "misses", longest_pages=found.longest)
+    why = (
+        f"the window saw distances of up to {format_count(found.longest)} pages "
+        f"({format_bytes(found.longest * pool.page_size_bytes)}), and {format_count(more)} more frames are asked for"
+    )
+    told = NotTold(why, _needed(windows, found, more))
+    return SizeEstimate(size_bytes, None, 0.0, high, "misses", told, longest_pages=found.longest)
+
+
+def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
+    """Return the reads a second with `more` frames, and their bounds; at most `longest` added frames are judged."""
+    present = counted.reads / counted.seconds
+    scale = present / found.cut.reads_per_s
+    used = more * constants.frames_used(pool.engine, pool.version)
+
+    def per_s(weights: Floats, frames: float = used) -> Floats:
+        seconds, reads = weights @ found.cut.seconds, weights @ found.cut.reads
+        known = min(round(frames), found.longest)
+        rest = remaining(found, known, weights) if known else 1.0
+        return scale * reads / np.maximum(seconds, 1e-9) * rest
+
+    def without_moved() -> float:
+        if not found.moved.any():
+            return value
+        kept = ~found.moved
+        reads = np.bincount(found.slice[kept], minlength=slices).astype(np.float64)
+        rest = Distances(
+            found.depth[kept], found.length[kept], found.slice[kept], replace(found.cut, reads=reads),
+            found.second[kept], found.moved[kept],
+        )  # fmt: skip
+        known = min(round(used), found.longest)
+        return present * float(remaining(rest, known, every)[0]) if known else present
+
+    slices = len(found.cut.seconds)
+    every = np.ones((1, slices))
+    value, fewer, most = (
+        float(per_s(every, used * times)[0]) for times in (1.0, 1 - constants.FRAMES_ERROR, 1 + constants.FRAMES_ERROR)
+    )
+    method = (
+        max(fewer - value, value - most) + constants.LIST_ERROR * value + constants.OF_PRESENT * present
+        if more
+        else 0.0
+    )
+    return value, *around(value, scatter(slices, per_s), method + abs(without_moved() - value))
+
+
+def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> NotTold | None:
+    """Return the reason that a table which scans read through a ring needs none in a pool of `frames` frames, or None.
+
+    A scan uses a ring if its table is larger than a quarter of the pool (heapam.c, initscan).
+    """
+    by_ring = found.depth == BY_RING
+    if by_ring.sum() <= constants.RING_SHARE * len(by_ring):
+        return None
+    pages = np.concatenate([window.columns["page"][window.columns["kind"] == number_of("read")] for window in windows])
+    window_of = np.repeat(
+        np.arange(len(windows)), [np.count_nonzero(one.columns["kind"] == number_of("read")) for one in windows]
+    )
+    smallest = min(
+        _pages_of(one, np.unique(one.object[pages[by_ring & (window_of == number)]]))
+        for number, one in enumerate(windows)
+        if np.any(by_ring & (window_of == number))
+    )
+    if smallest > frames // 4:
+        return None
+    share = f"{100 * by_ring.mean():.0f} %"
+    why = (
+        f"{share} of the reads are of scans by a ring, and a pool of {format_count(frames)} frames would read their "
+        "table without one"
+    )
+    return NotTold(why, "record all accesses: --tier full")
+
+
+def _pages_of(window: Recorded, objects: NDArray[np.uint32]) -> int:
+    """Return the number of pages of the smallest of these objects, by the largest page number that the window saw."""
+    return min(int(window.page_in_object[window.object == one].max()) + 1 for one in objects)
+
+
+def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
+    """Return in words how long to record so that `more` added frames can be judged."""
+    longest = max(window.seconds for window in windows)
+    reached = found.second[found.length >= more]
+    if len(reached):
+        needed = float(reached.min()) / (1 - constants.LONGEST_SHARE)
+    else:
+        late = found.second >= 2 / 3 * longest
+        grown = int(found.length[late].max() - found.length[late].min()) if late.any() else 0
+        if grown <= 0.01 * more:
+            return (
+                "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
+            )
+        end = int(found.length.max())
+        needed = (longest + (more - end) / (grown / (longest / 3))) / (1 - constants.LONGEST_SHARE)
+    needed = max(needed, 1.25 * longest)
+    minutes = int(np.ceil(needed / 60))
+    return (
+        f"record for {minutes} min at least"
+        if needed > 90
+        else f"record for {int(np.ceil(needed / 10)) * 10} s at least"
+    )
+
+
+def answer(
+    recorded: Sequence[Recorded],
+    pool: PoolFacts,
+    counted: Counted,
+    sizes_bytes: Sequence[int],
+    resident: Sequence[int] | None,
+) -> tuple[SizeEstimate, ...]:
+    """Return an estimate for each size. An object must have the same number in all windows.
+
+    `live_trace.with_one_numbering` gives it. `resident` has the pages that the pool held when the first window of
+    `full` began, as `object << 32 | page_in_object`, in the order of eviction; None if the server was not asked. The
+    list of evicted pages, over all windows, estimates larger sizes that the model leaves, and sizes of as many frames
+    as the pool has.
+    """
+    whole = [one for one in recorded if one.ended != "lost" and one.seconds > 0]
+    if whole and counted.seconds > 0 and (held := _holds_all(whole, pool, counted, sizes_bytes)) is not None:
+        return held
+    windows = [one for one in whole if len(one.columns["page"])]
+    if not windows or counted.seconds <= 0:
+        told = NotTold(_nothing(recorded), "record again")
+        return tuple(SizeEstimate(size, None, None, None, "counted", told) for size in sizes_bytes)
+    full = [one for one in windows if one.tier == "full"]
+    model = by_model(full, pool, counted, resident) if full else None
+    found: dict[int, SizeEstimate] = {}
+    for size in sizes_bytes:
+        more = pool.frames(size) - pool.pool_pages
+        if full and not model and more < 0:
+            found[size] = SizeEstimate(size, None, None, None, "full", NotTold("there is no model of this server"))
+        elif model and more and (by := model.estimate(size)) is not None:
+            found[size] = by
+    left = [size for size in sizes_bytes if size not in found]
+    found |= dict(zip(left, estimates(windows, pool, counted, left) if left else (), strict=True))
+    return tuple(found[size] for size in sizes_bytes)
+
+
+def _holds_all(
+    windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
+) -> tuple[SizeEstimate, ...] | None:
+    """Return the estimates if hardly a read was counted, so that larger pools save nothing; None otherwise."""
+    # The 97.5 % upper bound of a Poisson count, a little too wide (Garwood 1936: 3.7 for 0, 11.7 for 5, 48.7 for 35).
+    at_most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
+    recorded = sum(int(np.count_nonzero(one.columns["kind"] == number_of("read"))) for one in windows)
+    if max(counted.reads, recorded) >= constants.LEAST_READS or at_most_per_s > constants.FEW_PER_S:
+        return None
+    why = NotTold(
+        f"the pool holds all that this load reads ({counted.reads:,.0f} reads in {counted.seconds:,.0f} s), which does "
+        "not tell how much less would do",
+        "measure: bufferlab run with the same load",
+    )
+    return tuple(
+        # In this window a larger pool would not have read more than this pool.
+        SizeEstimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
+        if pool.frames(size) >= pool.pool_pages
+        else SizeEstimate(size, None, None, None, "counted", why)
+        for size in sizes_bytes
+    )
+
+
+def _nothing(recorded: Sequence[Recorded]) -> str:
+    if any(one.ended == "lost" for one in recorded):
+        return "records were lost, and a pool cannot be followed through a gap"
+    return "nothing was recorded"

@@ -1,0 +1,321 @@
+"""Puts a comparison into words: the answer in a sentence, and the cells of its tables.
+
+The words claim no more than the intervals show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bufferlab.chapter import known_scatter, words
+from bufferlab.chapter.elements import Row, Table
+from bufferlab.registry import declared
+from bufferlab.report.comparison.compare_metrics import MetricCompared, SidesCompared
+from bufferlab.results.metrics import phase_of
+from bufferlab.stats.comparison import Compared
+from bufferlab.stats.known_scatter import CLAIM_TIMES, source
+from bufferlab.stats.verdict import Verdict
+
+_HOW = {"paired": "paired by block", "welch": "Welch's test"}
+#: The words in place of the smallest change that would have been found, if that change is too large to be useful.
+_TOO_MUCH = "more than 100 times"
+_JUDGED = ("different", "not_distinguishable")
+_FOUND = {"rises": "higher", "falls": "lower"}
+
+
+def answer(compared: SidesCompared) -> str:
+    """Return the answer: the claims on the headline figure, and which other figures differ if the headline does not."""
+    figures = compared.of(compared.headline)
+    outcomes = [figure.outcome for figure in compared.figures]
+    if set(outcomes) == {"same"}:
+        count = words.plural(len(compared.metrics), "figure")
+        n = figures[0].found.n_a if figures[0].found else 0
+        return f"The same: {count} compared, identical in every run ({_n_text(n, n)})."
+    said = _single(compared, figures[0]) if len(figures) == 1 else _several(compared, figures)
+    different = [
+        metric
+        for metric in compared.metrics[1:]
+        if any(figure.outcome == "different" for figure in compared.of(metric))
+    ]
+    if different and not any(figure.outcome == "different" for figure in figures):
+        titles = words.listing([title_within(metric) for metric in different])
+        return f"{titles[0].upper()}{titles[1:]} differ. {said}"
+    return said
+
+
+def limits(compared: SidesCompared) -> list[str]:
+    """Return the limits of the comparison, each in a sentence."""
+    found = []
+    if not compared.sides.one_sweep:
+        found.append(
+            "The sides ran one after the other, not in turns: what changed on the host between them counts as a "
+            "difference. Two settings of one sweep (--between) do not have this doubt."
+        )
+    if compared.method == "welch":
+        found.append("The sides do not share their seeds: what other transactions would change is in the intervals.")
+    unclaimed = {figure.reason for figure in compared.figures if figure.outcome == "not_claimed" and figure.unclaimed}
+    found += [f"Rates and writes are not claimed: {reason}." for reason in sorted(filter(None, unclaimed))]
+    if _rests_on_known(compared):
+        found.append(
+            "So few runs do not tell how much another would differ. A change of a count is claimed where it is more "
+            f"than {CLAIM_TIMES:g} times what two runs differ by: {source()} told that, not these sweeps. Nothing is "
+            "known so of times and of phases. --repetitions 5 tells the sweeps' own scatter."
+        )
+    found.append(
+        f"The intervals of {title_within(compared.headline)} hold together at 95 % for all settings; so do those of "
+        "the other figures that the workload names, and those of CPU and latencies beside them."
+    )
+    return found
+
+
+def table(compared: SidesCompared) -> Table:
+    """Return the table of figures with a claim: at every matched point both values, the verdict and the change."""
+    several = len(compared.sides.matched) > 1 or any(match.label for match in compared.sides.matched)
+    names = (compared.sides.name_a, compared.sides.name_b)
+    heads = ("<Figure", *(("<Setting",) if several else ()), *names, "n", "<Verdict", "Change (95 %)", "Detectable")
+    rows: list[Row] = []
+    for metric in _in_order(compared):
+        rows += _rows(compared, metric) if several else [_row(figure, ()) for figure in compared.of(metric)]
+    return Table.of("figures", "Figure by figure", heads, rows, _caption(compared), brief=True)
+
+
+def _in_order(compared: SidesCompared) -> list[str]:
+    """Return the figures of the table: those that differ at some point first, those that are always the same last."""
+    silent = _silent(compared)
+
+    def rank(metric: str) -> int:
+        outcomes = {figure.outcome for figure in compared.of(metric)}
+        return 0 if "different" in outcomes else 2 if outcomes == {"same"} else 1
+
+    return sorted((metric for metric in compared.metrics if metric not in silent), key=rank)
+
+
+def _rows(compared: SidesCompared, metric: str) -> list[Row]:
+    """Return a row for each setting of a figure, or one row if the figure is the same at all settings."""
+    figures = compared.of(metric)
+    if len(figures) > 1 and {figure.outcome for figure in figures} == {"same"}:
+        ends = _of_many([found for figure in figures if (found := figure.found)], metric)
+        n, same = {cells[2] for cells in map(_cells, figures)}, _OUTCOME_WORDS["same"]
+        cells = (_head(metric), f"all {len(figures)}", ends, same, ", ".join(sorted(n)), same)
+        return [Row((*cells, words.NOTHING, words.NOTHING))]
+    return [_row(figure, (figure.setting.label,), named=not place) for place, figure in enumerate(figures)]
+
+
+def _of_many(found: Sequence[Compared], metric: str) -> str:
+    """Return the least and the greatest value, over the settings, of a figure that is the same on both sides."""
+    values = sorted(one.value_a for one in found)
+    return " to ".join(dict.fromkeys(words.cell(declared(metric), value) for value in (values[0], values[-1])))
+
+
+def _head(metric: str) -> str:
+    return words.with_unit(title_of(metric), declared(metric))
+
+
+def _row(figure: MetricCompared, setting: tuple[str, ...], *, named: bool = True) -> Row:
+    cells = (_head(figure.metric) if named else "", *setting, *_cells(figure))
+    return Row(cells, "differs" if figure.outcome == "different" else "")
+
+
+def _caption(compared: SidesCompared) -> str:
+    """Return the table's caption: the method of comparison, and the figures without a claim, with reasons."""
+    how = (
+        "Paired by block: both sides did the same transactions in each block, so their effect cancels."
+        if compared.method == "paired"
+        else "Welch's test: the sides did different transactions, so each stands on its own runs."
+    )
+    reasons: dict[str, dict[str, float | None]] = {}
+    for figure in compared.figures:
+        if figure.outcome == "not_claimed":
+            could = figure.found.verdict.detectable if figure.found else None
+            of_reason = reasons.setdefault(str(figure.reason), {})
+            of_reason[figure.metric] = max(filter(None, (of_reason.get(figure.metric), could)), default=None)
+    left = "".join(
+        f" Not claimed ({why}): {words.listing([_with_detectable(compared, *each) for each in of_reason.items()])}."
+        for why, of_reason in reasons.items()
+    )
+    said = "Detectable, and in brackets: the change found in four such comparisons of five."
+    if _rests_on_known(compared):
+        said += f" With one or two runs a side, intervals of counts are {CLAIM_TIMES:g} times what two runs differ by."
+    return f"{how} n: runs of each side. {said}{left}"
+
+
+def _with_detectable(compared: SidesCompared, metric: str, detectable: float | None) -> str:
+    """Return a figure's title with the smallest change that would have been found at every setting, in brackets."""
+    worst = next(
+        (one.found.verdict for one in compared.of(metric) if one.found and one.found.verdict.detectable == detectable),
+        None,
+    )
+    return (
+        f"{title_within(metric)} ({_could(worst, metric) or _TOO_MUCH})"
+        if worst and detectable
+        else title_within(metric)
+    )
+
+
+def _silent(compared: SidesCompared) -> list[str]:
+    """Return the figures, without the headline, that have a claim at no point."""
+    return [
+        metric
+        for metric in compared.metrics[1:]
+        if {figure.outcome for figure in compared.of(metric)} == {"not_claimed"}
+    ]
+
+
+def unmatched(compared: SidesCompared) -> list[str]:
+    """Return the points without a partner in words, with the reason if their runs failed."""
+    sides, found = compared.sides, []
+    for name, points in ((sides.name_a, sides.only_a), (sides.name_b, sides.only_b)):
+        for point in points:
+            why = "" if point.ok else f" ({point.reason or 'no run ended well'})"
+            found.append(f"only in {name}: {point.label}{why}")
+    return found
+
+
+def _single(compared: SidesCompared, figure: MetricCompared) -> str:
+    title, metric, sides = title_within(figure.metric), declared(figure.metric), compared.sides
+    if figure.found is None:
+        return f"No claim: {title} of {sides.name_a} and {sides.name_b} cannot be compared ({figure.reason})."
+    verdict, basis = figure.found.verdict, _basis(compared, [figure])
+    values = f"{words.cell(metric, figure.found.value_b)} against {words.cell(metric, figure.found.value_a)}"
+    if figure.outcome == "not_claimed":
+        which = f"{title} of {sides.name_b} and {sides.name_a}, {values},"
+        return f"No claim: {which} cannot be compared ({figure.reason})."
+    unit = words.unit_of_change(metric)
+    if figure.outcome == "same":
+        return f"The same: {title} are identical in every run ({basis})."
+    if figure.outcome == "different":
+        than = f"{_FOUND[verdict.direction]} with {sides.name_b} than with {sides.name_a}"
+        return f"{title[0].upper()}{title[1:]} are {words.change(verdict, unit)} {than}: {values} ({basis})."
+    shown = f"{words.signed_change(verdict, unit)} from {sides.name_a} to {sides.name_b}"
+    return f"Not distinguishable: {title} change by {shown}{words.could_find(verdict, unit)} ({basis})."
+
+
+def _several(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
+    title, sides, count = title_within(compared.headline), compared.sides, len(figures)
+    different = [figure for figure in figures if figure.outcome == "different"]
+    basis, rest = _basis(compared, figures), _rest(figures)
+    if not different:
+        return f"{rest[0].upper()}{rest[1:]}: {title} of {sides.name_a} and {sides.name_b} ({basis})."
+    steps = []
+    for figure in different:
+        assert figure.found is not None
+        steps.append(f"{claimed(figure.found.verdict, figure.metric)} at {figure.setting.label}")
+    where = f"at all {count} settings" if len(different) == count else f"at {len(different)} of {count} settings"
+    said = f"{title[0].upper()}{title[1:]} differ {where}: with {sides.name_b} they are {words.listing(steps)}"
+    return f"{said}{f'; {rest}' if rest else ''} ({basis})."
+
+
+_OUTCOME_WORDS = {
+    "different": "different",
+    "same": "the same",
+    "not_distinguishable": "not distinguishable",
+    "not_claimed": "not claimed",
+}
+
+
+def _rest(figures: Sequence[MetricCompared]) -> str:
+    """Return in words at how many settings the figure does not differ, by outcome."""
+    parts = []
+    for outcome in ("not_distinguishable", "same", "not_claimed"):
+        found = [figure for figure in figures if figure.outcome == outcome]
+        if not found:
+            continue
+        where = f"all {len(found)}" if len(found) == len(figures) else str(len(found))
+        why = {"not_distinguishable": _largest(found), "not_claimed": found[0].reason}.get(outcome)
+        settings = "settings" if len(found) > 1 else "setting"
+        parts.append(f"{_OUTCOME_WORDS[outcome]} at {where} {settings}{f' ({why})' if why else ''}")
+    return "; ".join(parts)
+
+
+def _largest(figures: Sequence[MetricCompared]) -> str:
+    """Return in words the change that would have been found at each of these points; "" if none is known."""
+    verdicts = [figure.found.verdict for figure in figures if figure.found and figure.found.verdict.detectable]
+    if not verdicts:
+        return ""
+    worst = max(verdicts, key=lambda verdict: verdict.detectable or 0.0)
+    if not _could(worst, figures[0].metric):
+        return f"intervals too wide, n = {worst.estimate.n}"
+    return words.could_find(worst, words.unit_of_change(declared(figures[0].metric))).removeprefix("; ")
+
+
+def _basis(compared: SidesCompared, figures: Sequence[MetricCompared]) -> str:
+    found = [figure.found for figure in figures if figure.found]
+    n = _n_text(min(one.n_a for one in found), min(one.n_b for one in found)) if found else "n = 0"
+    if not any(figure.outcome in _JUDGED for figure in figures):
+        return n
+    if by_known := _by_known(figures):
+        return f"{n}; {by_known}"
+    together = " that hold together" if len(figures) > 1 else ""
+    return f"95 % intervals{together}, {_HOW[compared.method]}, {n}"
+
+
+def _rests_on_known(compared: SidesCompared) -> bool:
+    return any(figure.found.verdict.estimate.times is not None for figure in compared.figures if figure.found)
+
+
+def _by_known(figures: Sequence[MetricCompared]) -> str:
+    """Return the words for claims that rest on the known scatter of a count; "" if they rest on the runs' scatter."""
+    judged = [figure.found.verdict.estimate for figure in figures if figure.found and figure.outcome in _JUDGED]
+    times = [estimate.times for estimate in judged if estimate.times is not None]
+    differ = "what two runs of this metric differ by"
+    if not times:
+        return ""
+    if len(times) < len(judged):
+        return f"95 % intervals, or {CLAIM_TIMES:g} times {differ}"
+    n = known_scatter.runs(declared(figures[0].metric))
+    if len(times) == 1:
+        shown = f"{times[0]:.0f}" if times[0] >= 10 else f"{times[0]:.1f}"
+        return f"the change is {shown} times {differ}, n = {n}"
+    return f"changes of more than {CLAIM_TIMES:g} times {differ}, n = {n}, are claimed"
+
+
+def _n_text(n_a: int, n_b: int) -> str:
+    return f"n = {n_a} a side" if n_a == n_b else f"n = {n_a} and {n_b}"
+
+
+def _cells(figure: MetricCompared) -> tuple[str, ...]:
+    """Return the cells of a figure: both values, n, verdict, change, smallest change that would have been found."""
+    verdict = _OUTCOME_WORDS[figure.outcome]
+    if figure.found is None:
+        return (words.NOTHING, words.NOTHING, "0", verdict, words.NOTHING, words.NOTHING)
+    found, metric = figure.found, figure.metric
+    n = str(found.n_a) if found.n_a == found.n_b else f"{found.n_a}, {found.n_b}"
+    change = could = words.NOTHING
+    if figure.outcome == "different":
+        change = claimed(found.verdict, metric)
+    elif figure.outcome == "not_distinguishable":
+        change = words.signed_change(found.verdict, words.unit_of_change(declared(metric)))
+    if found.verdict.detectable is not None:
+        could = _could(found.verdict, metric) or _TOO_MUCH
+    return (
+        words.cell(declared(metric), found.value_a),
+        words.cell(declared(metric), found.value_b),
+        n,
+        verdict,
+        change,
+        could,
+    )
+
+
+def _could(verdict: Verdict, metric: str) -> str:
+    """Return the change that would have been found four times in five, such as "1.2 %"; "" if none can be named."""
+    return words.detectable(verdict, words.unit_of_change(declared(metric)))
+
+
+def claimed(verdict: Verdict, metric: str) -> str:
+    """Return the size and direction of a claimed change: "6.1–7.9 % higher"."""
+    return f"{words.change(verdict, words.unit_of_change(declared(metric)))} {_FOUND[verdict.direction]}"
+
+
+def title_of(metric: str) -> str:
+    """Return the title of a figure, with its phase if it has one: "Range scan: reads per row"."""
+    phase, _ = phase_of(metric)
+    if not phase:
+        return declared(metric).label
+    said = f"{phase.replace('_', ' ')}: {words.lowered(declared(metric).label)}"
+    return said[0].upper() + said[1:]
+
+
+def title_within(metric: str) -> str:
+    """Return the title of a figure for use within a sentence: "range scan: reads per row"."""
+    return words.lowered(title_of(metric))

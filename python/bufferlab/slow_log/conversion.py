@@ -1,0 +1,178 @@
+"""Reads logs, chooses the schema, and reports, without any value, which parts of the log the script has and lacks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from errno import EINVAL
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, ClassVar
+
+from bufferlab.chapter.words import plural
+from bufferlab.errors import DataFileError, SpecError
+from bufferlab.slow_log.entries import Reader, entries
+from bufferlab.slow_log.named_tables import OF_ANOTHER_SCHEMA
+from bufferlab.slow_log.other_formats import kind_of
+from bufferlab.slow_log.script import Script, ScriptSection, varies_as_number, write_script
+from bufferlab.slow_log.transactions import By, Kind, Tally, Transactions
+
+_HINT = "give a slow query log of MySQL, MariaDB or Percona Server, written as a file (log_output = FILE)"
+_OF_PARTS = ("without an end", "in a transaction without an end")
+"""The reasons for leaving statements out that show that the log has only a part of what ran."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A script, and the numbers that say which share of the log it has. Only `script.text` holds values of the log."""
+
+    PRINTED: ClassVar = (
+        "schema", "entries", "statements", "statements_in_script", "transactions_in_script", "seconds", "sections",
+        "left_out", "digests", "notes",
+    )  # fmt: skip
+
+    script: Script
+    schema: str
+    entries: int
+    """The number of all entries of the log: statements, begins and ends of transactions, commands of connections."""
+    statements: int
+    """The number of the log's statements, in the script or left out."""
+    seconds: float
+    left_out: dict[str, int]
+    """The number of statements that the script lacks, by the reason, the largest number first."""
+    digests: dict[str, Tally]
+    """The digests of the statements that a script can hold, those whose statements took longest first."""
+    notes: tuple[str, ...]
+
+    @property
+    def sections(self) -> tuple[ScriptSection, ...]:
+        """Return the sections of the script."""
+        return self.script.sections
+
+    @property
+    def statements_in_script(self) -> int:
+        """Return the number of the log's statements whose kind is a section of the script."""
+        return sum(section.kind.count * len(section.kind.statements) for section in self.script.sections)
+
+    @property
+    def transactions_in_script(self) -> int:
+        """Return the number of the log's transactions whose kind is a section of the script."""
+        return sum(section.kind.count for section in self.script.sections)
+
+
+def make_script(files: Sequence[Path], by: By = "transaction", schema: str | None = None, *,
+                ansi_quotes: bool = False) -> Made:  # fmt: skip
+    """Return the script of logs that follow each other in the order given; `schema` is by default the most frequent.
+
+    Raises DataFileError when a file cannot be read or is another kind of file, and when a script can hold nothing of
+    the logs. Raises SpecError for a schema that the logs do not have.
+    """
+    found = Transactions(by, ansi_quotes)
+    lines_outside = sum(_read(path, found) for path in files)
+    found.end()
+    where = ", ".join(map(str, files))
+    if not found.entries:
+        raise DataFileError("no entry of a slow query log was found", where, _HINT)
+    left_out = Counter(found.left_out)
+    if not found.kinds:
+        raise _nothing_fits(found, left_out, where)
+    name = _schema(found.kinds.values(), schema, where)
+    kinds = [kind for kind in found.kinds.values() if kind.schema == name]
+    script = write_script(kinds)
+    held = {id(section.kind) for section in script.sections}
+    left_out["in transactions of rare kinds"] += sum(_statements(kind) for kind in kinds if id(kind) not in held)
+    left_out[OF_ANOTHER_SCHEMA] += sum(_statements(kind) for kind in found.kinds.values() if kind.schema != name)
+    if not script.sections:
+        raise _nothing_fits(found, left_out, where)
+    ordered = sorted(found.digests.items(), key=lambda item: -item[1].seconds)
+    return Made(
+        script, name, found.entries, found.statements, found.seconds,
+        {why: n for why, n in left_out.most_common() if n}, dict(ordered),
+        tuple(_notes(found, script, lines_outside)),
+    )  # fmt: skip
+
+
+def _read(path: Path, found: Transactions) -> int:
+    """Take the entries of a file. Return the number of its lines that belong to no entry.
+
+    Raises DataFileError when the file cannot be read or is another kind of file.
+    """
+    before = found.entries
+    try:
+        if not S_ISREG(path.stat().st_mode):
+            raise OSError(EINVAL, "a folder, a device or a pipe, not a regular file")
+        reader = Reader()
+        with path.open("rb") as file:
+            for entry in entries(file, reader):
+                found.take(entry)
+        if found.entries == before and (known := kind_of(path)):
+            raise DataFileError(known[0], str(path), known[1])
+    except OSError as error:
+        raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), _HINT) from error
+    return reader.lines_outside
+
+
+def _nothing_fits(found: Transactions, left_out: Counter[str], where: str) -> DataFileError:
+    """Return the error for a log without a statement that a script can hold, with the reasons."""
+    reasons = [f"{count:,} {why}" for why, count in left_out.most_common() if count]
+    what = f"none of the log's {plural(found.statements, 'statement')} can stand in a script"
+    if any(left_out[why] for why in _OF_PARTS):
+        hint = "log whole transactions: SET GLOBAL long_query_time = 0"
+    else:
+        hint = "give a log of the application's own statements: SELECT, INSERT, REPLACE, UPDATE, DELETE on its tables"
+    return DataFileError(f"{what}: {', '.join(reasons)}" if reasons else what, where, hint)
+
+
+def _statements(kind: Kind) -> int:
+    return kind.count * len(kind.statements)
+
+
+def _schema(kinds: Any, asked: str | None, where: str) -> str:
+    """Return the schema asked for, or else the one with most statements. Raises SpecError if no kind has it."""
+    counts: Counter[str] = Counter()
+    for kind in kinds:
+        counts[kind.schema] += _statements(kind)
+    if asked is None:
+        return max(counts, key=lambda name: (counts[name], name))
+    if asked not in counts:
+        known = ", ".join(sorted(name for name in counts if name)[:20]) or "none that the log tells"
+        raise SpecError(
+            f'the log has no statement in the schema "{asked}"', f"--schema ({where})", f"its schemas: {known}"
+        )
+    return asked
+
+
+def _notes(found: Transactions, script: Script, lines_outside: int) -> list[str]:
+    """Return the sentences that a user must know before believing a run of the script."""
+    notes = []
+    if found.by == "transaction" and found.without_session:
+        notes.append(
+            "some entries do not tell their connection, so their statements run one by one, without BEGIN and COMMIT"
+        )
+    if found.sampled:
+        notes.append("the server logged a part of the statements (log_slow_rate_limit): transactions may lack some")
+    if found.rollbacks_of_nothing:
+        notes.append(
+            f"{plural(found.rollbacks_of_nothing, 'ROLLBACK')} without a BEGIN left out, as of a pool: autocommit is "
+            "taken to be on, because no SET and no COMMIT of the connection tells otherwise"
+        )
+    if found.without_autocommit:
+        notes.append(
+            f"autocommit is taken to be off on {plural(found.without_autocommit, 'connection')}, because a COMMIT "
+            "there has no BEGIN: what stands between the ends of transactions is one transaction"
+        )
+    if any(varies_as_number(section.kind) for section in script.sections):
+        notes.append(
+            "values written as 0x... are numbers in the script, because they are so beside numbers; write "
+            "UNHEX(HEX(:v1)) in place of such a :v1 where the column holds bytes"
+        )
+    if lines_outside:
+        notes.append(f"{plural(lines_outside, 'line')} of no entry: not read")
+    seen = sum(section.kind.count for section in script.sections if section.kept)
+    kept = sum(section.kept for section in script.sections)
+    if kept < seen:
+        notes.append(
+            f"values of {kept:,} of {seen:,} transactions fit in the script: a run touches fewer pages than the log did"
+        )
+    return notes
