@@ -43,6 +43,8 @@ def check(
     started = time.monotonic()
     calls = _Interrupts(interrupt)
     with _as_data_file_errors(database, calls), closing(_open(database)) as connection:
+        if database.stat().st_size <= cache_bytes:
+            _read_ahead(database)
         calls.install(connection)
         _use_memory(connection, cache_bytes)
         rows = [_trees(connection)]
@@ -71,6 +73,14 @@ def _open(database: Path) -> sqlite3.Connection:
     # With one, the log holds part of the data (a journal: what must be undone) and SQLite has to see it.
     mode = "mode=ro" if _has_log(database) else "mode=ro&immutable=1"
     return sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, isolation_level=None)
+
+
+def _read_ahead(database: Path) -> None:
+    """Bring the file into the page cache. Page by page, in the order of the trees, reading it took 50 times as long."""
+    piece = bytearray(MIB)
+    with database.open("rb", buffering=0) as file:
+        while file.readinto(piece):
+            pass
 
 
 def _use_memory(connection: sqlite3.Connection, cache_bytes: int) -> None:
