@@ -1,4 +1,5 @@
-//! Embeds the SQL of `dialects/`: it lists every file there by its path, so that a new file needs no line of code.
+//! Embeds the SQL of `dialects/`: lists every file in that folder by its path, so that a new file needs no line of
+//! code.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -59,4 +59,5 @@ def test_a_user_without_rights_records_a_server_where_there_is_no_tracefs(
         assert record.run.page_trace is not None
         print(place.name, [(one.kind, one.recorded, one.counted) for one in record.run.page_trace.counts])
         (reads,) = [one for one in record.run.page_trace.counts if one.kind == "read"]
-        assert reads.recorded == reads.counted
+        # On a busy host pages are read while the server counts, before and after the window.
+        assert reads.recorded <= reads.counted <= reads.recorded + reads.at_edges

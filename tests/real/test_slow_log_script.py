@@ -33,7 +33,7 @@ def test_the_script_of_a_servers_own_log_runs_with_its_weights_and_shows_no_valu
         (folder / "cache" / "servers").symlink_to(servers_root())
         script = folder / "mine.sql"
         made = _call(folder, "script-from-slow-log", log, "-o", script, "--json")
-        sections = {section["name"]: section["seen"] for section in json.loads(made)["sections"]}
+        sections = {section["name"]: section["kind"]["count"] for section in json.loads(made)["sections"]}
         _with_tables(script)
         places = ("--out", folder / "out", "--data-dir", folder / "data", "--share-device")
         asked = ("--engine", name.split("-")[0], "--server", name, "--quick", "--repetitions", "1",

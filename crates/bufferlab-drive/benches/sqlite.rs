@@ -1,5 +1,5 @@
-//! Measures the cost of the SQLite path: load rate, transactions and single selects with everything in memory, the
-//! driver's own share, the recorder.
+//! Measures the speed of the code around SQLite: a load, transactions and single selects with all data in memory, the
+//! driver without the engine, and the recorder of latencies.
 //!
 //! `cargo bench -p bufferlab-drive` runs the full size and prints medians; `cargo test` runs a small size that only
 //! checks the results. The bench verifies every timed piece of work, so that it times no wrong answer.
@@ -31,7 +31,7 @@ struct Size {
     warehouses: u32,
     warm_up: u64,
     transactions: u64,
-    /// Rows of sysbench's table, and selects of them.
+    /// Rows of sysbench's table, and (`selects`) the number of selects of one row.
     rows: u32,
     selects: u64,
     records: u64,
@@ -61,7 +61,7 @@ fn main() {
             repetitions: 1,
         }
     };
-    // The load initialises SQLite, after which its page cache can no longer be chosen.
+    // Install the page cache first: the load initialises SQLite, and then its page cache can no longer be chosen.
     pcache::install().unwrap();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let database = directory.path().join("bench.db");
@@ -105,7 +105,7 @@ fn load_table_once(database: &Path, size: &Size) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 
-/// Returns the microseconds for one select of a random row of a table that is wholly in the pool.
+/// Returns the microseconds for one select of a random row from a table that is completely in the pool.
 fn select_us(database: &Path, size: &Size, run_seed: u64) -> f64 {
     let config = HotRowsConfig {
         rows: size.rows,
@@ -129,7 +129,7 @@ fn select_us(database: &Path, size: &Size, run_seed: u64) -> f64 {
     elapsed_us / size.selects as f64
 }
 
-/// Returns settings with everything in the pool, and no wait for the disk.
+/// Returns settings with which all data fits the pool, and no transaction waits for the disk.
 fn knobs() -> SqliteKnobs {
     SqliteKnobs {
         page_size: PageSize::new(4096).unwrap(),
@@ -181,13 +181,13 @@ fn run_once(database: &Path, size: &Size, seed: u64) -> (f64, f64) {
     (rate, overhead)
 }
 
-/// Runs the same inputs twice: on the engine, keeping every answer, then with the answers replayed from memory. Returns
-/// the microseconds per transaction of the second.
+/// Runs the same inputs twice: first on the engine, keeping every answer, then with the answers from memory. Returns
+/// the microseconds per transaction of the second time.
 fn overhead_us(engine: &Engine, config: TpccConfig, size: &Size) -> f64 {
     let count = size.transactions.min(5_000);
     let fresh = TpccConfig::new(config.warehouses(), config.load_seed(), config.run_seed() + 1_000).unwrap();
     let mut workload = TpccDriver::new(fresh, 0, 1).unwrap();
-    // SAFETY: dropped at the end of this function, while the engine is open.
+    // SAFETY: the client is dropped at the end of this function, while the engine is open.
     let client = unsafe { SqliteClient::new(engine, &DIALECT.statements(&mut workload).unwrap()).unwrap() };
     let mut live =
         Driver::new(Recording { inner: Some(client), answers: VecDeque::new(), keep: true }, Box::new(workload));
@@ -202,7 +202,7 @@ fn overhead_us(engine: &Engine, config: TpccConfig, size: &Size) -> f64 {
     elapsed_us / count as f64
 }
 
-/// One answered batch: rows and written rows of each call, and all values in order.
+/// The answer to a batch: for each call the numbers of rows returned and of rows written, and all values in order.
 struct Answer {
     calls: Vec<(usize, u64)>,
     values: Vec<Owned>,
@@ -215,7 +215,7 @@ enum Owned {
     Text(String),
 }
 
-/// A client that keeps answers, or gives kept answers without an engine.
+/// A client that keeps an engine's answers, or returns kept answers without an engine.
 struct Recording {
     inner: Option<SqliteClient>,
     answers: VecDeque<Answer>,
@@ -291,13 +291,13 @@ fn replay(batch: &mut Batch, answer: &Answer) {
     }
 }
 
-/// Returns nanoseconds to record one latency, over latencies that spread from 1 us to 1 s.
+/// Returns the nanoseconds for recording one latency, as a mean over latencies that spread from 1 us to 1 s.
 fn record_ns(records: u64) -> f64 {
     let mut recorder = Latency::default();
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let begun = Instant::now();
     for _ in 0..records {
-        // Xorshift: a cheap generator, timed with the recorder and therefore part of the figure.
+        // The cheap generator Xorshift is timed with the recorder, so its time is a part of the figure.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

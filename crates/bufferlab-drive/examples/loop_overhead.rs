@@ -1,8 +1,8 @@
-//! Measures bufferlab's own cost per transaction in an open loop and per statement of a script, against a client that
-//! answers at once. It also measures how exactly arrivals begin: `cargo run --release -p bufferlab-drive --example
-//! loop_overhead`.
+//! Measures bufferlab's own cost per transaction in an open loop and per statement of a script, with a client that
+//! answers at once. It also measures how exactly arrivals begin. Run it by `cargo run --release -p bufferlab-drive
+//! --example loop_overhead`.
 //!
-//! Run it alone on the machine. It touches no database.
+//! Run it while no other program works on the machine. It uses no database.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ const TRANSACTIONS: u32 = 2_000_000;
 const PACED: u32 = 5_000;
 const REPETITIONS: usize = 5;
 
-/// A client that reads every parameter, as binding would, and answers nothing.
+/// A client that reads every parameter, as binding would, and returns no rows.
 #[derive(Default)]
 struct Answered(u64);
 
@@ -52,7 +52,7 @@ impl Client for Answered {
     }
 }
 
-/// A workload of one statement with a known parameter: it shows the cost of replaying.
+/// A workload of one statement with a constant parameter, whose cost is the base of the comparisons.
 #[derive(Default)]
 struct Replayed {
     batch: Batch,
@@ -88,7 +88,7 @@ fn schedule(rate_per_s: f64, spacing: Spacing) -> Result<Arrivals, Box<dyn Error
     Arrivals::new(&asked).ok_or_else(|| "the rate is out of range".into())
 }
 
-/// Returns the fastest of some repetitions, in nanoseconds per transaction: a disturbance only adds.
+/// Returns the time of the fastest repetition, in nanoseconds per transaction, because disturbances only add time.
 fn fastest_ns(mut make: impl FnMut() -> Result<Driver<Answered>, Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let mut fastest = f64::INFINITY;
     for _ in 0..REPETITIONS {
@@ -96,7 +96,7 @@ fn fastest_ns(mut make: impl FnMut() -> Result<Driver<Answered>, Box<dyn Error>>
         driver.start_arrivals();
         let begun = Instant::now();
         for _ in 0..TRANSACTIONS {
-            // At the highest rate every arrival is due, so nothing waits here.
+            // At the highest rate every arrival is due, so no driver waits here.
             while driver.due_in().is_some() {
                 driver.wait();
             }
@@ -116,7 +116,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let closed = fastest_ns(|| Ok(Driver::new(Answered::default(), Box::<Replayed>::default())))?;
     println!("closed loop, one replayed statement: {closed:.0} ns per transaction");
     for spacing in [Spacing::Constant, Spacing::Poisson] {
-        // No client keeps up with ten million a second: only the schedule and the tallies add time.
+        // No client keeps up with ten million transactions a second, so only the schedule and the tallies add time.
         let open = fastest_ns(|| {
             Ok(Driver::new(Answered::default(), Box::<Replayed>::default()).open_loop(schedule(1e7, spacing)?))
         })?;
@@ -139,7 +139,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     paced()
 }
 
-/// Prints how late arrivals begin when there is time enough: the sleep, the wake-up and the spinning.
+/// Prints how late arrivals begin when the driver waits for each: an effect of the sleep, the wake-up and the spinning.
 fn paced() -> Result<(), Box<dyn Error>> {
     wake_on_time();
     let mut driver =

@@ -1,7 +1,7 @@
-//! The schedule of an open loop: due times in whole nanoseconds, which rate, spacing and seed alone decide.
+//! The schedule of an open loop: due times in whole nanoseconds. Only the rate, the spacing and the seed decide them.
 //!
-//! The schedule knows no clock and no transaction; it waits for neither, so a late answer shows. Each arrival passes
-//! its fraction of a nanosecond on to the next one, so that no rate drifts.
+//! The schedule waits for no clock and no transaction, so a late answer shows as a late start of the arrivals after it.
+//! Each arrival passes its fraction of a nanosecond on to the next one, so that no rate drifts.
 
 use bufferlab_workload::random::Random;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ pub const RATE_RANGE_PER_S: std::ops::RangeInclusive<f64> = 0.001..=10_000_000.0
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
-    /// Independent exponential gaps, as many independent users make them.
+    /// Independent exponential gaps, as between requests of many independent users.
     Poisson,
     /// Equal gaps.
     Constant,
@@ -29,13 +29,13 @@ pub struct OpenLoop {
     pub rate_per_s: f64,
     /// Distribution of the gaps.
     pub spacing: Spacing,
-    /// The driver drops an arrival that has waited longer.
+    /// The longest wait in nanoseconds; the driver drops an arrival that has waited longer.
     pub patience_ns: u64,
     /// Seed of the gaps; the workload's choices have other streams.
     pub seed: u64,
 }
 
-/// The schedule of one driver: intended starts, counted from the beginning of the window.
+/// The schedule of one driver: intended starts of transactions, in nanoseconds since the window began.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     gaps: Gaps,
@@ -45,10 +45,9 @@ pub struct Arrivals {
 
 #[derive(Clone, Debug)]
 enum Gaps {
-    /// 1 s / rate as a mixed fraction: whole nanoseconds and `numerator / denominator` of one, exactly.
+    /// Equal gaps of exactly 1 s / rate: `whole_ns` nanoseconds and the fraction `numerator / denominator` of one.
     Constant { whole_ns: u64, numerator: u128, denominator: u128, carried: u128 },
-    /// Exponential draws with this mean. `carried_ns` is the fraction that the previous draws left beyond whole
-    /// nanoseconds.
+    /// Exponential gaps with this mean. `carried_ns` is the fraction of a nanosecond that the gaps before have left.
     Poisson { mean_ns: f64, carried_ns: f64, random: Box<Random> },
 }
 
@@ -77,7 +76,7 @@ impl Arrivals {
         self.next_ns
     }
 
-    /// Returns the longest wait before the driver drops an arrival.
+    /// Returns the longest wait before the driver drops an arrival, in nanoseconds.
     pub fn patience_ns(&self) -> u64 {
         self.patience_ns
     }
@@ -113,11 +112,11 @@ impl Arrivals {
     }
 }
 
-/// Returns equal gaps of 10^9 / rate. A rate is a binary fraction, `mantissa * 2^exponent`, so this is a fraction of
-/// integers.
+/// Returns equal gaps of 10^9 / rate nanoseconds. A rate is a binary fraction, `mantissa * 2^exponent`, so a gap is an
+/// exact fraction of integers.
 fn constant_gaps(rate_per_s: f64) -> Gaps {
     let bits = rate_per_s.to_bits();
-    // Normal numbers only: the range begins far above the subnormal ones.
+    // The rate is a normal floating-point number: the range begins far above the subnormal ones.
     let exponent = (bits >> 52 & 0x7ff) as i32 - 1075;
     let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
     // The range keeps the exponent within -62..=-29: 10^9 * 2^62 has 92 bits.
@@ -140,7 +139,7 @@ mod tests {
 
     #[test]
     fn constant_arrivals_are_exact_over_ten_million() {
-        // 1024.5 = 2049 / 2 is a binary fraction, 3 and 7000 do not divide a second, 1000 does.
+        // 1024.5 = 2049 / 2 is a binary fraction; 3 and 7000 do not divide a second's nanoseconds, and 1000 does.
         for (rate_per_s, numerator, denominator) in
             [(1000.0, 1000, 1), (3.0, 3, 1), (7_000.0, 7_000, 1), (1024.5, 2049, 2), (10_000_000.0, 10_000_000, 1)]
         {
@@ -218,7 +217,8 @@ mod tests {
 
     #[test]
     fn fast_poisson_arrivals_do_not_drift_from_rounding() {
-        // Gaps of 100 ns on average: cutting fractions off would lose half a nanosecond each, one in two hundred.
+        // Gaps are 100 ns on average: to cut fractions off would lose half a nanosecond of each gap, one in two
+        // hundred.
         let mut schedule = arrivals(1e7, Spacing::Poisson, 6);
         let n = 10_000_000;
         let end_ns = (0..n).map(|_| schedule.take()).last().expect("there are arrivals") as f64;

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter without locked instructions: the only writer loads and stores, and readers may be a moment behind.
+/// A counter without locked instructions. Its only writer loads and stores, and readers may see a value that is a
+/// moment old.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -12,7 +13,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
     }
 
-    /// Replaces the value; for gauges.
+    /// Replaces the value, for gauges.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The data that a load makes: a workload's tables, a script's setup section, or one after the other.
+//! The data that a load makes: a workload's tables, the data of a script's setup section, or both.
 
 use std::fmt::Write;
 
@@ -11,14 +11,15 @@ use crate::failure::Failure;
 use crate::job::WorkloadJob;
 use crate::schema::table_schemas;
 
-/// Raise it when setup sections are executed in another way, or old cached data will count as new.
+/// The version of the way in which loads execute setup sections. Raise it when the way changes: the cache of databases
+/// reuses data of the same version.
 const SETUP_VERSION: u32 = 1;
 
-/// Everything a database holds after its load.
+/// The data that a database holds after its load.
 pub struct Data {
     /// The tables that the load makes first.
     pub tables: Option<Box<dyn Population>>,
-    /// The script whose setup section the load executes then.
+    /// The script whose setup section the load executes after that.
     pub setup: Option<Script>,
 }
 
@@ -35,12 +36,12 @@ impl<'de> Deserialize<'de> for Data {
     }
 }
 
-/// Everything that decides loaded data besides scale, seed and page size.
+/// The recipe of loaded data: everything that decides it besides scale, seed and page size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
-    /// Tables and indexes, and the statements of the setup section with their values.
+    /// The SQL of tables and indexes, and the statements of the setup section with their values.
     pub schema_sql: String,
-    /// Everything else.
+    /// The version of everything else, such as the generator of rows.
     pub loader_version: u32,
 }
 
@@ -59,8 +60,8 @@ impl Data {
             }
         }
         if let Some(script) = &self.setup {
-            // One number holds the versions of both parts, so that a change of one never looks like a change of the
-            // other.
+            // One number holds the versions of the tables and of the setup section, so that a change of one never looks
+            // like a change of the other.
             loader_version += 1_000 * SETUP_VERSION;
             for statement in script.setup()? {
                 let values = &statement.values;

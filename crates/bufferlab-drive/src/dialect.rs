@@ -1,8 +1,8 @@
 //! Dialects are data: SQL text in files, one named section per statement of a workload's catalogue.
 //!
 //! The files of a workload stand in `dialects/<dialect>/<workload>/`. Files that several dialects share stand in
-//! separate folders, in MySQL's words. A section starts with a line `-- name: <statement>` and holds one statement. An
-//! engine's [`Dialect`] holds the words that differ from the shared files; this file knows no engine.
+//! separate folders, and are written in MySQL's dialect. A section starts with a line `-- name: <statement>` and holds
+//! one statement. An engine's [`Dialect`] holds the words that differ from the shared files; this file knows no engine.
 
 use std::collections::HashMap;
 
@@ -11,32 +11,32 @@ use bufferlab_workload::plan::Plan;
 
 use crate::failure::{Failure, FailureKind};
 
-/// Every file of `dialects/`: its path there, and its text.
+/// Every file of `dialects/`: its path in that folder, and its text.
 const FILES: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/dialects.rs"));
 
-/// Pairs of words and their replacements. A `%` matches any text, the same in both.
+/// Pairs of words and their replacements. A `%` matches any text, which stands at the `%` of the replacement, too.
 pub type Words = &'static [(&'static str, &'static str)];
 
 /// The SQL of one engine: where its files stand, and how its words differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
-    /// The engine as messages name it.
+    /// The engine's name in messages.
     pub engine: &'static str,
-    /// Folders of `dialects/`: its own, then the shared ones. The first folder that has a file counts.
+    /// Folders of `dialects/`: the engine's own, then the shared ones. A file comes from the first folder that has it.
     pub folders: &'static [&'static str],
-    /// The words that it replaces in shared files.
+    /// The words that the dialect replaces in shared files.
     pub words: Words,
-    /// The plans that it can be forced to take, and the words that force each.
+    /// The plans that the engine can be forced to take, and the words that force each.
     pub plans: &'static [(Plan, Words)],
-    /// The reason why it has no other plans.
+    /// The reason why the engine has no other plans.
     pub without: &'static str,
-    /// Whether primary keys are built after the rows, as indexes are.
+    /// Whether a load builds primary keys after it has inserted the rows, as it does with indexes.
     pub keys_last: bool,
     /// Returns the placeholder of a parameter, counted from zero.
     pub place: fn(usize) -> String,
-    /// Returns a day, counted from 1970, as a literal.
+    /// Returns a day, counted from 1970-01-01, as a literal of SQL.
     pub day: fn(i32) -> String,
-    /// Returns a value as a literal.
+    /// Returns a value as a literal of SQL.
     pub literal: fn(Value<'_>) -> String,
 }
 
@@ -51,15 +51,17 @@ impl Dialect {
         })
     }
 
-    /// Returns the sections that fill the pool before a workload begins; most workloads have none.
+    /// Returns the sections of SQL, name and text, that fill the pool before a workload begins; most workloads have
+    /// none.
     pub fn prefill(&self, workload: &dyn Workload) -> Vec<(String, String)> {
         self.file(workload.name(), "prefill.sql").map_or_else(Vec::new, |(_, text)| sections(&text))
     }
 
-    /// Returns a workload's statements, in the order of its catalogue.
+    /// Returns a workload's statements, in the order of the workload's catalogue.
     ///
     /// # Errors
-    /// When file and workload have different statements; a usage failure when the engine has no such plan.
+    /// When the file has other statements than the workload; a usage failure when the engine cannot be forced to take
+    /// the workload's plan.
     pub fn statements(&self, workload: &mut dyn Workload) -> Result<Statements, Failure> {
         if let Some(own) = workload.own_sql(self.place) {
             let (specs, texts) = own.statements.into_iter().unzip();
@@ -81,8 +83,8 @@ impl Dialect {
         Ok(statements)
     }
 
-    /// Returns the query of a forced plan with the run's days in place of its parameters: not every engine can explain
-    /// parameters.
+    /// Returns the query of a forced plan with the run's days in place of its parameters, because not every engine can
+    /// explain a query with parameters.
     ///
     /// # Errors
     /// The errors of [`Dialect::statements`].
@@ -112,7 +114,7 @@ impl Dialect {
     }
 }
 
-/// Returns the text with the words replaced.
+/// Returns the text with all `words` replaced.
 fn reworded(text: &str, words: Words) -> String {
     words.iter().fold(text.to_owned(), |text, (from, to)| {
         let Some((begin, end)) = from.split_once('%') else { return text.replace(from, to) };
@@ -140,7 +142,7 @@ pub enum RowUse {
 pub struct Statements {
     /// The source of the texts, for messages.
     pub place: String,
-    /// The catalogue.
+    /// The workload's catalogue of statements.
     pub specs: Vec<StatementSpec>,
     /// The text of each statement.
     pub texts: Vec<String>,
@@ -149,7 +151,7 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// Makes a catalogue whose texts stand in a dialect file and whose rows the workload reads.
+    /// Makes the statements of a catalogue, with texts from a dialect's file, for a workload that reads their rows.
     ///
     /// # Errors
     /// The errors of [`texts`].
@@ -159,7 +161,7 @@ impl Statements {
     }
 }
 
-/// Splits a dialect file into (name, text) in file order.
+/// Splits a dialect's file into its sections, as pairs of name and text, in the order of the file.
 pub fn sections(text: &str) -> Vec<(String, String)> {
     let mut sections: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
@@ -173,17 +175,18 @@ pub fn sections(text: &str) -> Vec<(String, String)> {
     sections
 }
 
-/// Returns the statements of a dialect's file without its comments. A statement may not contain `;`, a comment may.
+/// Returns the statements of a dialect's file, without its comments. A statement must not contain `;`, but a comment
+/// may.
 pub fn statements(sql: &str) -> impl Iterator<Item = String> {
     let code: Vec<&str> = sql.lines().filter(|line| !line.starts_with("--")).collect();
     let statements: Vec<String> = code.join("\n").split(';').map(|statement| statement.trim().to_owned()).collect();
     statements.into_iter().filter(|statement| !statement.is_empty())
 }
 
-/// Returns the texts of a catalogue, in its order.
+/// Returns the text of each statement of a catalogue, in the order of the catalogue.
 ///
 /// # Errors
-/// When a statement has no text, or a text has no statement.
+/// When a statement has no section in the file, or a section belongs to no statement.
 pub fn texts(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Vec<String>, Failure> {
     let mut by_name: HashMap<String, String> = sections(text).into_iter().collect();
     let drifted = |what: String| Failure::new(FailureKind::Internal, what, file, "please report this");

@@ -1,9 +1,10 @@
-//! One driver thread: steps its terminals through transactions, in a closed or an open loop, and keeps the tallies.
+//! A driver: one thread that executes the transactions of its terminals, in a closed or an open loop, and keeps their
+//! tallies.
 //!
-//! With one connection for all terminals a transaction waits for its turn and is then served; the tallies keep both
-//! times apart. In an open loop the wait and the response count from the moment at which the transaction was meant to
-//! begin, so that a stall shows in every transaction that it delays. A driver shares nothing with another thread and
-//! allocates nothing per transaction.
+//! All terminals of a driver share one connection, so a transaction waits for its turn and is then served. The tallies
+//! keep the wait and the service apart. In an open loop the wait and the response count from the moment at which the
+//! transaction was meant to begin, so that a stall shows in every transaction that it delays. A driver shares nothing
+//! with another thread and allocates nothing per transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +16,17 @@ use crate::merge::{Counts, Merged};
 use crate::pacing::{Clock, Monotonic};
 use crate::recorder::Latency;
 
-/// How often the driver retries a deadlock's victim before the run fails.
+/// The number of times that the driver retries a transaction before the run fails.
 const MAX_RETRIES: u32 = 1000;
 
-/// Longest time the driver waits at a segment. In between it looks for requests of the sampler and for a request to
-/// stop.
+/// Longest wait for an arrival that the driver does in one piece. Between the pieces of a longer wait it looks for
+/// requests of the sampler, and for a request to stop.
 const LONGEST_WAIT_NS: u64 = 5_000_000;
-/// A transaction that takes longer than this is long: a caller that counts transactions reads the clock after it.
+/// A transaction that takes longer than this is long: [`Driver::was_long`] then tells the caller to check its time
+/// limit.
 const LONG_NS: u64 = 10_000_000;
-/// A wait that ends early leaves the driver this long to wake up exactly on time.
+/// Length of one piece of a longer wait. At least 1 ms of the wait is left after it, in which the driver wakes up
+/// exactly on time.
 const CUT_WAIT_NS: u64 = 4_000_000;
 
 /// Counts and latencies of one transaction type.
@@ -41,7 +44,7 @@ pub struct Tally {
     pub arrivals: u64,
     /// Open loop: arrivals that the driver began more than a millisecond after their intended start.
     pub late: u64,
-    /// Open loop: arrivals whose patience ended before the driver could begin them; it did not execute them.
+    /// Open loop: arrivals that waited longer than the patience. The driver did not execute them.
     pub dropped: u64,
     /// Times from the beginning of a transaction to its end, retries included.
     pub service: Latency,
@@ -61,7 +64,7 @@ impl Tally {
         self.committed + self.rolled_back
     }
 
-    /// Returns the counters in the form of samples.
+    /// Returns the counters in the form that samples have.
     pub fn counts(&self) -> Counts {
         Counts {
             committed: self.committed,
@@ -90,7 +93,7 @@ impl Tally {
         self.response_interval.merge(&other.response_interval);
     }
 
-    /// Moves the times since the last sample to those of the window.
+    /// Adds the times since the last sample to the window's times, and starts the next interval.
     fn end_interval(&mut self) {
         for (interval, window) in
             [(&mut self.service_interval, &mut self.service), (&mut self.response_interval, &mut self.response)]
@@ -103,10 +106,10 @@ impl Tally {
     }
 }
 
-/// The schedule of an open loop, and the moment at which it began; none until then.
+/// The schedule of an open loop, and the moment at which it began; `start_ns` is none before.
 struct OpenLoop {
     arrivals: Arrivals,
-    /// Time between the moment from which the schedule counts and its start.
+    /// The time by which every arrival comes earlier than the schedule says.
     ahead_ns: u64,
     start_ns: Option<u64>,
 }
@@ -119,21 +122,22 @@ pub struct Driver<C: Client, K: Clock = Monotonic> {
     open: Option<OpenLoop>,
     tallies: Vec<Tally>,
     subjects: Vec<Arc<str>>,
-    /// The moment at which each terminal ended its last transaction; zero before its first in this window.
+    /// The moment at which each terminal ended its last transaction; before its first one, the beginning of the window,
+    /// or zero if there was none.
     ended_ns: Vec<u64>,
     /// Service time of the last transaction of any terminal.
     last_service_ns: u64,
 }
 
 impl<C: Client> Driver<C> {
-    /// Makes a driver in a closed loop that has done nothing yet.
+    /// Makes a driver in a closed loop that has executed nothing yet.
     pub fn new(client: C, workload: Box<dyn Workload>) -> Self {
         Driver::with_clock(client, workload, Monotonic)
     }
 }
 
 impl<C: Client, K: Clock> Driver<C, K> {
-    /// Makes the same driver on any clock.
+    /// Makes a driver in a closed loop that takes its times from `clock`.
     pub fn with_clock(client: C, workload: Box<dyn Workload>, clock: K) -> Self {
         let types = workload.transaction_types();
         let terminals = workload.terminals();
@@ -164,15 +168,15 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.open_loop_ahead(arrivals, 0)
     }
 
-    /// Lets transactions arrive on a schedule that is `ahead_ns` further than one that starts then. Drivers that take
-    /// turns have one each.
+    /// Lets transactions arrive on a schedule from [`Driver::start_arrivals`] on, each by `ahead_ns` earlier than the
+    /// schedule says. Drivers that take turns each have another `ahead_ns`.
     #[must_use]
     pub fn open_loop_ahead(mut self, arrivals: Arrivals, ahead_ns: u64) -> Self {
         self.open = Some(OpenLoop { arrivals, ahead_ns, start_ns: None });
         self
     }
 
-    /// Returns the workload, with its counts.
+    /// Returns the workload, which has counts of its work.
     pub fn workload(&self) -> &dyn Workload {
         &*self.workload
     }
@@ -182,17 +186,17 @@ impl<C: Client, K: Clock> Driver<C, K> {
         &mut self.client
     }
 
-    /// Rolls back the open transaction and ignores errors. Others may wait for its locks.
+    /// Rolls back the open transaction, because other connections may wait for its locks. Ignores errors.
     pub fn abandon(&mut self) {
         let _ = self.client.rollback();
     }
 
-    /// Returns the client at the end.
+    /// Ends the driver and returns its client.
     pub fn into_client(self) -> C {
         self.client
     }
 
-    /// Returns true when transactions arrive on a schedule, or will once [`Driver::start_arrivals`] starts it.
+    /// Returns true when the driver has a schedule of arrivals, which [`Driver::start_arrivals`] starts.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -220,8 +224,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.workload.prefill_step(&mut self.client)
     }
 
-    /// Restarts the clock of the schedule, if there is one, and those of queues, so that the edge before is not counted
-    /// as a wait. Until then the driver runs a closed loop.
+    /// Starts the schedule, if there is one, and measures waits from now on, so that the edge of the window before this
+    /// call is not a wait. Until this call the driver runs a closed loop.
     pub fn start_arrivals(&mut self) {
         self.ended_ns.fill(self.clock.now_ns());
         if let Some(open) = &mut self.open {
@@ -229,7 +233,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Returns the intended start of the next transaction, on the driver's clock; none in a closed loop.
+    /// Returns the intended start of the next transaction, on the driver's clock; none in a closed loop, or before the
+    /// schedule starts.
     fn next_arrival_ns(&self) -> Option<u64> {
         let open = self.open.as_ref()?;
         open.start_ns.map(|start_ns| start_ns.saturating_add(open.arrivals.next_ns()))
@@ -241,7 +246,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         (left_ns > 0).then(|| Duration::from_nanos(left_ns))
     }
 
-    /// Waits for the next arrival, but not longer than 5 ms. The caller then checks whether it is due.
+    /// Waits for the next arrival, but not longer than 5 ms. The caller then checks whether the arrival is due.
     pub fn wait(&self) {
         let Some(next_ns) = self.next_arrival_ns() else { return };
         let now_ns = self.clock.now_ns();
@@ -252,11 +257,11 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Plans and executes one transaction. In an open loop it is the next arrival's; the driver drops an arrival that
-    /// has waited longer than its patience.
+    /// Plans and executes one transaction. In an open loop this is the transaction of the next arrival; the driver
+    /// drops an arrival that has waited longer than its patience.
     ///
     /// # Errors
-    /// The client's error, unless a retry cures it.
+    /// The client's error. A transaction that the engine asks to retry fails after 1,000 retries.
     pub fn step(&mut self) -> Result<(), ClientError> {
         let planned = self.workload.plan();
         let tally = &mut self.tallies[planned.transaction_type];
@@ -304,8 +309,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         Ok(())
     }
 
-    /// Begins the measured window: transactions from here on belong to it, even if the schedule of the warm-up had more
-    /// to come. Forgets all latencies and restarts the queue clocks, because those records belong to the warm-up.
+    /// Begins the measured window, to which all later transactions belong. Forgets all latencies and measures waits
+    /// from now on, because the earlier records belong to the warm-up.
     pub fn begin_window(&mut self) {
         self.workload.begin_window();
         let now_ns = self.clock.now_ns();
@@ -319,12 +324,13 @@ impl<C: Client, K: Clock> Driver<C, K> {
         }
     }
 
-    /// Returns the time since which the next arrival has been due; none before the schedule has started.
+    /// Returns the nanoseconds for which the next arrival has been due, zero if it is not due yet; none without a
+    /// schedule, or before it starts.
     fn lag_ns(&self) -> Option<u64> {
         self.next_arrival_ns().map(|next_ns| self.clock.now_ns().saturating_sub(next_ns))
     }
 
-    /// Adds the counters, and the times since the previous call, to those of the other drivers.
+    /// Adds the driver's counters, and its times since the previous call, to the sums of all drivers in `merged`.
     pub fn hand_over(&mut self, driver: usize, merged: &mut Merged) {
         for (transaction_type, tally) in self.tallies.iter_mut().enumerate() {
             let times = (&tally.service_interval, &tally.response_interval);
@@ -334,7 +340,7 @@ impl<C: Client, K: Clock> Driver<C, K> {
         merged.set_lag(driver, self.lag_ns());
     }
 
-    /// Returns the names of the transaction types as they stand in samples.
+    /// Returns the names that the transaction types have in samples.
     pub fn subjects(&self) -> &[Arc<str>] {
         &self.subjects
     }
@@ -376,7 +382,7 @@ mod tests {
         }
     }
 
-    /// A client that serves a transaction by moving the clock: by 100 us, and once by a stall.
+    /// A client that serves a transaction by moving the clock by 100 us, and in one transaction by a stall, too.
     struct Server {
         clock: FakeClock,
         served: u64,
@@ -409,7 +415,7 @@ mod tests {
         }
     }
 
-    /// A workload with two types in turn.
+    /// A workload with two transaction types that take turns.
     #[derive(Default)]
     struct Turns(usize);
 
@@ -463,7 +469,7 @@ mod tests {
         sampled(driver);
     }
 
-    /// Returns the rows of a sample, of this driver alone.
+    /// Returns the rows of a sample of this driver only.
     fn sampled(driver: &mut TestDriver) -> Vec<Reading> {
         let mut merged = Merged::new(driver.subjects(), 1, driver.is_open());
         driver.hand_over(0, &mut merged);
@@ -472,7 +478,7 @@ mod tests {
         readings
     }
 
-    /// Returns the sum of all types.
+    /// Returns the sum of the tallies of all transaction types.
     fn total(driver: &TestDriver) -> Tally {
         let mut total = Tally::default();
         for (_, tally) in driver.tallies() {
@@ -495,7 +501,7 @@ mod tests {
         assert_eq!((total.arrivals, total.committed, total.late, total.dropped), (5_000, 5_000, 0, 0));
         assert_eq!(total.queue.max_ns(), Some(0));
         assert_eq!((total.response.max_ns(), total.service.max_ns()), (Some(MS / 10), Some(MS / 10)));
-        // The last arrival is due 5 s after the start, for any sum of the schedule's gaps.
+        // The schedule's 5,000 gaps add up to exactly 5 s.
         assert_eq!(driver.clock.now_ns(), 7 * MS + 5_000 * MS + MS / 10);
     }
 
@@ -505,7 +511,8 @@ mod tests {
         let mut driver = open(1000.0, Spacing::Constant, 10_000 * MS, stall);
         play(&mut driver, 10_000);
         let open = total(&driver);
-        // Arrivals come every 1 ms and are then served every 0.1 ms: the k-th after the stall waits 1000 - 0.9 k ms.
+        // Arrivals come every 1 ms, and the server serves the waiting ones every 0.1 ms: the k-th after the stall waits
+        // 1000 - 0.9 k ms.
         let waiting_over_1_ms = (1..2_000).filter(|k| 10_000 - 9 * k > 10).count() as u64;
         assert_eq!(open.late, waiting_over_1_ms);
         assert_eq!((open.dropped, open.committed), (0, 10_000));
@@ -514,20 +521,20 @@ mod tests {
             let buckets = open.response.buckets();
             buckets.iter().filter(|bucket| bucket.low_ns > ms * MS).map(|bucket| bucket.count).sum()
         };
-        // A response is a wait plus 0.1 ms of service: they fall from 1 s evenly, 1/0.9 for each ms.
+        // A response is a wait plus 0.1 ms of service. Responses fall evenly from 1 s on, 1/0.9 of them in each ms.
         for ms in [900, 500, 100] {
             let expected = (1000 - ms) as f64 / 0.9;
             assert!((over(ms) as f64 - expected).abs() <= 3.0, "{} responses above {ms} ms, not {expected}", over(ms));
         }
-        // The service alone was slow once.
+        // Only one service was slow.
         assert_eq!(open.service.quantile_ns(0.9999), Some(open.service.quantile_ns(0.5).expect("there are services")));
 
         let mut driver = closed(stall);
         play(&mut driver, 10_000);
         let closed = total(&driver);
         assert_eq!((closed.arrivals, closed.response.count()), (0, 0));
-        // A closed loop sends nothing while it waits, so the stall is one transaction in ten thousand: its p99 knows
-        // nothing of it, and the open loop's does.
+        // A closed loop sends nothing while it waits, so the stall is one transaction in ten thousand: its p99 does not
+        // show the stall, and the open loop's p99 does.
         assert!(closed.service.quantile_ns(0.99).expect("served") < MS);
         assert!(open.response.quantile_ns(0.99).expect("served") > 900 * MS);
     }
@@ -537,7 +544,8 @@ mod tests {
         let mut driver = open(1000.0, Spacing::Constant, 400 * MS, Some((100, 1_000 * MS)));
         play(&mut driver, 5_000);
         let total = total(&driver);
-        // The stall ends at 1100.1 ms; of the arrivals 101.. those due before 700.1 ms have lost their patience.
+        // The stall ends at 1100.1 ms. The arrivals that were due before 700.1 ms have then waited longer than the
+        // patience, 400 ms.
         assert_eq!(total.dropped, 600);
         assert_eq!((total.arrivals, total.committed), (5_000, 4_400));
         assert_eq!(driver.client.served, 4_400);
@@ -549,7 +557,8 @@ mod tests {
 
     #[test]
     fn a_saturated_server_drops_what_it_cannot_serve_and_serves_the_rest_at_full_speed() {
-        // 20,000 arrivals a second, 10,000 served: half must go once the backlog has used up the patience.
+        // There are 20,000 arrivals a second, and the server serves 10,000: the driver must drop half once the backlog
+        // has used up the patience.
         let mut driver = open(20_000.0, Spacing::Poisson, 50 * MS, None);
         play(&mut driver, 200_000);
         let total = total(&driver);
@@ -567,7 +576,8 @@ mod tests {
         let total = total(&driver);
         let mean = |latency: &Latency| latency.mean_ns().expect("there are transactions");
         assert!((mean(&total.response) - mean(&total.queue) - mean(&total.service)).abs() < 1.0);
-        // M/D/1 with a load of 0.9 waits rho / (2 (1 - rho)) services on average (Pollaczek and Khinchine).
+        // In a queue M/D/1 with a load rho of 0.9 the mean wait is rho / (2 (1 - rho)) services (Pollaczek and
+        // Khinchine).
         let waits = mean(&total.queue) / (MS / 10) as f64;
         assert!((waits / 4.5 - 1.0).abs() < 0.2, "the mean wait is {waits} services");
     }
@@ -586,7 +596,7 @@ mod tests {
         open.step().expect("served");
         let readings = sampled(&mut open);
         let lag = readings.iter().find(|row| row.metric == "arrival_lag_us").and_then(|row| row.value);
-        // 2 ms + 0.1 + 30 + 0.1 have passed, and the fourth arrival was due at 4 ms.
+        // 2 + 0.1 + 30 + 0.1 ms have passed, and the fourth arrival was due at 4 ms.
         assert_eq!(lag, Some(28_200.0));
         assert!(readings.iter().any(|row| row.metric == "response_max_us" && &*row.subject == "odd"));
     }

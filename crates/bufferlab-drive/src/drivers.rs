@@ -1,10 +1,10 @@
 //! Several drivers, one thread and one connection each, which run together for a segment and then stand still.
 //!
-//! A segment begins and ends with every driver between two transactions. It starts its threads and waits until they
-//! have ended, so that nothing moves at the edges of a window. While it lasts the drivers share three things: the quota
-//! from which they claim transactions, a flag that ends the segment, and the scoreboard to which they write their tallies
-//! when asked. The first failure ends the segment for all. The only driver of an engine that runs inside its thread needs
-//! no other thread: see `inline`.
+//! When a segment begins and ends, every driver is between two transactions. A segment starts the drivers' threads and
+//! waits until they have ended, so that nothing moves at the edges of a window. Meanwhile the drivers share three
+//! things: the quota from which they claim transactions, a flag that ends the segment, and the scoreboard to which they
+//! write their tallies when asked. The first failure ends the segment for all. An engine that runs inside the thread of
+//! its only driver needs no other thread: see `inline`.
 
 mod inline;
 
@@ -28,7 +28,8 @@ use crate::sampler::{Inside, Telling};
 /// statements.
 const UNSTICK_AFTER: Duration = Duration::from_secs(2);
 
-/// The scoreboard to which drivers write their tallies, and the question that asks them to.
+/// The scoreboard to which drivers write their tallies, with the number of the sampler's last question that asks them
+/// to.
 pub struct Scoreboard {
     asked: AtomicU64,
     steps: Vec<Counter>,
@@ -40,10 +41,10 @@ pub struct Scoreboard {
 
 struct Told {
     merged: Merged,
-    /// The last question that each driver has answered; none while it stands still.
+    /// The number of the last question that each driver has answered; none while the driver stands still.
     answered: Vec<Option<u64>>,
-    /// The whole answer of a driver inside its engine to the last question: the engine's counters and its tallies, of
-    /// one moment. Other drivers leave it empty.
+    /// The whole answer of a driver with the engine in its thread to the last question: the engine's counters and the
+    /// driver's tallies, of one moment. Other drivers leave it empty.
     answer: Vec<Reading>,
 }
 
@@ -66,7 +67,7 @@ impl Scoreboard {
         self.transactions.iter().map(Counter::get).sum()
     }
 
-    /// Puts all drivers on the scoreboard; returns the last question, which they need not answer.
+    /// Puts all drivers on the scoreboard. Returns the number of the last question, which they need not answer.
     fn enter(&self) -> u64 {
         let mut told = lock(&self.told);
         let asked = self.asked.load(Ordering::Relaxed);
@@ -74,13 +75,14 @@ impl Scoreboard {
         asked
     }
 
-    /// Stores the driver's number of transactions, for threads that poll it.
+    /// Stores the driver's numbers of steps and of transactions, which other threads poll.
     fn count<C: Client, K: Clock>(&self, index: usize, driver: &Driver<C, K>) {
         self.steps[index].set(driver.steps());
         self.transactions[index].set(driver.transactions());
     }
 
-    /// Hands the driver's tallies over. With the counters of the engine around it they are an answer.
+    /// Hands the driver's tallies over as its answer to `question`. If `engine` has counters, of an engine in the
+    /// driver's own thread, both together are the whole answer.
     fn tell<C: Client, K: Clock>(
         &self,
         index: usize,
@@ -108,7 +110,7 @@ impl Telling for Scoreboard {
 
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>) {
         let mut told = lock(&self.told);
-        // The answer to an earlier question came too late.
+        // Discard an answer to an earlier question that came too late.
         told.answer.clear();
         let question = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let patience = deadline.saturating_duration_since(Instant::now());
@@ -127,7 +129,7 @@ impl Telling for Scoreboard {
 pub enum SegmentEnd {
     /// The segment's quota is used up, its time is over, or the caller needs no more transactions.
     Whole,
-    /// A stop was asked for.
+    /// The caller asked to stop.
     Cancelled,
 }
 
@@ -137,9 +139,10 @@ pub struct Segment<'a> {
     pub quota: Quota,
     /// Drivers begin no transaction after this moment.
     pub deadline: Instant,
-    /// The caller sets it to stop everything.
+    /// A flag that the caller sets to stop the run.
     pub cancelled: &'a AtomicBool,
-    /// Interrupts the statements of all drivers. The segment calls it once, when they do not end by themselves.
+    /// A function that interrupts the statements of all drivers. The segment calls it every two seconds while they do
+    /// not end by themselves.
     pub unstick: &'a (dyn Fn() + Sync),
 }
 
@@ -181,8 +184,8 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         Drivers { drivers, board: Arc::new(board), place: place.to_owned(), lost_hint }
     }
 
-    /// Returns the failure of the run. Of a private server that has died the run says something else: how its process
-    /// ended (python/bufferlab/engines/servers/private_server.py); this is then only among the causes.
+    /// Returns the failure of the run after a driver's error. If a private server has died, the run reports how its
+    /// process ended (python/bufferlab/engines/servers/private_server.py), and this failure is only among the causes.
     fn failure(&self, error: &ClientError) -> Failure {
         Failure::from_client(error, &self.place, self.lost_hint)
     }
@@ -200,7 +203,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// Calls `each` with every driver's client, one after the other. The drivers must stand still.
     ///
     /// # Errors
-    /// The first client's that fails.
+    /// The error of the first client that fails.
     pub fn with_clients(&mut self, mut each: impl FnMut(&mut C) -> Result<(), ClientError>) -> Result<(), Failure> {
         let done = self.drivers.iter_mut().try_for_each(|driver| each(driver.client_mut()));
         done.map_err(|error| self.failure(&error))
@@ -245,8 +248,8 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         }
     }
 
-    /// Executes the reading that the workload does before the warm-up, piece by piece. The drivers take turns; a driver
-    /// inside its engine answers the sampler after each piece.
+    /// Executes the reading that the workload does before the warm-up, driver by driver and piece by piece. A driver
+    /// with the engine in its thread answers the sampler after each piece.
     ///
     /// # Errors
     /// The client's error.
@@ -264,7 +267,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// transactions to `enough`, which returns true to end the segment.
     ///
     /// # Errors
-    /// The first error of any driver or of `enough`; all drivers have ended then.
+    /// The first error of any driver, else the error of `enough`. All drivers have ended when this returns.
     pub fn run(
         &mut self,
         segment: &Segment<'_>,
@@ -311,7 +314,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     }
 }
 
-/// Lets a driver read until the end; calls `after` after each piece.
+/// Executes a driver's prefill until its end, or until `cancelled` is set; calls `after` after each piece.
 fn prefill<C: Client, K: Clock>(
     driver: &mut Driver<C, K>,
     cancelled: &AtomicBool,
@@ -323,7 +326,8 @@ fn prefill<C: Client, K: Clock>(
     Ok(())
 }
 
-/// Asks `enough` until it returns true, then makes sure that every driver ends. Runs on the calling thread.
+/// Calls `enough` every `interval` until it returns true, then makes sure that every driver ends. It runs on the
+/// calling thread.
 fn watch(
     shared: &Shared<'_>,
     interval: Duration,
@@ -335,8 +339,8 @@ fn watch(
     while shared.running() {
         wait(shared.board, if shared.is_over() { Instant::now() + Duration::from_millis(50) } else { next });
         if shared.is_over() {
-            // A caller with enough transactions waits for the running ones, as at a window's end: interrupting one
-            // fails the run.
+            // A caller with enough transactions waits for the running ones, as at a window's end: to interrupt one
+            // would fail the run.
             let must_stop = shared.segment.cancelled.load(Ordering::Relaxed) || lock(&shared.failed).is_some();
             if has_enough && !must_stop {
                 continue;
@@ -390,7 +394,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Runs one driver; the body of its thread.
+/// Runs one driver until the segment is over. It is the body of the driver's thread.
 fn drive<C: Client, K: Clock>(index: usize, driver: &mut Driver<C, K>, shared: &Shared<'_>) {
     let leaving = Leaving { shared, index };
     if driver.is_open() {

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use bufferlab_probe::Reading;
 use serde::{Serialize, Serializer};
 
-/// Part of a run.
+/// A part of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Until the gate opens.
+    /// The warm-up, until the gate opens.
     #[default]
     WarmUp,
     /// The window from which results are made.
     Measure,
-    /// A further window that the experiment names, after the main one.
+    /// A further window after the measured one, with a name from the experiment.
     Extra(Arc<str>),
-    /// Copying the WAL back and closing.
+    /// The end of a run: SQLite copies the WAL back, and closes.
     Closing,
 }
 
 impl Phase {
-    /// Returns the name that samples give it.
+    /// Returns the phase's name in samples.
     pub fn name(&self) -> &str {
         match self {
             Phase::WarmUp => "warm_up",
@@ -39,13 +39,13 @@ impl Serialize for Phase {
     }
 }
 
-/// Edge of a measured window, sampled while the driver stands still.
+/// An edge of a measured window, which is sampled while all drivers stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
     /// Before the first measured transaction.
     Start,
-    /// After the last one.
+    /// After the last measured transaction.
     End,
 }
 
@@ -55,47 +55,47 @@ pub enum Edge {
 pub enum Event {
     /// A phase has begun.
     Phase {
-        /// Which.
+        /// The phase that has begun.
         phase: Phase,
-        /// Seconds since the run's clock was anchored.
+        /// Seconds since the run's clock started.
         t_s: f64,
     },
     /// The progress of a phase.
     Progress {
-        /// Which phase.
+        /// The phase that goes on at this moment.
         phase: Phase,
         /// Transactions (or rows) done.
         done: u64,
-        /// Transactions (or rows) of the whole phase; in the warm-up the cap, which a run rarely reaches.
+        /// Transactions (or rows) of the whole phase; in the warm-up its largest number, which a run rarely reaches.
         total: u64,
-        /// Seconds since the run's clock was anchored.
+        /// Seconds since the run's clock started.
         t_s: f64,
     },
     /// The readings of all probes at one moment.
     Sample {
-        /// Seconds since the run's clock was anchored.
+        /// Seconds since the run's clock started.
         t_s: f64,
-        /// Which phase.
+        /// The phase that goes on at this moment.
         phase: Phase,
-        /// Set for the two samples that bound a measured window.
+        /// The edge; none except for the two samples that bound a window.
         edge: Option<Edge>,
         /// One row per metric and subject.
         values: Vec<Reading>,
     },
     /// The engine's status text.
     StatusText {
-        /// Seconds since the run's clock was anchored: the same as those of its sample.
+        /// Seconds since the run's clock started, the same number as in the edge's sample.
         t_s: f64,
-        /// Which phase.
+        /// The phase that goes on at this moment.
         phase: Phase,
-        /// Set when it belongs to an edge.
+        /// The edge to which the text belongs.
         edge: Option<Edge>,
-        /// The engine's words.
+        /// The status text as the engine wrote it.
         text: String,
     },
-    /// A sign of life during work that sends nothing else: a silent worker is taken for dead.
+    /// A sign of life during work that sends nothing else. The parent takes a silent worker for dead.
     Alive {
-        /// The work, in words.
+        /// A short description of the work.
         phase: &'static str,
         /// Seconds since the work began.
         t_s: f64,
@@ -114,7 +114,7 @@ impl<F: Fn(Event) + Sync> Sink for F {
     }
 }
 
-/// Does `work` on this thread while another sends a sign of life every `interval`; returns the result of `work`.
+/// Does `work` on this thread while another thread sends a sign of life every `interval`. Returns the result of `work`.
 pub fn with_signs_of_life<T>(sink: &dyn Sink, phase: &'static str, interval: Duration, work: impl FnOnce() -> T) -> T {
     let (works, ended) = channel::<()>();
     std::thread::scope(|scope| {
@@ -125,7 +125,7 @@ pub fn with_signs_of_life<T>(sink: &dyn Sink, phase: &'static str, interval: Dur
             }
         });
         let done = work();
-        // Its end, also by a panic, ends the thread at once.
+        // The end of the work, also by a panic, drops the channel and so ends the other thread at once.
         drop(works);
         done
     })

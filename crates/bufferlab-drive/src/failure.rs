@@ -1,5 +1,5 @@
-//! The one type of error of loads and runs. Each kind has another next step for the user. Python's `bufferlab.errors`
-//! has the whole vocabulary of kinds, and says what each of them means.
+//! The one type of error of loads and runs. Each kind of failure asks for another next step of the user. Python's
+//! `bufferlab.errors` has all kinds, and says what each of them means.
 
 use std::fmt;
 use std::io;
@@ -7,19 +7,19 @@ use std::path::Path;
 
 use bufferlab_workload::client::ClientError;
 
-/// The kind of a failure. run.json keeps it for a run. It decides whether `--resume` tries one run of a point before the
-/// others, and the exit code of a failed load; a failed run's exit code is always 1.
+/// The kind of a failure, which run.json keeps for a failed run. The kind decides whether `--resume` tries one run of a
+/// point before its other runs. It also decides the exit code of a failed load; a failed run's exit code is always 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// An impossible or contradictory setting.
     Usage,
     /// The machine lacks something: a permission, O_DIRECT, a file system.
     Environment,
-    /// A file that is corrupt or belongs to something else.
+    /// A file or database that is corrupt, or is another one than expected.
     Data,
     /// The operating system or the device answered with an error.
     Io,
-    /// No space left.
+    /// The device has no space left.
     FullDisk,
     /// The user asked the run to stop.
     Interrupted,
@@ -28,7 +28,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Returns the name by which Python knows it.
+    /// Returns the kind's name in Python and in run.json.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,12 +57,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Makes a failure of some kind.
+    /// Makes a failure from its kind and its texts.
     pub fn new(kind: FailureKind, what: impl Into<String>, place: impl Into<String>, hint: impl Into<String>) -> Self {
         Failure { kind, what: what.into(), place: place.into(), hint: hint.into() }
     }
 
-    /// Makes a failure from an operating-system error on a path.
+    /// Makes a failure from an error of the operating system on a path.
     pub fn from_io(action: &str, path: &Path, error: &io::Error) -> Self {
         let (kind, hint) = match error.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => (FailureKind::FullDisk, FULL_DISK_HINT),
@@ -75,8 +75,8 @@ impl Failure {
         Failure::new(kind, format!("{action}: {error}"), path.display().to_string(), hint)
     }
 
-    /// Makes a failure from the error of a workload's client and the place of its database. `lost_hint` says what to try
-    /// when the engine is gone.
+    /// Makes a failure from the error of a workload's client and the place of its database. `lost_hint` says what to
+    /// try when the engine is gone.
     pub fn from_client(error: &ClientError, place: &str, lost_hint: &str) -> Self {
         if let ClientError::Script { place, message, hint } = error {
             return Failure::new(FailureKind::Usage, message, place, hint);

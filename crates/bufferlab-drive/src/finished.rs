@@ -12,21 +12,21 @@ use crate::driver::Tally;
 use crate::gate::GateEnd;
 use crate::recorder::Latency;
 
-/// A part of a run that has ended.
+/// The size of a part of a run that has ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Part {
     /// Transactions of any type.
     pub transactions: u64,
-    /// Wall time.
+    /// Wall time in seconds.
     pub seconds: f64,
 }
 
 /// A warm-up that has ended.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct WarmedUp {
-    /// Why it ended; none when the run was interrupted.
+    /// The reason why the warm-up ended; none when the user interrupted the run.
     pub gate: Option<GateEnd>,
-    /// Demand misses that count towards filling and turnover.
+    /// Demand misses that count towards filling and turnover of the pool.
     pub misses: u64,
     /// The warm-up's transactions and time.
     #[serde(flatten)]
@@ -46,20 +46,21 @@ pub struct PhasePart {
 /// Latencies of one transaction type.
 #[derive(Clone, Debug, Serialize)]
 pub struct TypeLatency {
-    /// The type.
+    /// The name of the transaction type.
     pub transaction_type: String,
-    /// `service`, `queue` or, in an open loop, `response`.
+    /// The kind of time: `service`, `queue` or, in an open loop, `response`.
     pub time: &'static str,
-    /// All buckets with records: (low, high, count), both bounds inclusive, in microseconds.
+    /// All buckets with records, as (low, high, count): bounds in microseconds, both inclusive, and the number of
+    /// records.
     pub buckets: Vec<(f64, f64, u64)>,
-    /// Exact maximum, if anything was recorded.
+    /// Exact maximum in microseconds, if anything was recorded.
     pub max_us: Option<f64>,
-    /// Exact mean, if anything was recorded.
+    /// Exact mean in microseconds, if anything was recorded.
     pub mean_us: Option<f64>,
 }
 
 impl TypeLatency {
-    /// Copies the records of one type and kind of time.
+    /// Copies the records of one transaction type and one kind of time.
     pub fn new(transaction_type: &str, time: &'static str, latency: &Latency) -> Self {
         let us = |ns: u64| ns as f64 / 1000.0;
         let buckets = latency.buckets().into_iter().map(|bucket| (us(bucket.low_ns), us(bucket.high_ns), bucket.count));
@@ -82,13 +83,13 @@ pub struct Finished {
     /// True when the user stopped the run before its end.
     #[serde(rename = "status", serialize_with = "status")]
     pub interrupted: bool,
-    /// Settings as read back.
+    /// Settings as read back from the engine.
     pub actual: Settings,
-    /// The warm-up.
+    /// The warm-up, as far as it went.
     pub warm_up: WarmedUp,
-    /// The measured window.
+    /// The transactions and seconds of the measured window.
     pub measured: Part,
-    /// The phases after it that have begun.
+    /// The phases after the measured window that have begun.
     pub phases: Vec<PhasePart>,
     /// Latencies of the measured window and of the phases.
     #[serde(rename = "latency")]
@@ -96,7 +97,7 @@ pub struct Finished {
     /// The workload's findings.
     #[serde(flatten)]
     pub findings: Findings,
-    /// The engine's own name of its version.
+    /// The engine's version in its own words.
     pub engine_version: String,
     /// The tables that probes recorded over the measured window.
     #[serde(serialize_with = "by_probe")]
@@ -114,7 +115,7 @@ fn by_probe<S: Serializer>(recorded: &[Table], to: S) -> Result<S::Ok, S::Error>
     to.collect_map(recorded.iter().map(|table| (table.probe, &table.told)))
 }
 
-/// Returns the latencies of a window, by type and kind of time; response times exist in an open loop alone.
+/// Returns the latencies of a window, by transaction type and kind of time. Response times exist only in an open loop.
 pub fn latencies<'a>(tallies: impl Iterator<Item = (&'a str, &'a Tally)>, is_open: bool) -> Vec<TypeLatency> {
     let mut latencies = Vec::new();
     for (transaction_type, tally) in tallies {

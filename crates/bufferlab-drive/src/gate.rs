@@ -1,10 +1,10 @@
-//! The warm-up gate: it decides during the run when a pool is warm, from counts alone.
+//! The warm-up gate. It decides during the run when a pool is warm, only from counts.
 //!
 //! A pool smaller than the pages that the workload touches is warm when reads have filled it and replaced every page
 //! once: the replacement policy then chose each page under load. A larger pool never turns over. It is warm when demand
-//! misses no longer change; the rest are compulsory misses of a growing database. A pool that is larger than the touched
-//! pages is warm when reads bring no new page. A prefill, which reads the tables once, may fill the pool ahead of the
-//! transactions. Pure: no clock, no engine.
+//! misses per transaction no longer change; those that remain are compulsory misses of a growing database. A pool that
+//! is larger than the touched pages is warm when reads bring no new page. A prefill, which reads the tables once, may
+//! fill the pool ahead of the transactions. This file uses no clock and no engine.
 
 use serde::Serialize;
 
@@ -12,22 +12,22 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateEnd {
-    /// The pool was filled and every frame's worth of pages replaced once.
+    /// Reads filled the pool, and then replaced as many pages as it has frames.
     PoolTurnover,
     /// Demand misses per transaction no longer change.
     FlatMisses,
-    /// The pool holds every page that the workload touches: reads bring none that it has not held before.
+    /// The pool holds every page that the workload touches: reads bring no page that the pool has not held before.
     NoNewPages,
     /// The warm-up reached its limit of transactions or time first: the measurement may not be steady.
     Cap,
-    /// The run has no pool to warm: it did a fixed segment.
+    /// The run has no pool to warm: its warm-up had only a limit.
     Fixed,
-    /// The job asked for no warm-up: the window begins with the pool as opened.
+    /// The job asked for no warm-up: the window begins with the pool as it is when the engine has opened.
     Cold,
 }
 
 impl GateEnd {
-    /// Returns the name by which run.json knows it.
+    /// Returns the ending's name in run.json.
     pub fn name(self) -> &'static str {
         match self {
             GateEnd::PoolTurnover => "pool_turnover",
@@ -42,23 +42,23 @@ impl GateEnd {
 
 /// The least number of windows that the gate compares, the older half with the newer half.
 const MIN_WINDOWS: usize = 20;
-/// The compared windows must have replaced this part of the pool ...
+/// The compared windows must have replaced a sixteenth of the pool, or have as many transactions as it has frames.
 const REPLACED_PART: u64 = 16;
-/// A change by less than this share of the level is flat.
+/// Misses are flat when their change is at most this share of their level.
 const FLAT_SHARE: f64 = 0.05;
 
-/// The counts of one window.
+/// The counts of one window of the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Demand misses.
+    /// Demand misses in the window.
     pub misses: u64,
-    /// Pages that the pool dropped because their content was no longer true, as after a rollback in `SQLite`. Their next
-    /// gets are misses in a pool of any size.
+    /// Pages that the pool dropped because their content was no longer true, as after a rollback in `SQLite`. Their
+    /// next gets are misses in a pool of any size.
     pub dropped: u64,
 }
 
 impl Window {
-    /// Returns the window of an engine that drops no pages.
+    /// Returns a window with this number of misses, for an engine that drops no pages.
     pub fn of(misses: u64) -> Self {
         Window { misses, dropped: 0 }
     }
@@ -76,20 +76,21 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Makes a gate for a pool of `frames`, fed every `window_transactions`, that stays shut for `at_least`
-    /// transactions.
+    /// Makes a gate for a pool of `frames` frames. It takes counts every `window_transactions` transactions, and stays
+    /// shut for at least `at_least` transactions.
     pub fn new(frames: u64, window_transactions: u64, at_least: u64) -> Self {
         assert!(window_transactions > 0, "a window of the gate has transactions");
         Gate { frames, window_transactions, at_least, misses: 0, windows: Vec::new() }
     }
 
-    /// Takes the misses of reading tables before the first transaction. They fill the pool, and count for no window.
+    /// Takes the misses of the prefill, which reads tables before the first transaction. They fill the pool, and count
+    /// in no window.
     pub fn prefill(&mut self, misses: u64) {
         assert!(self.windows.is_empty(), "tables are read before the first of {} windows", self.windows.len());
         self.misses += misses.min(self.frames);
     }
 
-    /// Takes one more window; returns the ending of the warm-up if it has ended.
+    /// Takes the counts of one more window. Returns the ending of the warm-up, if it has ended.
     pub fn window(&mut self, window: Window) -> Option<GateEnd> {
         self.misses += window.misses;
         self.windows.push(window);
@@ -111,10 +112,10 @@ impl Gate {
         self.misses
     }
 
-    /// Returns as many of the latest windows as show a trend, if there are enough.
+    /// Returns the latest windows, as many as are needed to see a trend; none while there are too few.
     ///
-    /// A trend shows as pages are replaced, so the span grows with the pool. It has replaced a sixteenth of the frames,
-    /// or, where misses are rare, it has as many transactions as there are frames.
+    /// A trend shows as pages are replaced, so the span grows with the pool. Its misses have replaced a sixteenth of
+    /// the frames, or, if misses are rare, it has as many transactions as there are frames.
     fn last_span(&self) -> Option<&[Window]> {
         let mut replaced = 0;
         for (length, window) in (1..).zip(self.windows.iter().rev()) {
@@ -128,11 +129,11 @@ impl Gate {
         None
     }
 
-    /// Returns true when reads brought no page in the latest windows but those that the pool had dropped itself.
+    /// Returns true when reads in the latest 20 windows brought no pages but those that the pool had dropped itself.
     ///
-    /// Such a pool shows no trend, however large it is, so the span need not grow with it. Pages that the workload
-    /// creates take frames, but no read. One stray read is allowed, and, as a page may be dropped in one span and read in
-    /// the next, one standard error of the counts.
+    /// Such a pool shows no trend, however large it is, so the number of windows need not grow with it. Pages that the
+    /// workload creates take frames, but no read. The tolerance is one standard error of the counts, because a page may
+    /// be dropped before these windows and read in them. It allows one stray read.
     fn brought_no_new_page(&self) -> bool {
         let Some(first) = self.windows.len().checked_sub(MIN_WINDOWS) else {
             return false;
@@ -142,16 +143,16 @@ impl Gate {
     }
 }
 
-/// Returns the misses and the dropped pages of some windows.
+/// Returns the sums of the misses and of the dropped pages of some windows.
 fn sums(windows: &[Window]) -> (u64, u64) {
     windows.iter().fold((0, 0), |(misses, dropped), window| (misses + window.misses, dropped + window.dropped))
 }
 
-/// Returns true when the newer half differs from the older by at most 5 % of the level, or by no more than chance
-/// explains.
+/// Returns true when the misses of the newer half of the windows differ from those of the older half by at most 5 %, or
+/// by no more than chance explains.
 ///
 /// Counts of misses scatter like Poisson counts or more. The tolerance includes one standard error of the difference,
-/// so that a level of a few misses a window can be flat at all.
+/// so that also a level of a few misses per window can be flat.
 fn is_flat(windows: &[Window]) -> bool {
     assert!(
         windows.len() >= MIN_WINDOWS && windows.len().is_multiple_of(2),
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_small_pool_is_warm_after_it_was_filled_and_turned_over() {
-        // A steep fall, so that it is the turnover that ends it.
+        // The misses fall steeply, so that the turnover ends the warm-up and not flat misses.
         assert_eq!(end_of(1000, (0..100).map(|k| 1000 - 100 * k)), Some((2, GateEnd::PoolTurnover)));
     }
 
@@ -184,7 +185,7 @@ mod tests {
         let exponential = (0..).map(|k| (2000.0 * (-f64::from(k) / 8.0).exp()) as u64 + 40);
         let (window, end) = end_of(30_000, exponential.take(500)).expect("it ends");
         assert_eq!(end, GateEnd::FlatMisses);
-        // After five time constants 0.7 % of the transient is left: 14 of 2000, on a level of 40.
+        // After five time constants 0.7 % of the transient is left: 14 misses of 2000, on a level of 40.
         assert!((40..120).contains(&window), "ended at window {window}");
     }
 
@@ -237,7 +238,7 @@ mod tests {
             (0..200).find_map(|window| Some((window, gate.window(Window { misses: 40, dropped })?)))
         };
         assert_eq!(end(40), Some((19, GateEnd::NoNewPages)));
-        // Each window fills ten frames that were empty.
+        // In each window ten of the 40 misses fill frames that no drop emptied.
         assert_eq!(end(30), None);
     }
 

@@ -1,46 +1,48 @@
-//! Turns polls of the transactions and misses so far into the windows of equally many transactions that the gate needs.
+//! Makes the windows that the warm-up gate needs, of equally many transactions, from polls of the transactions and
+//! misses so far.
 //!
-//! It spreads the misses between two polls evenly. The gate compares sums over many windows, to which a poll's place
-//! inside one of them means little. Polls at the end of every window are exact. Pure: no clock, no engine.
+//! It spreads the misses between two polls evenly over their transactions. This is exact if a poll comes at the end of
+//! every window. Otherwise it matters little, because the gate compares sums over many windows. This file uses no clock
+//! and no engine.
 
 use crate::gate::{Gate, GateEnd, Window};
 
 /// Transactions of one window.
 pub const GATE_WINDOW: u64 = 500;
 
-/// A gate, and the state at the last poll.
+/// A gate, and the counts at the last poll.
 pub struct GateFeed {
     gate: Gate,
     /// Transactions and misses at the last poll.
     last: (u64, u64),
     /// Misses up to the end of the last whole window.
     fed: u64,
-    /// Pages that the pool had dropped at the last whole window.
+    /// Pages that the pool had dropped up to the end of the last whole window.
     dropped: u64,
     end: Option<GateEnd>,
 }
 
 impl GateFeed {
-    /// Makes a gate for a pool of `frames`, shut for `at_least` transactions; none has ended, and the engine's counts
-    /// before were `counted`.
+    /// Makes a gate for a pool of `frames` frames, which stays shut for `at_least` transactions. No transaction has
+    /// ended yet, and the engine's counts are `counted`.
     pub fn new(frames: u64, at_least: u64, counted: Window) -> Self {
         let Window { misses, dropped } = counted;
         let gate = Gate::new(frames, GATE_WINDOW, at_least);
         GateFeed { gate, last: (0, misses), fed: misses, dropped, end: None }
     }
 
-    /// Takes the misses of filling the pool, which the engine counted before the first poll.
+    /// Takes the misses of the prefill, which the engine counted before the first poll.
     pub fn prefill(&mut self, misses: u64) {
         self.gate.prefill(misses);
     }
 
-    /// Returns true when a poll would complete a window.
+    /// Returns true when a poll after this number of transactions would complete a window.
     pub fn is_due(&self, transactions: u64) -> bool {
         transactions / GATE_WINDOW > self.last.0 / GATE_WINDOW
     }
 
-    /// Takes a poll: `transactions` have ended since the beginning, and the engine's counts are `counted` in all.
-    /// Returns the ending of the warm-up if it has ended.
+    /// Takes a poll: `transactions` transactions have ended since the beginning, and the engine's counts are now
+    /// `counted`. Returns the ending of the warm-up, if it has ended.
     pub fn look(&mut self, transactions: u64, counted: Window) -> Option<GateEnd> {
         let (from, from_misses) = self.last;
         let (steps, grown) =
@@ -48,7 +50,7 @@ impl GateFeed {
         let mut end = (from / GATE_WINDOW + 1) * GATE_WINDOW;
         while self.end.is_none() && end <= transactions {
             let until = from_misses + (grown * u128::from(end - from) / steps) as u64;
-            // Not spread: an engine that drops pages is polled at the end of every window.
+            // Dropped pages are not spread, because an engine that drops pages is polled at the end of every window.
             let dropped = counted.dropped.saturating_sub(self.dropped);
             self.end = self.gate.window(Window { misses: until - self.fed, dropped });
             (self.fed, self.dropped) = (until, counted.dropped);
@@ -73,8 +75,8 @@ impl GateFeed {
 mod tests {
     use super::*;
 
-    /// Returns the transactions after which the gate opens, and its ending, for a run with `misses(transactions)` and a
-    /// poll every `step` transactions.
+    /// Returns the number of transactions after which the gate opens, and the warm-up's ending. The run has
+    /// `misses(transactions)` misses, and a poll every `step` transactions.
     fn opens(frames: u64, step: u64, misses: impl Fn(u64) -> u64) -> (u64, GateEnd) {
         let mut feed = GateFeed::new(frames, 0, Window::of(misses(0)));
         (1..100_000)

@@ -17,13 +17,13 @@ use crate::arrivals::{Arrivals, OpenLoop, RATE_RANGE_PER_S};
 use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
 
-/// A limit by count and by time. The first that is reached ends a part of a run.
+/// A limit of a part of a run, by count and by time. The part ends when it reaches one of them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Limit {
     /// Transactions of any type.
     #[serde(alias = "max_transactions")]
     pub transactions: u64,
-    /// Wall time.
+    /// Wall time in seconds.
     #[serde(rename = "max_seconds")]
     pub seconds: f64,
 }
@@ -32,20 +32,21 @@ pub struct Limit {
 const LONGEST_S: f64 = 1e8;
 
 impl Limit {
-    /// Returns the time after which a part is over.
+    /// Returns the wall time after which the part ends.
     #[must_use]
     pub fn time(self) -> Duration {
         Duration::from_secs_f64(self.seconds.clamp(0.0, LONGEST_S))
     }
 }
 
-/// The warm-up of a run: it lasts until the gate opens, within two bounds.
+/// The warm-up of a run. It lasts until the gate opens, for at least `at_least` transactions and at most `limit`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct WarmUp {
-    /// Transactions for which the gate stays shut, where more than the pool must be warm.
+    /// The least number of transactions before the gate may open, for workloads in which more than the pool must become
+    /// warm.
     #[serde(rename = "min_transactions", default)]
     pub at_least: u64,
-    /// The limit at which the run gives the warm-up up.
+    /// The limit at which the run ends a warm-up whose gate has not opened.
     #[serde(flatten)]
     pub limit: Limit,
 }
@@ -56,7 +57,7 @@ impl From<Limit> for WarmUp {
     }
 }
 
-/// A workload and its parameters, as the bundle of that name reads them.
+/// A workload's name, and the parameters that the bundle of that name reads.
 #[derive(Clone, Debug, Deserialize)]
 pub struct WorkloadJob {
     name: String,
@@ -77,12 +78,12 @@ impl From<ScriptError> for Failure {
 }
 
 impl WorkloadJob {
-    /// Returns the seed of the run, which also decides arrivals and phases; none in a load's job.
+    /// Returns the seed of the run, which also decides arrivals and phases; zero for a job without one, as a load's.
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// Returns a driver for each connection.
+    /// Returns a [`Workload`] for each connection's driver.
     ///
     /// # Errors
     /// When the workload cannot run with its parameters.
@@ -116,17 +117,17 @@ impl WorkloadJob {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Pace {
-    /// Each begins when its predecessor has ended.
+    /// Each transaction begins when its predecessor has ended.
     #[default]
     Closed,
-    /// Each begins at a time of an arrival process, whether or not the engine keeps up.
+    /// Each transaction begins at a time of an arrival process, whether or not the engine keeps up.
     Open {
         /// Arrivals per second.
         rate_per_s: f64,
-        /// The distribution of the gaps between them.
+        /// The distribution of the gaps between arrivals.
         #[serde(rename = "arrivals")]
         spacing: Spacing,
-        /// An arrival that has waited longer is dropped.
+        /// The longest wait of an arrival; the driver drops one that has waited longer.
         #[serde(rename = "patience_s", deserialize_with = "seconds")]
         patience: Duration,
     },
@@ -153,19 +154,19 @@ impl Pace {
 /// A further window after the measured one: it executes a script in a closed loop.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PhaseJob {
-    /// The name that its samples have.
+    /// The name of the phase in samples.
     pub name: Arc<str>,
-    /// The script that it executes.
+    /// The script that the phase executes.
     #[serde(flatten)]
     pub script: ScriptJob,
-    /// Its end.
+    /// The limit of the phase.
     #[serde(flatten)]
     pub limit: Limit,
 }
 
 impl PhaseJob {
-    /// Checks the phase before the minutes that lead to it. Its name must differ from the parts of every run, and from
-    /// transaction types.
+    /// Checks the phase when the run begins, minutes before it executes the phase. A phase's name must differ from the
+    /// parts of every run.
     ///
     /// # Errors
     /// When the phase's name or script is wrong.
@@ -184,12 +185,12 @@ impl PhaseJob {
     }
 }
 
-/// Reads pairs and returns them in the order of their names.
+/// Reads a JSON object and returns its pairs in the order of their names.
 pub(crate) fn pairs<'de, D: Deserializer<'de>, V: Deserialize<'de>>(json: D) -> Result<Vec<(String, V)>, D::Error> {
     Ok(BTreeMap::deserialize(json)?.into_iter().collect())
 }
 
-/// Reads the distance of two samples, and returns at least 10 ms.
+/// Reads the time between two samples, in milliseconds; returns at least 10 ms.
 pub(crate) fn sample_interval<'de, D: Deserializer<'de>>(json: D) -> Result<Duration, D::Error> {
     Ok(Duration::from_millis(u64::deserialize(json)?.max(10)))
 }

@@ -1,4 +1,4 @@
-//! Clients, loaders and the driver: they turn a workload into requests on a real engine, and time them.
+//! Clients, loaders and drivers, which turn a workload into requests to a real engine, and time them.
 
 pub mod arrivals;
 pub mod counter;
@@ -31,7 +31,7 @@ mod tls;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex, also one whose holder has panicked.
+/// Locks a mutex, even if a thread has panicked while it held the mutex.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,13 +7,13 @@ use serde::{Serialize, Serializer};
 /// The result of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Loaded {
-    /// Rows of all tables.
+    /// Number of rows of all tables together.
     pub rows: u64,
-    /// Duration of the whole load, indexes and the final sync included.
+    /// Seconds of the whole load, with indexes and the final sync.
     pub seconds: f64,
-    /// Size of the file.
+    /// Bytes of the loaded database.
     pub bytes: u64,
-    /// Rows of each table.
+    /// Name and number of rows of each table.
     #[serde(serialize_with = "by_name")]
     pub tables: Vec<(String, u64)>,
 }
@@ -25,8 +25,8 @@ fn by_name<S: Serializer>(tables: &[(String, u64)], to: S) -> Result<S::Ok, S::E
 /// The progress of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadProgress {
-    /// Rows written.
+    /// Number of rows written so far.
     pub rows: u64,
-    /// Rows expected.
+    /// Number of rows expected in all.
     pub total: u64,
 }

@@ -1,8 +1,8 @@
-//! Makes the rows of a sample from the tallies of one driver or of several. It sums counters, and merges histograms
+//! Makes the rows of a sample from the tallies of one driver or several. It adds up counters, and merges histograms
 //! before it takes quantiles, so that stored rows do not depend on the number of drivers.
 //!
 //! Each driver hands its tallies over between two of its transactions. While a driver is inside a long transaction,
-//! samples have its last tallies, so that no sum ever falls.
+//! samples have the tallies that it handed over last, so that no sum ever falls.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::recorder::Latency;
 
 const PROBE: &str = "workload";
 
-/// Counters of one transaction type; `Tally` says what they mean.
+/// Counters of one transaction type, which `Tally` explains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -43,7 +43,7 @@ impl Counts {
 pub struct Merged {
     subjects: Vec<Arc<str>>,
     is_open: bool,
-    /// By driver, then by transaction type, as last handed over.
+    /// The counters that each driver handed over last, by driver, then by transaction type.
     counts: Vec<Vec<Counts>>,
     lag_ns: Vec<Option<u64>>,
     /// Service and response times since the last sample, by transaction type.
@@ -64,7 +64,7 @@ impl Merged {
         }
     }
 
-    /// Takes the counters of one driver and type, and its times since its last hand-over.
+    /// Takes one driver's counters of one transaction type, and the driver's times since its last hand-over.
     pub fn take(
         &mut self,
         driver: usize,
@@ -82,7 +82,7 @@ impl Merged {
         }
     }
 
-    /// Takes the time since which a driver's next arrival has been due.
+    /// Takes the nanoseconds since a driver's next arrival was due; none before its schedule starts.
     pub fn set_lag(&mut self, driver: usize, lag_ns: Option<u64>) {
         self.lag_ns[driver] = lag_ns;
     }
@@ -95,7 +95,7 @@ impl Merged {
         }
     }
 
-    /// Appends the rows of every type, as one driver would give them. The lag is that of the driver that lags most.
+    /// Appends the rows of every transaction type, as if there were one driver. The lag is the largest of all drivers.
     pub fn sample(&mut self, out: &mut Vec<Reading>) {
         for (index, subject) in self.subjects.iter().enumerate() {
             let counts = self.counts.iter().fold(Counts::default(), |sum, driver| sum.plus(driver[index]));
@@ -138,7 +138,7 @@ fn rows(
         ("arrivals_late", counts.late),
         ("arrivals_dropped", counts.dropped),
     ];
-    // A closed loop has no arrivals: the last three are left out, not zero.
+    // A closed loop has no arrivals, so its samples have no rows for the last three counters.
     let counts = &counts[..if is_open { 7 } else { 4 }];
     out.extend(counts.iter().map(|&(metric, count)| Reading::counter(PROBE, metric, subject, count as i64)));
     times(SERVICE_TIMES, service, subject, out);
@@ -146,7 +146,7 @@ fn rows(
 }
 
 fn times(names: TimeNames, interval: &Latency, subject: &Arc<str>, out: &mut Vec<Reading>) {
-    // A type without a transaction in this interval has no latency and no rows of it.
+    // A type without a transaction since the last sample has no rows for latencies.
     if interval.count() == 0 {
         return;
     }
@@ -166,14 +166,15 @@ mod tests {
 
     use super::*;
 
-    /// One transaction: who ran it, of which type, for how long, and whether it was rolled back.
+    /// One transaction: its driver, its type, its service time, and whether it was rolled back.
     type Played = (usize, usize, u64, bool);
 
     fn played(drivers: usize) -> impl Strategy<Value = Vec<Played>> {
         proptest::collection::vec((0..drivers, 0..2_usize, 1_000..2_000_000_000_u64, any::<bool>()), 0..120)
     }
 
-    /// Returns the rows of the first half of the transactions, and of all. `owner` maps each to its driver.
+    /// Returns the rows of a sample after the first half of the transactions, and after all. `owner` maps each
+    /// transaction to its driver.
     fn samples(transactions: &[Played], drivers: usize, owner: impl Fn(usize) -> usize) -> [Vec<Reading>; 2] {
         let subjects = ["a", "b"].map(Arc::from);
         let mut merged = Merged::new(&subjects, drivers, false);

@@ -1,29 +1,29 @@
-//! The driver's clock. A wait until a moment sleeps for most of the time and spins at the end.
+//! The driver's clock. A wait sleeps for most of its time and spins at its end.
 //!
-//! A sleep alone ends tens of microseconds late; spinning alone would take a core. In an open loop the driver's CPU
-//! time contains the spinning: at most 50 us for each arrival for which it waited. The clock is a trait so that tests
-//! can drive hours in no time; it is CLOCK_MONOTONIC in every run.
+//! A sleep ends tens of microseconds late, and spinning all the time would take a core. In an open loop the driver's
+//! CPU time contains the spinning: at most 50 us for each arrival for which it waited. The clock is a trait, so that
+//! tests can play hours at once; in every run it is CLOCK_MONOTONIC.
 
 use std::hint::spin_loop;
 
 use bufferlab_probe::clock;
 
-/// A wait spins, and does not sleep, for this time before its moment.
+/// The last part of a wait, in which the driver spins instead of sleeping.
 const SPIN_NS: u64 = 50_000;
 
 /// A clock on which a driver can wait.
 pub trait Clock {
-    /// Returns nanoseconds since some fixed moment.
+    /// Returns the nanoseconds since some fixed moment.
     fn now_ns(&self) -> u64;
 
     /// Sleeps until about `deadline_ns`; returns at once when it has passed.
     fn sleep_until(&self, deadline_ns: u64);
 
-    /// Returns at `deadline_ns` as exactly as the host allows, and never before.
+    /// Waits until `deadline_ns` as exactly as the host allows, and never ends before.
     fn wait_until(&self, deadline_ns: u64);
 }
 
-/// CLOCK_MONOTONIC.
+/// The system's clock CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Monotonic;
 
@@ -49,17 +49,18 @@ impl Clock for Monotonic {
 
 /// Asks the kernel to wake this thread on time: by default the kernel joins timers within 50 us of each other.
 pub fn wake_on_time() {
-    // SAFETY: sets a property of the calling thread; a kernel that refuses leaves the default, which is only slower.
+    // SAFETY: the call sets a property of the calling thread. If the kernel refuses, the default stays, with which
+    // waits end later.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-/// Sleeps until a moment on CLOCK_MONOTONIC, or until a signal: the caller looks at the clock again.
+/// Sleeps until a moment on CLOCK_MONOTONIC, or until a signal, so the caller must read the clock again.
 fn sleep_until(deadline_ns: u64) {
     let deadline = libc::timespec {
         tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: a valid timespec; no remaining time is asked for, since the deadline is absolute.
+    // SAFETY: the timespec is valid, and the call writes no remaining time.
     unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const deadline, std::ptr::null_mut())
     };

@@ -1,6 +1,6 @@
-//! Checks whether an engine takes the plan that a workload forces, before the run reads anything.
+//! Checks whether an engine takes the plan that a workload forces, before the run reads data.
 //!
-//! Each engine's `plan` file asks for an explanation and reads it.
+//! Each engine's file `plan` asks the engine for its explanation (EXPLAIN), and finds the plan in it.
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::plan::{ForcedPlan, Plan};
@@ -11,11 +11,11 @@ use crate::failure::{Failure, FailureKind};
 /// The plan that an engine takes, if it is one that a workload can force, and the engine's explanation.
 pub type Explained = (Option<Plan>, String);
 
-/// Asks the engine by `explain` for the plan of the workload's query, and keeps the explanation. Most workloads force
-/// no plan.
+/// Checks by `explain` that the engine takes the plan that the workload forces for its query, and keeps the engine's
+/// explanation in the workload. Most workloads force no plan; then it does nothing.
 ///
 /// # Errors
-/// The engine's; a usage failure with the plan's text when the engine takes another plan.
+/// The engine's error; a usage failure with the engine's explanation when the engine takes another plan.
 pub fn check(
     dialect: &Dialect,
     workload: &mut dyn Workload,

@@ -1,8 +1,8 @@
-//! The probes of a run: one list, made here from the job. The sampler reads it once a second, and the run at the edges
-//! of windows.
+//! The probes of a run: one list, which this file makes from the job. The sampler reads the probes once a second, and
+//! the run reads them at the edges of windows.
 //!
 //! A probe may also record between the edges of the measured window, as the block trace does. The caller that samples
-//! the edges notifies the list, and at the end of the run the list returns the recorded tables.
+//! the edges tells the list of each edge. At the end of the run the list returns the recorded tables.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -21,9 +21,9 @@ use crate::lock;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asked {
-    /// The requests of the device that holds the data, one by one.
+    /// The block trace: every request to the device that holds the data.
     pub block_trace: Option<BlockTraceAsked>,
-    /// The accesses to pages of the buffer pool, one by one.
+    /// The page trace: every access to a page of the buffer pool.
     pub page_trace: Option<PageTraceAsked>,
 }
 
@@ -31,17 +31,19 @@ pub struct Asked {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockTraceAsked {
-    /// A directory for the trace's pages. The trace makes it, and decodes the pages after the run.
+    /// A directory for the pages of the kernel's trace buffers. The tracer makes it, and decodes the pages after the
+    /// run.
     pub spool: PathBuf,
-    /// Kernel buffer of each processor.
+    /// Size of the kernel's trace buffer for each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
-    /// Record allocation, plugging and insertion of requests too.
+    /// Whether to record allocation, plugging and insertion of requests, too.
     #[serde(default)]
     pub every_step: bool,
 }
 
 impl BlockTraceAsked {
-    /// Prepares the trace of the device that is this path, or that holds it. It records nothing yet.
+    /// Prepares the trace of the device at `path`, or of the device that holds the file at `path`. The tracer records
+    /// nothing yet.
     ///
     /// # Errors
     /// When the device cannot be traced.
@@ -62,21 +64,21 @@ impl From<TraceError> for Failure {
     }
 }
 
-/// Why figures of the device are null where a server runs already.
+/// The reason why figures of the device are null for a server that bufferlab did not start.
 const NO_DEVICE: &str = "bufferlab did not start the server, and does not know the device of its data";
 
 /// The parts of a run that decide its probes.
 pub struct ProbedRun<'a> {
-    /// The server's process, when it runs on this host.
+    /// The id of the server's process, when the server runs on this host.
     pub server_pid: Option<u32>,
-    /// The data, or the device itself, when this host can see them.
+    /// The path of the data, or of the device itself, when this host can see it.
     pub data: Option<&'a Path>,
-    /// This process, with the threads that drive.
+    /// The probe of this process, whose threads drive the engine.
     pub process: ProcessProbe,
-    /// Further probes that the job asks for.
+    /// Further probes for which the job asks.
     pub asked: &'a Asked,
-    /// The probe of page accesses, where the engine has one. The process that started a server records the server's
-    /// accesses.
+    /// The probe of page accesses, if the engine has one in this process. For a server, the process that started it
+    /// records the accesses.
     pub page_trace: Option<Box<dyn Probe>>,
 }
 
@@ -91,7 +93,8 @@ impl Probes {
     /// When a probe that the job asks for cannot start.
     pub fn of(run: ProbedRun<'_>) -> Result<Self, Failure> {
         let mut probes: Vec<Box<dyn Probe>> = Vec::new();
-        // First, so that nothing of this sample lies between the engine's counters and the bytes of its process.
+        // The server's probe is read first, so that no other work of the sample lies between the engine's counters and
+        // the bytes of the server's process.
         if let Some(pid) = run.server_pid {
             probes.push(Box::new(ServerProbe::new(pid)));
         }
@@ -122,22 +125,22 @@ impl Probes {
         Ok(Probes(Mutex::new(probes)))
     }
 
-    /// Reads all of them.
+    /// Reads all probes, and appends their readings to `out`.
     pub fn sample(&self, out: &mut Vec<Reading>) {
         for probe in lock(&self.0).iter_mut() {
             probe.sample(out);
         }
     }
 
-    /// Announces to all of them that the next sample is an edge's. Call it before reading the engine's counters.
+    /// Announces to all probes that the next sample is an edge's. Call it before reading the engine's counters.
     pub fn before_edge(&self) {
         for probe in lock(&self.0).iter_mut() {
             probe.before_edge();
         }
     }
 
-    /// Begins or ends recording at an edge of the measured window. Call it last at the start, and first at the end.
-    /// Probes do not record further windows of a run.
+    /// Makes probes begin or end recording at an edge of the measured window. Call it last at the start, and first at
+    /// the end. Probes do not record a run's further windows.
     pub fn at_edge(&self, edge: Edge, phase: &Phase) {
         if *phase != Phase::Measure {
             return;
@@ -150,7 +153,7 @@ impl Probes {
         }
     }
 
-    /// Returns the recorded tables.
+    /// Ends the probes, and returns the tables that they recorded.
     #[must_use]
     pub fn finish(self) -> Vec<Table> {
         let probes = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// A probe that notes its calls; its table holds their names.
+    /// A probe that notes the calls that it gets; its table holds their names.
     struct Told(Vec<&'static str>);
 
     impl Probe for Told {

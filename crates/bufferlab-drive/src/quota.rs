@@ -1,14 +1,14 @@
-//! A fixed number of transactions that drivers share. Each claims a few at a time, at the end one by one. So the total
-//! is exact, and no driver has many left while the others stand still.
+//! A fixed number of transactions that drivers share. Each driver claims a few at a time, and one by one towards the
+//! end. So the total is exact, and no driver has many left while the others stand still.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most transactions claimed at once: a few milliseconds of a server's work.
+/// Most transactions that a driver claims at once: a few milliseconds of a server's work.
 const LARGEST_CLAIM: u64 = 32;
-/// A claim is at most this part of a driver's equal share of the rest.
+/// A claim is at most a fourth of a driver's equal share of the transactions that are left.
 const PART: u64 = 4;
 
-/// The transactions that drivers have still to begin.
+/// The number of transactions that drivers may still begin.
 #[derive(Debug)]
 pub struct Quota {
     left: AtomicU64,
@@ -22,16 +22,16 @@ impl Quota {
         Quota { left: AtomicU64::new(total), drivers: drivers.max(1) as u64, largest: LARGEST_CLAIM }
     }
 
-    /// Limits claims to one transaction. In an open loop the driver whose arrival is due takes the next, and no driver
-    /// waits with several.
+    /// Limits claims to one transaction. In an open loop the driver whose arrival is due first takes the next
+    /// transaction, and no driver waits with several claimed ones.
     #[must_use]
     pub fn one_by_one(mut self) -> Self {
         self.largest = 1;
         self
     }
 
-    /// Claims some transactions; returns zero when none are left. The caller must begin all of them, unless the run
-    /// stops.
+    /// Claims some transactions and returns their number, zero when none are left. The caller must begin all of them,
+    /// unless the run stops.
     pub fn claim(&self) -> u64 {
         let mut left = self.left.load(Ordering::Relaxed);
         loop {
@@ -44,7 +44,7 @@ impl Quota {
         }
     }
 
-    /// Claims all transactions, for the only driver.
+    /// Claims all transactions for the only driver, and returns their number.
     pub fn claim_all(&self) -> u64 {
         self.left.swap(0, Ordering::Relaxed)
     }

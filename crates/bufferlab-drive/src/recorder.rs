@@ -1,11 +1,12 @@
-//! Latency recorder: HDR histograms in nanoseconds, one per transaction type and kind of time.
+//! The recorder of latencies: HDR histograms in nanoseconds, one for each transaction type and kind of time.
 //!
-//! Three significant figures bound the relative error by 0.1 % from 1 us to 1 h; the range is allocated at once, so
-//! recording never allocates. The maximum is exact. Histograms of several drivers merge without loss.
+//! Three significant figures bound the relative error by 0.1 % from 1 us to 1 h. The memory for the whole range is
+//! allocated at once, so recording never allocates. The maximum is exact. Histograms of several drivers merge without
+//! loss.
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that differs from longer ones in a histogram.
+/// The longest latency that a histogram tells apart from longer ones: one hour.
 pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// A histogram of latencies.
@@ -23,7 +24,7 @@ pub struct Bucket {
     pub low_ns: u64,
     /// Largest latency of the bucket.
     pub high_ns: u64,
-    /// Records in it.
+    /// Number of records in the bucket.
     pub count: u64,
 }
 
@@ -36,7 +37,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Records one latency. Longer than an hour counts as an hour, except in [`Latency::max_ns`].
+    /// Records one latency. One of more than an hour counts as an hour, except in the mean and the maximum.
     pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns.clamp(1, MAX_LATENCY_NS));
         self.max_ns = self.max_ns.max(ns);
@@ -51,7 +52,7 @@ impl Latency {
         self.sum_ns += other.sum_ns;
     }
 
-    /// Forgets all records and keeps the memory.
+    /// Forgets all records, and keeps their memory for later ones.
     pub fn clear(&mut self) {
         self.histogram.reset();
         self.max_ns = 0;
@@ -81,7 +82,7 @@ impl Latency {
         (self.count() > 0).then(|| self.histogram.value_at_quantile(quantile).min(self.max_ns))
     }
 
-    /// Returns all buckets with records, in ascending order; the last one ends at the exact maximum.
+    /// Returns all buckets with records, in ascending order. The last bucket ends at the exact maximum.
     pub fn buckets(&self) -> Vec<Bucket> {
         let recorded = self.histogram.iter_recorded();
         let mut buckets: Vec<Bucket> = recorded

@@ -1,8 +1,8 @@
 //! Samples a run: the sampler's thread once a second, and the run itself at the edges.
 //!
 //! A sample asks the drivers for their tallies, reads the engine's counters over a separate connection, and reads the
-//! host's probes. An engine inside the driver's own thread has no such connection: its driver answers with the counters
-//! too. Only one thread samples at a time: samples are whole, and leave in the order of their times.
+//! host's probes. An engine inside the driver's own thread has no such connection: its driver answers with the engine's
+//! counters, too. Only one thread samples at a time, so samples are whole, and leave in the order of their times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::probes::Probes;
 
 /// A reader of the engine's own counters.
 pub trait EngineCounters: Send {
-    /// Reads all of them.
+    /// Appends the values of all counters to `out`.
     ///
     /// # Errors
     /// When the engine does not answer.
@@ -30,8 +30,8 @@ pub trait Telling: Send + Sync {
     /// Returns the steps of all drivers so far: transactions ended, and arrivals dropped.
     fn steps(&self) -> u64;
 
-    /// Asks all drivers and appends their rows, those of an engine inside a driver first. A driver that has not answered
-    /// by `deadline` appears with its last tallies.
+    /// Asks all drivers and appends their rows; the rows of an engine inside a driver's thread come first. A driver
+    /// that has not answered by `deadline` appears with its last tallies.
     fn sample(&self, deadline: Instant, out: &mut Vec<Reading>);
 }
 
@@ -44,7 +44,7 @@ pub trait Inside {
     fn counted(&mut self) -> Window;
 }
 
-/// The engine as the edges of windows ask it, on the thread of the run.
+/// The questions to an engine at the edges of windows, asked on the thread of the run.
 pub trait AtEdge {
     /// Returns the engine, if it runs inside the thread that drives it.
     fn inside(&mut self) -> Option<&mut dyn Inside> {
@@ -60,14 +60,14 @@ pub trait AtEdge {
     }
 }
 
-/// An engine that edges ask nothing.
+/// An engine without questions at the edges.
 impl AtEdge for () {}
 
-/// The part of the run that goes on now.
+/// The present part of the run.
 #[derive(Clone, Default)]
 struct Stage {
     phase: Phase,
-    /// The most steps that the part takes, and the steps that the drivers took before it.
+    /// The most steps that the part takes, and (`first`) the steps that the drivers took before it.
     total: u64,
     first: u64,
     board: Option<Arc<dyn Telling>>,
@@ -93,7 +93,7 @@ fn unread(reason: &str) -> Reading {
 }
 
 impl<'a> Sampler<'a> {
-    /// Makes a sampler of these; without `engine`, the driver reports the engine's counters with its tallies.
+    /// Makes a sampler of these readers. Without `engine`, the driver reports the engine's counters with its tallies.
     pub fn new(
         engine: Option<Box<dyn EngineCounters>>,
         probes: Probes,
@@ -120,7 +120,7 @@ impl<'a> Sampler<'a> {
         self.sink.send(Event::Phase { phase, t_s: (self.seconds_now)() });
     }
 
-    /// Gives the present part its drivers, which were not there when it began.
+    /// Gives the present part its drivers, which were not connected yet when the part began.
     pub fn drive(&self, board: Arc<dyn Telling>) {
         let _turn = lock(&self.engine);
         let mut stage = lock(&self.stage);
@@ -161,7 +161,7 @@ impl<'a> Sampler<'a> {
         Ok(())
     }
 
-    /// Samples every `interval` until [`Sampler::stop`]. Missed ticks are skipped, not made up for.
+    /// Samples every `interval` until [`Sampler::stop`]. It skips ticks that it has missed.
     pub fn sample_until_stopped(&self, interval: Duration) {
         let mut tick = Instant::now() + interval;
         while !self.sleep_until(tick) {
@@ -188,8 +188,8 @@ impl<'a> Sampler<'a> {
         self.probes.sample(&mut values);
         let (first, mut done) = (values.len(), 0);
         if let Some(board) = &stage.board {
-            // Where the driver reports the engine's counters too, its answer is all of the sample, and worth a longer
-            // wait.
+            // A driver that reports the engine's counters, too, is worth a longer wait: without its answer the sample
+            // has no counters.
             let patience = if engine.is_some() { 0.5 } else { 0.9 };
             board.sample(tick + interval.mul_f64(patience), &mut values);
             done = board.steps() - stage.first;
@@ -216,7 +216,7 @@ impl<'a> Sampler<'a> {
         self.wake.notify_all();
     }
 
-    /// Waits until `deadline` or the end; true when stopped.
+    /// Waits until `deadline` or [`Sampler::stop`]. Returns true when the sampler is stopped.
     fn sleep_until(&self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         let goes_on = |_: &mut Stage| !self.stopped.load(Ordering::Relaxed);
@@ -225,7 +225,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// A guard that ends the sampler's thread also when the run fails.
+/// A guard that ends the sampler's thread when it is dropped, also after a failure of the run.
 pub struct StopOnDrop<'a, 'b>(pub &'a Sampler<'b>);
 
 impl Drop for StopOnDrop<'_, '_> {

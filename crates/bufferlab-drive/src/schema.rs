@@ -1,7 +1,7 @@
-//! The tables of a workload as a dialect spells them.
+//! The statements that make a workload's tables and indexes, in a dialect.
 //!
-//! A workload's `schema.sql` makes its tables, in any order and with or without their indexes. Indexes on servers stand
-//! in `indexes.sql`. A load makes the tables that its population has.
+//! A workload's `schema.sql` makes its tables, in any order, and on SQLite their indexes. Indexes on servers stand in
+//! `indexes.sql`. A load makes only the tables that its population has.
 
 use bufferlab_workload::population::{ColumnKind, Population};
 
@@ -11,17 +11,18 @@ use crate::failure::{Failure, FailureKind};
 /// The statements that make one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSchema {
-    /// Its name.
+    /// The table's name.
     pub name: &'static str,
-    /// The kind of each of its columns.
+    /// The kind of each column.
     pub columns: Vec<ColumnKind>,
-    /// The statement that makes it.
+    /// The statement that makes the table.
     pub create: String,
-    /// The statements that build its indexes after the rows, and its primary key, where the dialect builds keys last.
+    /// The statements that the load executes after it has written the rows: they build the primary key, if the dialect
+    /// builds keys last, and the indexes.
     pub indexes: Vec<String>,
 }
 
-/// Returns the tables in the population's order.
+/// Returns the statements for the population's tables, in the population's order.
 ///
 /// # Errors
 /// When the dialect lacks a table of the population.
@@ -45,7 +46,7 @@ pub fn table_schemas(dialect: &Dialect, population: &dyn Population) -> Result<V
     tables.collect()
 }
 
-/// Removes the line of the primary key from a CREATE TABLE.
+/// Removes the primary key from a CREATE TABLE, and returns it.
 fn take_key(create: &mut String) -> Option<String> {
     let begin = create.find(",\n  PRIMARY KEY (")?;
     let end = begin + create[begin..].find("\n)")?;
@@ -88,7 +89,8 @@ mod tests {
 
     #[test]
     fn every_table_has_its_columns_in_the_dialects_order_and_its_indexes() {
-        // Customers by name, orders by customer, k, ship dates twice; and the primary keys of all tables but history.
+        // Five indexes: customers by name, orders by customer, k, and ship dates twice. Keys built last add the primary
+        // keys of all tables but history.
         for (dialect, expected) in DIALECTS.into_iter().zip([5, 5 + 8 + 1 + 1 + 8, 5]) {
             let mut indexes = 0;
             for population in populations() {

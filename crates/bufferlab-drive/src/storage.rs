@@ -1,8 +1,9 @@
-//! The bytes that the kernel has fetched from storage for this process.
+//! Reads the number of bytes that the kernel has fetched from storage for this process.
 
 use std::{fs, io};
 
-/// Returns the bytes that the kernel has fetched from storage for this process (`read_bytes` of `/proc/self/io`).
+/// Returns the number of bytes that the kernel has fetched from storage for this process (`read_bytes` of
+/// `/proc/self/io`).
 pub(crate) fn storage_read_bytes() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
     text.lines()

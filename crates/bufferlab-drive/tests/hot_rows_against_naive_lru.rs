@@ -1,7 +1,7 @@
-//! Misses of real runs against a naive LRU list over the same pages. The raw file says where each row lies, the
-//! workload's own stream of ids says which row a run reads.
+//! Compares the misses of real runs with those of a naive LRU list over the same pages. The database's file says where
+//! each row lies, and the workload's stream of ids says which row a run reads.
 //!
-//! The simulation shares the stream of ids with the run and nothing else: no code of the pool, of SQLite or of dbstat.
+//! The simulation shares only the stream of ids with the run, and no code of the pool, of SQLite or of dbstat.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -33,7 +33,7 @@ use serde_json::json;
 const ROWS: u32 = 60_000;
 const TRANSACTIONS: u64 = 20_000;
 
-/// An LRU list as one would write it first: when each page was last used, and a search for the oldest.
+/// The simplest LRU list: it notes the last use of each page, and searches for the oldest.
 struct NaiveLru {
     frames: usize,
     last_use: HashMap<u32, u64>,
@@ -63,7 +63,7 @@ impl NaiveLru {
     }
 }
 
-/// A client that notes the first pass's reads, and answers each with one row.
+/// A client that notes the reads of the prefill, and answers each with one row.
 #[derive(Default)]
 struct Listener(Vec<i64>);
 
@@ -96,7 +96,7 @@ impl Client for Listener {
     }
 }
 
-/// Returns the counters of the engine at the edges of the window: their growth, and the transactions before it.
+/// Returns the growth of the engine's counters in the window, and the number of transactions before it.
 fn measured(
     database: &Path,
     page_size: PageSize,
@@ -147,12 +147,11 @@ fn measured(
     (growth.into_inner().unwrap(), finished.warm_up.part.transactions)
 }
 
-/// Returns the number of misses of the window by the naive list, fed with the run's reads: the first pass, the
-/// warm-up, the window.
+/// Returns the number of misses that the naive list has in the window, after the reads of the prefill and the warm-up.
 fn simulated(paths: &BTreeMap<i64, Vec<u32>>, config: &HotRowsConfig, frames: u64, warm_up: u64) -> u64 {
     let (mut lru, mut driver, mut pass) =
         (NaiveLru::new(frames), HotRowsDriver::new(config).unwrap(), Listener::default());
-    // A select uses the pages from the root to the leaf, and holds the file's first page until it ends.
+    // A select gets the pages from the root to the leaf, and holds the file's first page until its end.
     let read = |id: i64, lru: &mut NaiveLru| {
         paths[&id].iter().for_each(|&page| lru.get(page));
         lru.get(1);
@@ -172,7 +171,7 @@ fn simulated(paths: &BTreeMap<i64, Vec<u32>>, config: &HotRowsConfig, frames: u6
 
 #[test]
 fn pages_read_by_hot_row_runs_are_those_a_naive_lru_list_misses() {
-    // Chosen before anything initialises SQLite.
+    // Install the page cache before any other code initialises SQLite.
     pcache::install().unwrap();
     for page_bytes in [4_096, 16_384] {
         compare_with_pages_of(PageSize::new(page_bytes).unwrap());
@@ -212,7 +211,7 @@ fn compare_with_pages_of(page_size: PageSize) {
         let (growth, warm_up) = measured(&database, page_size, config, frames);
         let expected = simulated(&paths, &config, frames, warm_up);
         let (read, missed) = (growth["pages_read"], growth["demand_misses"]);
-        // The counts are equal to the last one. The run writes nothing, so that every miss is a read of the file.
+        // The counts are exactly equal. The run writes no row, so every miss is a read of the file.
         assert_eq!((read, missed), (expected as i64, expected as i64), "{config:?} with {frames} frames");
         assert_eq!(expected > 0, config.hot_rows != 5_000, "of these, only 5,000 neighbours fit");
     }

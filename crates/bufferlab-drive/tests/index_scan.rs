@@ -1,4 +1,5 @@
-//! Q1 on SQLite: both plans give the right answer and are the named plans; everything else is an error in words.
+//! Tests of Q1 on SQLite: both plans give the right answer and are the named plans, and every mistake is an error with
+//! a clear message.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -73,7 +74,7 @@ fn job(database: &Path, plan: Plan, transactions: u64) -> Run<Database> {
     }
 }
 
-/// The samples of the window: those between the edges, and pages read between them.
+/// The samples of the window: the number of those between its edges, and the pages read between its edges.
 #[derive(Default)]
 struct Seen {
     inside: Vec<Vec<bufferlab_probe::Reading>>,
@@ -123,7 +124,8 @@ fn both_plans_give_the_right_answer_and_read_what_they_must() {
         assert!(plan_text.lines().any(|line| line == words), "{plan_text}");
         read.push(seen.pages_read / 2);
     }
-    // Rows of a range of dates lie anywhere in the table: nearly each costs a page, where a scan reads each page once.
+    // Rows of a range of dates lie anywhere in the table. By the index nearly each row costs the read of a page; a scan
+    // reads each page once.
     let (by_index, whole) = (read[0], read[1]);
     assert!((pages * 6 / 10..pages).contains(&whole), "{whole} of {pages} pages");
     assert!(by_index > 7 * rows / 10, "{by_index} pages for {rows} rows");
@@ -187,7 +189,7 @@ fn a_plan_that_cannot_be_is_an_error_that_says_so() {
     change("DROP INDEX lineitem_by_shipdate");
     let without = refused(Plan::IndexScan);
     assert!(without.what.contains("lineitem_by_shipdate"), "{without}");
-    // The name alone is not enough: this index cannot be searched for a range of dates.
+    // The index's name is not enough: this index cannot be searched for a range of dates.
     change("CREATE INDEX lineitem_by_shipdate ON lineitem (l_partkey)");
     let other = refused(Plan::IndexScan);
     assert!(other.what.contains("asks for plan = index_scan") && other.what.contains("SCAN"), "{other}");

@@ -1,4 +1,5 @@
-//! Transactions on a real server allocate nothing once every statement has run; see `support/mysql_server.rs` for which server.
+//! Tests that transactions on a real server allocate nothing once every statement has been executed.
+//! `support/mysql_server.rs` names the server.
 
 #[path = "support/mysql_server.rs"]
 #[allow(dead_code, reason = "checksums are another test's")]
@@ -15,11 +16,11 @@ use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 
 use server::{drop_database, loaded, target};
 
-/// The system's allocator, counting.
+/// The system's allocator with a count of allocations.
 struct Counting;
 
 thread_local! {
-    /// Allocations of this thread alone: the test harness also allocates, at any time.
+    /// The number of allocations of this thread only, because the test harness also allocates, at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -28,7 +29,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system's too.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which the system's allocator has, too.
         unsafe { System.alloc(layout) }
     }
 
@@ -65,7 +66,7 @@ fn transactions_allocate_nothing_once_every_statement_has_run() {
                 driver.execute(&mut client).unwrap_or_else(|error| panic!("{error}"));
             }
         };
-        // Long enough for runs of every length to have been prepared.
+        // The warm-up is so long that runs of calls of every length have been prepared.
         run(WARM_UP);
         let before = ALLOCATIONS.get();
         run(COUNTED);

@@ -1,5 +1,5 @@
-//! Q1 on a real server: both plans give the right answer and are the named plans; see `support/mysql_server.rs` for
-//! which server.
+//! Tests of Q1 on a real MySQL or MariaDB server, which `support/mysql_server.rs` names: both plans give the right
+//! answer and are the named plans.
 
 #[path = "support/mysql_server.rs"]
 #[allow(dead_code, reason = "another test uses the rest of it")]
@@ -115,7 +115,7 @@ fn the_rest_is_refused(target: &Target) {
     let wrong = refused(Plan::Sequential);
     assert_eq!(wrong.kind, FailureKind::Data, "{wrong}");
     assert!(wrong.what.contains("sum_charge in millionths"), "{wrong}");
-    // The name alone is not enough: this index cannot be searched for a range of dates.
+    // The index's name is not enough: this index cannot be searched for a range of dates.
     conn.query_drop("ALTER TABLE lineitem DROP INDEX lineitem_by_shipdate").expect("it is allowed");
     conn.query_drop("ALTER TABLE lineitem ADD INDEX lineitem_by_shipdate (l_partkey)").expect("it is allowed");
     let other = refused(Plan::IndexScan);

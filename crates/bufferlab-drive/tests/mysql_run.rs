@@ -1,8 +1,9 @@
-//! Runs on a real MySQL or MariaDB server: the drivers' counts compared with the server's, and the ends of runs.
+//! Tests of runs on a real MySQL or MariaDB server: they compare the drivers' counts with the server's, and check how
+//! runs end.
 //!
-//! They need a server without other clients: BUFFERLAB_TEST_MYSQL_SOCKET names its socket, BUFFERLAB_TEST_MYSQL_USER
-//! and _PASSWORD an account that may do anything (root without a password unless said). Without the first these tests
-//! do nothing. The tests take turns, because they compare counters of the whole server.
+//! The tests need a server without other clients. BUFFERLAB_TEST_MYSQL_SOCKET names the server's socket,
+//! BUFFERLAB_TEST_MYSQL_USER and _PASSWORD an account that may do anything (by default root without a password).
+//! Without a socket the tests do nothing. They take turns, because they compare counters of the whole server.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +39,7 @@ fn target(database: &str) -> Option<Target> {
     })
 }
 
-/// A server with a table of rows, for one test at a time; none without a server.
+/// Calls `test` with a server that has a table of rows, one test at a time; does nothing without a server.
 fn with_server(test: impl FnOnce(&Target)) {
     let Some(server) = target("information_schema") else { return };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +56,7 @@ fn with_server(test: impl FnOnce(&Target)) {
         rows *= 2;
     }
     test(&target(DATABASE).expect("there was one"));
-    // A test may have ended every connection.
+    // Connect again, because the test may have ended every connection.
     let mut control = Control::open(&server).expect("the server is still there");
     control.execute("cleaning up", &format!("DROP DATABASE {DATABASE}")).expect("it is allowed");
 }
@@ -91,7 +92,7 @@ fn job(target: &Target, text: &str, transactions: u64) -> Run {
     }
 }
 
-/// The values of one edge by metric and subject.
+/// The readings of one edge, by metric and subject.
 type Values = BTreeMap<(String, String), Reading>;
 
 #[derive(Default)]
@@ -123,7 +124,7 @@ fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen
 }
 
 impl Seen {
-    /// How much a counter has grown in a window; none where the server lacks it.
+    /// Returns the growth of a counter in a window; none if the server lacks the counter.
     fn grown(&self, phase: &str, metric: &str, subject: &str) -> Option<i64> {
         let at = |wanted| {
             let (_, _, values) =
@@ -160,7 +161,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
             assert_eq!(updated, 3_001, "those undone were updated too");
         }
         assert!(grown("innodb_os_log_written", "") > 0);
-        // In an open transaction the latencies of all drivers are together.
+        // The latencies of a transaction type are those of all drivers together.
         let service: u64 = finished.latencies.iter().filter(|latency| latency.time == "service").map(records).sum();
         assert_eq!(service, 3_001 + 203);
         assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));
@@ -176,7 +177,7 @@ fn records(latency: &bufferlab_drive::finished::TypeLatency) -> u64 {
     latency.buckets.iter().map(|bucket| bucket.2).sum()
 }
 
-/// Every row is a value or a null with a reason, and both edges hold the same metrics of the engine.
+/// Checks that every row is a value or a null with a reason, and that both edges have the same metrics of the engine.
 fn check_rows(seen: &Seen) {
     let engine =
         |values: &Values| values.values().filter(|row| row.probe == "engine").map(|row| row.metric).collect::<Vec<_>>();
@@ -192,7 +193,7 @@ fn check_rows(seen: &Seen) {
     }
 }
 
-/// The paths to a free page add up to the searches, where a server counts all of them.
+/// Checks that the ways to a free page add up to the searches for one, if the server counts all of them.
 fn check_victims(seen: &Seen) {
     let grown = |metric: &str| seen.grown("measure", metric, "");
     let metric = |name: &str| grown(&format!("innodb_metric_buffer_lru_{name}"));
@@ -240,7 +241,7 @@ fn a_lost_connection_is_the_runs_failure_and_names_the_server() {
                 let own = control.id().to_string();
                 for (id, _) in control.pairs("listing connections", "SELECT ID, USER FROM information_schema.PROCESSLIST WHERE USER <> 'system user' AND COMMAND <> 'Daemon'").expect("it answers") {
                     if id != own {
-                        // Some may have ended meanwhile.
+                        // Some connections may have ended meanwhile.
                         let _ = control.execute("killing", &format!("KILL CONNECTION {id}"));
                     }
                 }

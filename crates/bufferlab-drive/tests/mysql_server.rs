@@ -1,4 +1,4 @@
-//! The client and the loader against a real server; see `support/mysql_server.rs` for which.
+//! Tests of the client and the loader with a real MySQL or MariaDB server, which `support/mysql_server.rs` names.
 
 #[path = "support/mysql_server.rs"]
 mod server;
@@ -67,7 +67,7 @@ fn a_cancelled_load_ends_soon_in_both_forms() {
         std::thread::scope(|scope| {
             let cancelled = &cancelled;
             scope.spawn(move || {
-                // A load that hangs must not hang the test.
+                // Do not let a load that hangs make the test hang.
                 std::thread::sleep(Duration::from_millis(400));
                 cancelled.store(true, Ordering::Relaxed);
                 if end.recv_timeout(Duration::from_secs(30)).is_err() {
@@ -87,7 +87,7 @@ fn rate(loaded: &bufferlab_drive::loaded::Loaded) -> f64 {
     loaded.rows as f64 / loaded.seconds
 }
 
-/// Runs transactions of one driver; returns their outputs as text, and the client.
+/// Executes transactions of one driver. Returns their outputs as text, and the client.
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, MysqlClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
     let conn = connect(target).expect("the database is there");
@@ -134,7 +134,8 @@ fn per(count: u64, transactions: usize) -> f64 {
     count as f64 / transactions as f64
 }
 
-/// Conditions 1 to 4, 8 to 10 and 12 of 3.3.2: rows that break one.
+/// Checks TPC-C's consistency conditions 1 to 4, 8 to 10 and 12 (specification, 3.3.2), by queries for rows that break
+/// one.
 fn consistent(target: &Target) {
     let conditions = [
         "SELECT COUNT(*) FROM warehouse WHERE w_ytd <> (SELECT SUM(d_ytd) FROM district WHERE d_w_id = w_id)",

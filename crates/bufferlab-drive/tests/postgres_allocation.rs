@@ -1,7 +1,7 @@
-//! Proof that the client allocates nothing per transaction once its buffers have grown: against a server of canned answers, and
-//! with TPC-C against a real one, if there is one (`support/postgres_server.rs`).
+//! Tests that the client allocates nothing per transaction once its buffers have grown: at a server with fixed answers,
+//! and with TPC-C at a real server, if there is one (`support/postgres_server.rs`).
 //!
-//! The counting allocator counts for each thread apart.
+//! The counting allocator counts separately for each thread.
 
 #[path = "support/postgres_server.rs"]
 mod server;
@@ -22,11 +22,11 @@ use bufferlab_workload::hot_rows::{HotRowsConfig, HotRowsDriver, Layout};
 use bufferlab_workload::tpcc::population::TpccPopulation;
 use bufferlab_workload::tpcc::{TpccConfig, TpccDriver};
 
-/// The system's allocator, counting.
+/// The system's allocator with a count of allocations.
 struct Counting;
 
 thread_local! {
-    /// Allocations of this thread alone: the test harness and the canned server also allocate.
+    /// The number of allocations of this thread only, because the test harness and the server also allocate.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -35,7 +35,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system's too.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which the system's allocator has, too.
         unsafe { System.alloc(layout) }
     }
 
@@ -72,7 +72,8 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &(body.len() as i32 + 4).to_be_bytes(), body].concat()
 }
 
-/// A server that knows sysbench's two statements and answers each with one row of 119 digits, or one row written.
+/// Plays a server that knows sysbench's two statements. It answers a select with one row of 119 digits, and an update
+/// with one row written.
 fn serve(mut stream: UnixStream) {
     let mut startup = [0; 4];
     stream.read_exact(&mut startup).expect("a client starts");

@@ -1,5 +1,5 @@
-//! Q1 on a real PostgreSQL server: all three plans give the right answer and are the named plans; see
-//! `support/postgres_server.rs` for which server.
+//! Tests of Q1 on a real PostgreSQL server, which `support/postgres_server.rs` names: all three plans give the right
+//! answer and are the named plans.
 
 #[path = "support/postgres_server.rs"]
 #[allow(dead_code, reason = "another test uses the rest of it")]
@@ -116,7 +116,7 @@ fn what_is_wrong_is_refused(target: &Target) {
     let wrong = refused(Plan::Sequential);
     assert_eq!(wrong.kind, FailureKind::Data, "{wrong}");
     assert!(wrong.what.contains("sum_charge in millionths"), "{wrong}");
-    // The name alone is not enough: this index cannot be searched for a range of dates.
+    // The index's name is not enough: this index cannot be searched for a range of dates.
     change("DROP INDEX lineitem_by_shipdate");
     change("CREATE INDEX lineitem_by_shipdate ON lineitem (l_partkey)");
     for plan in [Plan::IndexScan, Plan::Bitmap] {

@@ -1,7 +1,8 @@
-//! Runs on a real PostgreSQL server: the drivers' counts compared with the server's, and the ends of runs.
+//! Tests of runs on a real PostgreSQL server: they compare the drivers' counts with the server's, and check how runs
+//! end.
 //!
-//! They need a server without other clients: see `support/postgres_server.rs`. Without it these tests do nothing. The
-//! tests take turns, because they compare counters of the whole server.
+//! The tests need a server without other clients: see `support/postgres_server.rs`. Without a server they do nothing.
+//! The tests take turns, because they compare counters of the whole server.
 
 #[path = "support/postgres_server.rs"]
 mod server;
@@ -32,7 +33,7 @@ const ROWS: u32 = 4_096;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A server with a table of rows, for one test at a time; none without a server.
+/// Calls `test` with a server that has a table of rows, one test at a time; does nothing without a server.
 fn with_server(test: impl FnOnce(&Target)) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(target) = target("run") else { return };
@@ -85,7 +86,7 @@ fn updates(target: &Target, transactions: u64) -> Run {
     job(target, workload(script(UPDATES)), transactions)
 }
 
-/// The values of one edge by metric and subject.
+/// The readings of one edge, by metric and subject.
 type Values = BTreeMap<(String, String), Reading>;
 
 #[derive(Default)]
@@ -115,7 +116,7 @@ fn played(job: &Run, cancelled: &AtomicBool) -> (Result<Finished, Failure>, Seen
 }
 
 impl Seen {
-    /// How much a counter has grown in a window; none where the server lacks it.
+    /// Returns the growth of a counter in a window; none if the server lacks the counter.
     fn grown(&self, phase: &str, metric: &str, subject: &str) -> Option<i64> {
         let at = |wanted| {
             let (_, _, values) =
@@ -161,7 +162,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
         if let Some(hits) = seen.grown("measure", "postgres_io_normal_hits", "") {
             assert_eq!(hits + grown("demand_misses", ""), grown("page_gets", ""));
         }
-        // In an open transaction the latencies of all drivers are together.
+        // The latencies of a transaction type are those of all drivers together.
         let service: u64 = finished.latencies.iter().filter(|latency| latency.time == "service").map(records).sum();
         assert_eq!(service, 3_001 + 203);
         assert_eq!(seen.grown("range_scan", "rows_returned", "range_scan.scan"), Some(20_300));
@@ -172,7 +173,7 @@ fn what_the_drivers_count_is_what_the_server_counts() {
     });
 }
 
-/// The server keeps commits to itself while a connection scans no table, as after it has published its counts.
+/// The server does not publish the commits of a connection that scans no table.
 #[test]
 fn transactions_that_read_no_table_are_counted_too() {
     with_server(|target| {
@@ -186,7 +187,7 @@ fn transactions_that_read_no_table_are_counted_too() {
     });
 }
 
-/// Every row is a value or a null with a reason, and both edges hold the same metrics of the engine.
+/// Checks that every row is a value or a null with a reason, and that both edges have the same metrics of the engine.
 fn check_rows(seen: &Seen) {
     let engine =
         |values: &Values| values.values().filter(|row| row.probe == "engine").map(|row| row.metric).collect::<Vec<_>>();
@@ -203,7 +204,8 @@ fn check_rows(seen: &Seen) {
     }
 }
 
-/// TPC-C with several connections in both ways of sending: totals are exact, and the pool is filled before the warm-up.
+/// Runs TPC-C with several connections, with `spec` and with `batched`: totals are exact, and the pool is filled before
+/// the warm-up.
 #[test]
 fn a_tpcc_run_commits_what_the_server_commits() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,11 +259,11 @@ fn a_cancelled_run_ends_although_its_statements_are_asleep() {
     });
 }
 
-/// Processes that are stopped, until this is dropped.
+/// Stopped processes, which continue when this value is dropped.
 struct Frozen(Vec<libc::pid_t>);
 
 impl Frozen {
-    /// Stops the server: the process that accepts connections, and those that serve one.
+    /// Stops the server: the process that accepts connections, and the processes that serve connections.
     fn server(target: &Target) -> Self {
         let mut control = Control::open(target).expect("the server is there");
         let rows =
@@ -278,7 +280,7 @@ impl Frozen {
 
     fn signal(&self, signal: libc::c_int) {
         for &pid in &self.0 {
-            // SAFETY: a signal to a process of the server that this test was given.
+            // SAFETY: the call sends a signal to a process of the test's server.
             unsafe { libc::kill(pid, signal) };
         }
     }

@@ -1,4 +1,4 @@
-//! The client and the loader against a real server; see `support/postgres_server.rs` for which.
+//! Tests of the client and the loader with a real PostgreSQL server, which `support/postgres_server.rs` names.
 
 #[path = "support/postgres_server.rs"]
 mod server;
@@ -59,7 +59,8 @@ fn a_load_counts_its_rows_packs_its_pages_and_is_the_same_each_time() {
     assert!(one_load.bytes > 50_000_000, "{} bytes", one_load.bytes);
     let indexes = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'public'";
     assert_eq!(one(&first, indexes), "10");
-    // Rows per page by the formula of the pages' layout: 8168 / (row, rounded up to 8, and 4).
+    // Rows per page by the layout of pages: 8168 bytes divided by the row's bytes, rounded up to a multiple of 8, plus
+    // 4.
     let per_page = "SELECT max(n) FROM (SELECT count(*) AS n FROM stock GROUP BY (ctid::text::point)[0]::int) AS pages";
     assert_eq!(one(&first, per_page), "24");
     let refused = load(
@@ -80,7 +81,7 @@ fn a_cancelled_load_ends_soon() {
     std::thread::scope(|scope| {
         let cancelled = &cancelled;
         scope.spawn(move || {
-            // A load that hangs must not hang the test.
+            // Do not let a load that hangs make the test hang.
             std::thread::sleep(Duration::from_millis(400));
             cancelled.store(true, Ordering::Relaxed);
             if end.recv_timeout(Duration::from_secs(30)).is_err() {
@@ -114,7 +115,7 @@ fn a_setup_section_is_executed_with_its_values() {
     drop_database(&target);
 }
 
-/// Runs transactions of one driver; returns their outputs as text, and the client.
+/// Executes transactions of one driver. Returns their outputs as text, and the client.
 fn run(target: &Target, sending: Sending, transactions: usize) -> (Vec<String>, PostgresClient) {
     let mut driver = TpccDriver::new(tpcc(3), 0, 1).expect("there is such a driver");
     let mut client = client(target, &mut driver, sending);
@@ -161,7 +162,8 @@ fn per(count: u64, transactions: usize) -> f64 {
     count as f64 / transactions as f64
 }
 
-/// Conditions 1 to 4, 8 to 10 and 12 of 3.3.2: rows that break one.
+/// Checks TPC-C's consistency conditions 1 to 4, 8 to 10 and 12 (specification, 3.3.2), by queries for rows that break
+/// one.
 fn consistent(target: &Target) {
     let conditions = [
         "SELECT count(*) FROM warehouse WHERE w_ytd <> (SELECT sum(d_ytd) FROM district WHERE d_w_id = w_id)",
@@ -372,7 +374,7 @@ fn the_victim_of_a_deadlock_is_told_to_try_again_and_can() {
     victim.rollback().expect("it is rolled back");
     victim.rollback().expect("nothing is left to roll back");
     if results.0.is_err() {
-        // The survivor has committed in its thread.
+        // The other transaction has committed in its own thread.
     } else {
         survivor.commit().expect("it commits");
     }

@@ -1,4 +1,4 @@
-//! Databases that a script's setup section makes, alone or after a workload's tables.
+//! Tests of databases that a script's setup section makes, without or after a workload's tables.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -141,7 +141,7 @@ fn a_statement_that_fails_is_named_by_its_line() {
 #[test]
 fn a_transaction_that_setup_leaves_open_is_refused() {
     let text = "-- setup\nBEGIN; CREATE TABLE t(v);\n-- transaction: read\nSELECT 1;\n";
-    // The reader of scripts may refuse it before the loader does.
+    // The reader of scripts may refuse the script before the loader does.
     let Ok(script) = Script::parse("own.sql", text, &[]) else { return };
     let data = Data { tables: None, setup: Some(script) };
     let failure = Place::new().load("open.db", data, false).unwrap_err();

@@ -1,4 +1,4 @@
-//! The shape of loaded databases against SQL's own counts and against a walk over the raw pages.
+//! Tests of the shape of loaded databases against counts by SQL and against a walk over the raw pages.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -27,7 +27,7 @@ fn loaded(directory: &Path, tables: impl Into<Data>, page_bytes: u64) -> std::pa
     database
 }
 
-/// Checks every figure of the shape that another way can find too; returns the shape.
+/// Checks every figure of the shape that another way can find, too. Returns the shape.
 fn check(database: &Path) -> Shape {
     let shape = shape(database).unwrap();
     let file = btree::File::open(database);
@@ -57,7 +57,8 @@ fn check(database: &Path) -> Shape {
         assert!(tree.payload_bytes > tree.rows, "{name} has fewer bytes than rows");
         pages += walked.len() as u64 + tree.overflow_pages;
     }
-    // One more page is the root of the catalogue; catalogues here fit into it, but for the smallest pages.
+    // One more page is the root of the catalogue. The catalogues of these tests fit into it, except with the smallest
+    // pages.
     assert!(pages + shape.free_pages < shape.pages);
     if shape.page_size_bytes >= 8_192 {
         assert_eq!(pages + shape.free_pages + 1, shape.pages);
@@ -98,7 +99,7 @@ fn rows_too_long_for_a_page_and_free_pages_are_counted() {
     connection.execute_batch(sql).unwrap();
     connection.close().unwrap();
     let shape = check(&database);
-    // 20,000 bytes fill at least two pages besides the part on the leaf.
+    // A row of 20,000 bytes fills at least two overflow pages, in addition to its part on the leaf.
     assert_eq!((shape.trees[0].rows, shape.trees[0].overflow_pages), (50, 100));
     assert!(shape.free_pages >= 100, "{}", shape.free_pages);
 }

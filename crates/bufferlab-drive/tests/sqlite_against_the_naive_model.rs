@@ -1,7 +1,8 @@
-//! The SQLite dialect against the naive database of the workload's own tests: the same transactions, then every row.
+//! Compares SQLite with the naive database of the workload's own tests: both execute the same transactions, then every
+//! row must be equal.
 //!
-//! The two share the statements' names and the schema's column names, and nothing else: one is SQL on our page pool
-//! behind our VFS with a pool far too small for the data, the other plain maps.
+//! The two share only the statements' names and the schema's column names. One is SQL on bufferlab's page pool and VFS,
+//! with a pool far too small for the data; the other is plain maps.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -31,7 +32,7 @@ const TRANSACTIONS: usize = 2_300;
 
 #[test]
 fn every_output_and_every_row_is_the_naive_models() {
-    // Chosen before anything initialises SQLite; with a smaller pool than one warehouse's stock.
+    // Install the page cache before any other code initialises SQLite. The pool is smaller than one warehouse's stock.
     pcache::install().unwrap();
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = directory.path().join("differential.db");
@@ -65,7 +66,8 @@ fn every_output_and_every_row_is_the_naive_models() {
     assert_tables_are_equal(&path, &naive);
 }
 
-/// Reads the closed file with an ordinary connection, in the order of the naive model's keys.
+/// Checks that all tables are equal. Reads the closed file with an ordinary connection, in the order of the naive
+/// database's keys.
 fn assert_tables_are_equal(path: &Path, naive: &Database) {
     let connection = rusqlite::Connection::open(path).unwrap();
     for table in TableId::ALL {

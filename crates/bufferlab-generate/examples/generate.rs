@@ -1,4 +1,4 @@
-//! Does a job and prints the answer, both as JSON: `generate < JOB`. Without a gate: a warm-up counts transactions.
+//! Does a job and prints the answer, both as JSON: `generate < JOB`. It has no gate, so a warm-up counts transactions.
 
 use bufferlab_generate::job::Job;
 use bufferlab_generate::run::Gate;

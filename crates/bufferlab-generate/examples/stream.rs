@@ -3,7 +3,7 @@
 //! number of records, and how many of them are gets; the others make pages.
 //!
 //! A record of oracleGeneral has 24 bytes, little-endian: u32 seconds, u64 object, u32 bytes, i64 number of the record
-//! that accesses the object next. That is -1 here, since it is not known yet; LRU does not ask for it.
+//! that accesses the object next. That number is -1 here, because it is not known yet; LRU does not need it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

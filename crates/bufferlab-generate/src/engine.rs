@@ -1,56 +1,59 @@
-//! Operations on tables and indexes: what an engine does to its pages, one implementation for each engine.
+//! Operations on tables and indexes, as a trait. Each engine implements it: which pages does an operation touch?
 //!
-//! A row has a relation, a group and a key. Groups keep the order of keys: districts, counted from zero over all
-//! warehouses (`(warehouse - 1) * 10 + district - 1`), the warehouses of STOCK, counted from zero too, or one group for
-//! all. Customers of a district, items, orders and lines are counted from one, as in the tables.
+//! A row has a relation (a table or an index), a group and a key; rows are sorted by group, then by key. A group is a
+//! district, counted from zero over all warehouses (`(warehouse - 1) * 10 + district - 1`). STOCK's groups are
+//! warehouses, counted from zero; ITEM, WAREHOUSE, DISTRICT and HISTORY have one group. Customers of a district, items,
+//! orders and lines are counted from one, as in the tables.
 
 use bufferlab_workload::tpcc::schema::{CUSTOMERS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDERS, TableId};
 
 use crate::pools::{Objects, Pools};
 
-/// Microseconds of a transaction of TPC-C by the generator's clock: 400 a second.
+/// Duration of a transaction of TPC-C on the generator's clock, in microseconds: 400 transactions a second.
 pub const TRANSACTION_US: u64 = 2_500;
 
-/// Bits by which a key holds a customer above an order.
+/// The number of low bits of an [`entry_key`] that hold the order; the customer is in the bits above.
 pub const ORDER_BITS: u32 = 19;
-/// Bits by which a key holds an order above a line.
+/// The number of low bits of a [`line_key`] that hold the line; the order is in the bits above.
 const LINE_BITS: u32 = 4;
-/// Relations of TPC-C.
+/// The number of TPC-C's relations.
 pub const RELATIONS: usize = Relation::ALL.len();
 
-/// Orders of a district that the load leaves undelivered.
+/// The number of orders of a district that the load leaves undelivered.
 const UNDELIVERED: u32 = ORDERS + 1 - FIRST_UNDELIVERED_ORDER;
-/// Rows of a group after the load, by relation, where all groups have equally many; 0 of other relations and of one group.
+/// The number of rows of a group after the load, by relation; 0 if the relation has only one group, or its keys have
+/// gaps.
 const ROWS_OF_GROUP: [u32; 12] = [0, 0, 0, ITEMS, CUSTOMERS, 0, ORDERS, UNDELIVERED, 0, CUSTOMERS, 0, 0];
-/// The first key of a group after the load, by relation; of lines and of orders by customer their numbers begin with it.
+/// The first key of a loaded group, by relation. In ORDER-LINE and the index on customers it is the first row's number
+/// in the group, not a key.
 pub const FIRST_KEYS: [u32; 12] = [1, 0, 0, 1, 1, 0, 1, FIRST_UNDELIVERED_ORDER, 1, 0, 1, 1];
 
-/// A table with its primary key, or another index: tables first, in the order of [`TableId::ALL`].
+/// A table with its primary key, or a secondary index. Tables come first, in the order of [`TableId::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// ITEM.
+    /// The table ITEM.
     Item,
-    /// WAREHOUSE.
+    /// The table WAREHOUSE.
     Warehouse,
-    /// DISTRICT.
+    /// The table DISTRICT.
     District,
-    /// STOCK.
+    /// The table STOCK.
     Stock,
-    /// CUSTOMER.
+    /// The table CUSTOMER.
     Customer,
-    /// HISTORY.
+    /// The table HISTORY.
     History,
-    /// ORDER.
+    /// The table ORDER.
     Orders,
-    /// NEW-ORDER.
+    /// The table NEW-ORDER.
     NewOrder,
-    /// ORDER-LINE.
+    /// The table ORDER-LINE.
     OrderLine,
     /// The index of CUSTOMER on names: a key is a place in a district's list of customers by name.
     ByName,
     /// The index of ORDER on customers, by [`entry_key`].
     ByCustomer,
-    /// The table of hot_rows, which stands alone.
+    /// The only table of the workload hot_rows.
     HotRows,
 }
 
@@ -66,7 +69,8 @@ impl Relation {
     pub const PREFILLED: [Relation; RELATIONS] =
         [History, OrderLine, Orders, NewOrder, ByCustomer, ByName, Customer, Stock, Item, District, Warehouse];
 
-    /// Lays relations of TPC-C out in the order of their names; returns them by relation.
+    /// Calls `lay` for each relation of TPC-C in the order of their names; returns the results in the order of
+    /// [`Relation::ALL`].
     pub fn lay_out<T>(mut lay: impl FnMut(Relation) -> Option<T>) -> Vec<T> {
         let mut all = Relation::ALL;
         all.sort_by_key(|of| of.name());
@@ -75,7 +79,7 @@ impl Relation {
         laid.into_iter().map(|(_, laid)| laid).collect()
     }
 
-    /// Returns the name that a page trace has for it.
+    /// Returns the relation's name in page traces.
     pub fn name(self) -> &'static str {
         match self {
             ByName => "customer.customer_by_name",
@@ -85,7 +89,7 @@ impl Relation {
         }
     }
 
-    /// Returns the table of an index; the table itself otherwise.
+    /// Returns the table of an index; for a table, the table itself.
     pub fn table(self) -> Relation {
         match self {
             ByName => Customer,
@@ -109,31 +113,32 @@ impl Relation {
 pub struct Row {
     /// The row's table, or the entry's index.
     pub of: Relation,
-    /// Its group.
+    /// The row's group.
     pub group: u32,
-    /// Its key in the group.
+    /// The row's key in the group.
     pub key: u32,
-    /// Of an order the key of its entry in the index on customers.
+    /// The key of an order's entry in the index on customers; 0 for other rows.
     pub entry: u32,
 }
 
 impl Row {
-    /// Returns the row with a key.
+    /// Makes a row of a relation from its group and key.
     pub fn new(of: Relation, group: u32, key: u32) -> Self {
         Row { of, group, key, entry: 0 }
     }
 
-    /// Returns a customer's order.
+    /// Returns the row of a customer's order.
     pub fn order(district: u32, order: u32, customer: u32) -> Self {
         Row { entry: entry_key(customer, order), ..Row::new(Orders, district, order) }
     }
 
-    /// Returns an order's entry in the index on customers; none of another row.
+    /// Returns an order's entry in the index on customers; none for a row of another table.
     pub fn second(self) -> Option<Row> {
         (self.of == Orders).then(|| Row::new(ByCustomer, self.group, self.entry))
     }
 
-    /// Returns the row's number among all rows of its relation that were loaded, whose groups have equally many.
+    /// Returns the row's number among the loaded rows of its relation, from zero. The relation's groups must have
+    /// equally many rows.
     #[inline]
     pub fn number(self) -> u32 {
         self.group * ROWS_OF_GROUP[self.of as usize] + self.key - FIRST_KEYS[self.of as usize]
@@ -145,17 +150,17 @@ pub fn entry_key(customer: u32, order: u32) -> u32 {
     customer << ORDER_BITS | order
 }
 
-/// Returns customer and order of such a key.
+/// Returns the customer and the order of an [`entry_key`].
 pub fn of_entry(key: u32) -> (u32, u32) {
     (key >> ORDER_BITS, key & ((1 << ORDER_BITS) - 1))
 }
 
-/// Returns the key of a line.
+/// Returns the key of an order's line.
 pub fn line_key(order: u32, line: u32) -> u32 {
     order << LINE_BITS | line
 }
 
-/// Returns order and line of such a key.
+/// Returns the order and the line of a [`line_key`].
 pub fn of_line(key: u32) -> (u32, u32) {
     (key >> LINE_BITS, key & ((1 << LINE_BITS) - 1))
 }
@@ -163,7 +168,7 @@ pub fn of_line(key: u32) -> (u32, u32) {
 /// Rows of one group whose keys follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first one.
+    /// The first row.
     pub first: Row,
     /// The number of rows.
     pub rows: u32,
@@ -172,12 +177,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the lines of an order.
+    /// Returns the span of an order's lines.
     pub fn lines(district: u32, order: u32, lines: u32) -> Self {
         Span { first: Row::new(OrderLine, district, line_key(order, 1)), rows: lines, most: line_key(order + 1, 0) - 1 }
     }
 
-    /// Returns a row of the span, or the one after it.
+    /// Returns the row at a place of the span, counted from zero; at the place `rows`, the row behind the span.
     #[inline]
     pub fn row(&self, place: u32) -> Row {
         debug_assert!(place <= self.rows, "a span of {} rows has no row {place}", self.rows);
@@ -188,7 +193,7 @@ impl Span {
 /// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Nothing.
+    /// The read changes nothing.
     Look,
     /// The read locks the row, because the transaction will change it.
     Change,
@@ -197,10 +202,10 @@ pub enum Purpose {
 /// An engine's pages and its rules of access.
 ///
 /// The caller guarantees that `begin` opens each transaction and `commit` or `rollback` ends it, that rows are those of
-/// the loaded database or were inserted, and that no district has more than `most_orders`. The engine guarantees that it
-/// plays pages of `objects` alone, and calls [`Pools::fill`] where their numbers are used up.
+/// the loaded database or were inserted, and that no district has more than `most_orders`. The engine guarantees that
+/// it plays only pages of `objects`, and that it calls [`Pools::fill`] when their numbers are used up.
 pub trait Engine {
-    /// Returns the orders that a district has numbers for.
+    /// Returns the most orders that a district has numbers for.
     fn most_orders(&self) -> u32 {
         (1 << ORDER_BITS) - 1
     }
@@ -208,25 +213,26 @@ pub trait Engine {
     /// Returns the tables and indexes.
     fn objects(&self) -> &Objects;
 
-    /// Returns the bytes of data and indexes after the load, as the engine itself reports them, if all are laid out.
+    /// Returns the bytes of data and indexes after the load, as the engine itself reports them; none if the engine's
+    /// rules lay out only some of them.
     fn bytes(&self) -> Option<u64>;
 
     /// Returns the pages above the leaves of B-trees, as they are now.
     fn interior_pages(&self) -> Vec<u32>;
 
-    /// Reads what sessions read before their first statement.
+    /// Reads the pages that sessions read before their first statement.
     fn connect(&mut self, _pools: &mut Pools) {}
 
-    /// Reads what the prefill of TPC-C reads before the warm-up, table after table.
+    /// Reads the pages that the prefill of TPC-C reads before the warm-up, table after table.
     fn prefill(&mut self, pools: &mut Pools);
 
-    /// Begins a transaction of a connection.
+    /// Begins a transaction of the connection whose turn it is.
     fn begin(&mut self, pools: &mut Pools);
 
-    /// Commits it.
+    /// Commits the transaction.
     fn commit(&mut self, _pools: &mut Pools) {}
 
-    /// Rolls it back.
+    /// Rolls the transaction back.
     fn rollback(&mut self, pools: &mut Pools);
 
     /// Reads a row by its whole primary key.
@@ -235,24 +241,25 @@ pub trait Engine {
     /// Reads an order as its customer's last one, through the index on customers.
     fn read_last(&mut self, pools: &mut Pools, order: Row);
 
-    /// Looks for the lowest key of a group; none where the group has no row. The caller knows which it is.
+    /// Looks for the lowest key of a group. The caller knows that key: `lowest`, or none if the group has no row.
     fn read_first(&mut self, pools: &mut Pools, of: Relation, group: u32, lowest: Option<u32>);
 
     /// Reads the rows of a span.
     fn scan(&mut self, pools: &mut Pools, span: Span);
 
-    /// Reads the rows of some spans, and for each row the one that is joined to it.
+    /// Reads the rows of some spans, and for each of these rows the one that is joined to it.
     fn join(&mut self, pools: &mut Pools, spans: &[(Span, Vec<Row>)]);
 
-    /// Updates a row by its whole primary key; `note` has the bytes of text that are put in front of a customer's data.
+    /// Updates a row by its whole primary key; `note` is the number of bytes that are put in front of a customer's
+    /// data.
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32);
 
-    /// Updates each row of a span: sets the date of delivery of lines.
+    /// Updates each row of a span of lines: sets the date of delivery.
     fn update_all(&mut self, pools: &mut Pools, span: Span);
 
     /// Inserts a row.
     fn insert(&mut self, pools: &mut Pools, row: Row);
 
-    /// Deletes a row. The caller guarantees that it is its group's lowest.
+    /// Deletes a row. The caller guarantees that the row has the lowest key of its group.
     fn delete(&mut self, pools: &mut Pools, row: Row);
 }

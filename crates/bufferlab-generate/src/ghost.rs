@@ -1,8 +1,9 @@
-//! A client without rows: it answers what the drivers of TPC-C and hot_rows need, and has a plan of each statement, which
-//! are operations of an engine.
+//! A client without rows: it gives the drivers of TPC-C and hot_rows the answers that they need, and turns each
+//! statement into operations of an engine.
 //!
-//! Of TPC-C it keeps what answers depend on: the next order of each district, who gave it, its lines and items, and the oldest
-//! order that is not delivered. Texts, money and quantities are always the same; no page depends on them.
+//! For TPC-C it keeps what answers depend on: the next order of each district, each order's customer, lines and items,
+//! and the oldest order that is not delivered. Texts, money and quantities are always the same, because no page depends
+//! on them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,11 +17,12 @@ use crate::engine::{Engine, Purpose, Relation, Row, Span, line_key};
 use crate::loaded::{District, Loaded, UNDELIVERED};
 use crate::pools::Pools;
 
-/// Every text that the driver reads.
+/// The text that stands for every text that the driver reads.
 const TEXT: &str = "TEXT";
-/// Orders that Stock-Level looks at.
+/// The number of orders that Stock-Level looks at.
 const RECENT: usize = 20;
-/// Orders whose items are kept. An order that rolls back must not replace the oldest order that Stock-Level looks at.
+/// The number of orders whose items are kept: one more, because an order that rolls back must not replace the oldest
+/// one that Stock-Level looks at.
 const KEPT: usize = RECENT + 1;
 
 /// The run's changes in one district.
@@ -52,10 +54,10 @@ pub struct Ghost {
     pub engine: Box<dyn Engine>,
     /// The listeners to the engine's page accesses. All accesses are of pages of the engine's objects.
     pub pools: Pools,
-    /// The database of TPC-C; none of hot_rows, where each statement is a transaction.
+    /// The database of TPC-C; none for hot_rows, where each statement is a transaction.
     pub(crate) loaded: Option<Loaded>,
     districts: Vec<Changes>,
-    /// The last order of a customer who gave one since the load.
+    /// The last order of each customer who gave one since the load.
     last_orders: HashMap<(u32, u16), u32>,
     open: Open,
     /// The lines of orders that Stock-Level looks at, and the stock of each line's item.
@@ -66,12 +68,12 @@ pub struct Ghost {
 /// The effect of a statement on a row.
 #[derive(Clone, Copy)]
 enum Does {
-    /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b` whether a
-    /// customer has bad credit.
+    /// It reads columns: `i` any number, `t` any text, `n` a district's next order, `c` an order's customer, `b`
+    /// whether a customer has bad credit.
     Read(Purpose, &'static str),
-    /// It updates the row.
+    /// The statement updates the row.
     Update,
-    /// It updates a customer, and its third parameter is the text.
+    /// The statement updates a customer, and its third parameter is the text.
     Note,
 }
 
@@ -126,7 +128,7 @@ impl Ghost {
         self.loaded.as_ref().expect("only statements of TPC-C ask for districts").district(district)
     }
 
-    /// Returns customer and lines of an order.
+    /// Returns the customer and the number of lines of an order.
     fn order(&self, district: u32, order: u32) -> (u32, u32) {
         if order <= ORDERS {
             let loaded = self.district(district);
@@ -159,7 +161,7 @@ impl Ghost {
         Err(ClientError::Statement { statement, message })
     }
 
-    /// Executes a call of hot_rows: one that returns columns reads. Its last parameter is the id.
+    /// Executes a call of hot_rows. A statement that returns columns reads; its last parameter is the id.
     fn call_of_rows(&mut self, batch: &mut Batch, call: usize) {
         let row = Row::new(Relation::HotRows, 0, number(batch, call, batch.param_count(call) - 1));
         debug_assert!(row.key > 0, "ids are counted from one");
@@ -173,7 +175,7 @@ impl Ghost {
         batch.set_affected(call, 1);
     }
 
-    /// Returns the row whose key's parameters begin with the `first` one.
+    /// Returns the row whose key is in the call's parameters from `first` on.
     fn row(&self, batch: &Batch, call: usize, of: Relation, first: usize) -> Row {
         let key = |index: usize| number(batch, call, first + index);
         match of {
@@ -215,7 +217,8 @@ impl Ghost {
         batch.set_affected(call, 1);
     }
 
-    /// Searches by something else than a primary key, or for several rows; returns whether the statement does that.
+    /// Executes a search by something else than a primary key, or for several rows; returns whether the statement is
+    /// such a search.
     fn search(&mut self, batch: &mut Batch, call: usize, statement: StatementId) -> bool {
         let key = |index: usize| number(batch, call, index);
         let district = || district_of(key(0), key(1));
@@ -274,7 +277,7 @@ impl Ghost {
         self.rows += u64::from(rows);
     }
 
-    /// Writes; returns whether the statement does that.
+    /// Executes a write for which [`plan`] has no plan; returns whether the statement is such a write.
     fn write(&mut self, batch: &mut Batch, call: usize, statement: StatementId) -> bool {
         let key = |index: usize| number(batch, call, index);
         let district = |first: usize| district_of(key(first), key(first + 1));
@@ -329,7 +332,8 @@ impl Ghost {
         self.engine.insert(&mut self.pools, Row::order(district, order, customer));
     }
 
-    /// Finds the lines of some orders and the stock of their items. Those of loaded orders are any, as the load draws them.
+    /// Finds the lines of some orders and the stock of their items. The items of loaded orders are arbitrary, as the
+    /// load draws them.
     fn find_items(&mut self, district: u32, warehouse: u32, orders: Range<u32>) {
         let Some(loaded) = &self.loaded else { return };
         let stock = |item| Row::new(Relation::Stock, warehouse, item);
@@ -360,7 +364,7 @@ impl Client for Ghost {
         Ok(())
     }
 
-    /// Only New-Order rolls back, the last order of its district.
+    /// Only New-Order rolls back: its order is the last of the district.
     fn rollback(&mut self) -> Result<(), ClientError> {
         self.engine.rollback(&mut self.pools);
         if let Some((district, before)) = self.open.order.take()
@@ -395,7 +399,7 @@ fn district_of(warehouse: u32, district: u32) -> u32 {
     (warehouse - 1) * DISTRICTS + district - 1
 }
 
-/// Returns an item that the load may have drawn for a line: each is as likely.
+/// Returns an item that the load may have drawn for a line; each item is equally likely.
 fn some_item(district: u32, order: u32, line: u32) -> u32 {
     let mut hash = (u64::from(district) << 32 | u64::from(order) << 4 | u64::from(line)).wrapping_add(1);
     for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {

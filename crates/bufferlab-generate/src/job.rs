@@ -1,5 +1,5 @@
-//! A run asked for by JSON: an engine, a scale, pools, a warm-up and a window; what an engine can do at once; and the
-//! ways to answer.
+//! A job in JSON: it asks for a run with an engine, a scale, pools, a warm-up and a window. Also the limits of an
+//! engine's rules, and the ways to answer a job.
 
 use bufferlab_workload::tpcc::{TpccConfig, TpccConfigError};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::engine::TRANSACTION_US;
 use crate::rows::RowsAsked;
 
-/// Transactions of a simulation at most: keys of orders and numbers of pages have 32 bits.
+/// The most transactions of a simulation: keys of orders and numbers of pages have 32 bits.
 pub const MAX_TRANSACTIONS: u64 = 100_000_000;
 
-/// A pool to play the accesses to.
+/// A pool that the accesses are played to.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolAsked {
@@ -35,7 +35,7 @@ fn as_generated() -> f64 {
 pub enum Workload {
     /// TPC-C: scale, seeds and skew.
     Tpcc(TpccConfig),
-    /// The workload hot_rows, which has a field of that name.
+    /// The workload hot_rows; its JSON has a field of that name.
     HotRows(RowsAsked),
 }
 
@@ -52,8 +52,8 @@ impl<'de> Deserialize<'de> for Workload {
 }
 
 impl Workload {
-    /// Returns the microseconds of a transaction by the generator's clock, which decides when InnoDB's cleaner works: of
-    /// 400 a second, and of 10,000 selects.
+    /// Returns the duration of a transaction on the generator's clock, in microseconds: 400 transactions of TPC-C a
+    /// second, or 10,000 selects. The clock decides when InnoDB's page cleaner works.
     pub fn transaction_us(&self) -> u64 {
         match self {
             Workload::Tpcc(_) => TRANSACTION_US,
@@ -61,7 +61,7 @@ impl Workload {
         }
     }
 
-    /// Returns the warehouses; another workload than TPC-C is as one.
+    /// Returns the number of warehouses; 1 for another workload than TPC-C.
     pub fn warehouses(&self) -> u32 {
         match self {
             Workload::Tpcc(config) => config.warehouses(),
@@ -69,7 +69,8 @@ impl Workload {
         }
     }
 
-    /// Returns the same with another scale, and another seed of the run for each number but 0.
+    /// Returns the same workload with `warehouses` warehouses, and `seed` added to the seed of the run. hot_rows stays
+    /// unchanged.
     ///
     /// # Errors
     /// When the scale is not allowed.
@@ -86,7 +87,8 @@ impl Workload {
 pub enum WarmUpAsked {
     /// After this many transactions.
     Transactions(u64),
-    /// When the pool is warm by the rule of measured runs, and after this many transactions at the latest.
+    /// When the pool's gate opens, that is, the pool is warm by the rule of measured runs; but after this many
+    /// transactions at the latest.
     GateWithin(u64),
 }
 
@@ -94,19 +96,19 @@ pub enum WarmUpAsked {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// `innodb`, `postgres` or `sqlite`.
+    /// The engine: `innodb`, `postgres` or `sqlite`.
     pub engine: String,
     /// Bytes of a page.
     pub page_size_bytes: u32,
-    /// Scale, seeds and transactions.
+    /// The workload, with its scale and seeds.
     pub workload: Workload,
-    /// Simulate one page in `one_in`; 1 for all. Chosen automatically if neither this nor `simulated_warehouses` is.
+    /// Simulate one page in `one_in`; 1 for all. If neither this nor `simulated_warehouses` is given, both are chosen.
     #[serde(default)]
     pub one_in: Option<u32>,
-    /// Simulate this many warehouses for all; all where `one_in` alone is given.
+    /// Simulate this many warehouses in place of all. If only `one_in` is given, all are simulated.
     #[serde(default)]
     pub simulated_warehouses: Option<u32>,
-    /// Connections.
+    /// The number of connections.
     pub connections: u32,
     /// Whether all tables are read before the first transaction, as in a measured run.
     #[serde(default)]
@@ -115,38 +117,38 @@ pub struct Job {
     pub pools: Vec<PoolAsked>,
     /// The end of the warm-up.
     pub warm_up: WarmUpAsked,
-    /// Transactions for which a gate stays shut.
+    /// The number of transactions before which no gate opens.
     #[serde(default)]
     pub at_least: u64,
-    /// Whether all pools begin their windows with the first one's, in which the transactions are those of a measured
-    /// run's window.
+    /// Whether the windows of all pools begin with the first pool's. The window then has the same transactions as in a
+    /// measured run.
     #[serde(default)]
     pub one_window: bool,
-    /// Transactions of the window.
+    /// The number of transactions of the window.
     pub window_transactions: u64,
     /// Whether to count the pages of tables and indexes, in the window of the first pool.
     #[serde(default)]
     pub census: bool,
 }
 
-/// Transactions after which a gate is asked, as in a measured run.
+/// The number of transactions between two questions to a gate, as in a measured run.
 pub const STRETCH: u64 = 500;
 
 /// The limits of an engine's rules.
 pub struct Limits {
-    /// Warehouses.
+    /// The most warehouses that the rules can handle.
     pub warehouses: u32,
     /// Bytes of memory of a warehouse's layout.
     pub layout_bytes: u64,
     /// Bytes of memory for a transaction.
     pub transaction_bytes: u64,
-    /// Pages that all warehouses share.
+    /// The number of pages that all warehouses share.
     pub shared_pages: u32,
 }
 
 impl Limits {
-    /// Returns those of most engines, with `warehouses` warehouses: only ITEM is shared, and a transaction keeps its
-    /// order, its customer and the rows that it inserts.
+    /// Returns the limits of most engines, for at most `warehouses` warehouses: they share only ITEM, and memory keeps
+    /// of each transaction its order, its customer and the rows that it inserts.
     pub(crate) fn of(warehouses: u32, page_bytes: u32) -> Self {
         let layout_bytes = 60_000 + 2_000_000_000 / u64::from(page_bytes);
         Limits { warehouses, layout_bytes, transaction_bytes: 40, shared_pages: 9_700_000 / page_bytes }
@@ -156,11 +158,11 @@ impl Limits {
 /// A way to answer a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Way {
-    /// Its name.
+    /// The way's name.
     pub name: Name,
-    /// Warehouses that are simulated.
+    /// The number of warehouses that are simulated.
     pub warehouses: u32,
-    /// Pages of which one is simulated.
+    /// One page in this many is simulated.
     pub one_in: u32,
 }
 
@@ -170,7 +172,7 @@ pub struct Way {
 pub enum Name {
     /// All warehouses and pages.
     Exact,
-    /// Fewer warehouses, all of their pages.
+    /// Fewer warehouses, and all of their pages.
     ForMore,
     /// All warehouses, one page in N.
     Sampled,

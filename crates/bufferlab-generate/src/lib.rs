@@ -1,9 +1,9 @@
 //! Page accesses without a server: the product's own driver of TPC-C or hot_rows talks to a client without rows, which
 //! says which pages each statement touches.
 //!
-//! [`Loaded`](loaded::Loaded) knows what the load wrote; an [`Engine`](engine::Engine) lays it out in pages and has the
-//! server's rules of access, by operations on tables and indexes; [`Ghost`](ghost::Ghost) is the client, and has a plan of
-//! each statement; [`run`](run::run) plays transactions to several pools at once. No access is stored.
+//! [`Loaded`](loaded::Loaded) knows what the load wrote. An [`Engine`](engine::Engine) lays it out in pages and has the
+//! server's rules of access, as operations on tables and indexes. [`Ghost`](ghost::Ghost) is the client, with a plan of
+//! each statement. [`run`](run::run) plays transactions to several pools at once. No access is stored.
 
 pub mod engine;
 pub mod ghost;

@@ -46,28 +46,28 @@ pub trait Records {
     fn entry(&self, table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32;
 }
 
-/// An engine, and the warehouses that are generated and their seed.
+/// The key of a generated database: its engine, the number of its generated warehouses, and the seed of the load.
 type Data = (String, u32, u64);
-/// The last database of [`Loaded::kept`].
+/// The database that [`Loaded::kept`] returned last.
 static LAST: Mutex<Option<(Data, Loaded)>> = Mutex::new(None);
 
 /// One district as it was loaded.
 #[derive(Debug, Default)]
 pub struct District {
-    /// Customers by the order that they gave: order 1 first.
+    /// The customer of each order, order 1 first.
     order_customers: Vec<u16>,
-    /// Orders by customer.
+    /// The loaded order of each customer, customer 1 first.
     customer_orders: Vec<u16>,
-    /// Lines before each order, and of all.
+    /// For each order the number of lines of all orders before it; at the end, the number of all lines.
     lines_before: Vec<u32>,
     /// The key of each line.
     line_keys: Vec<u16>,
-    /// Where each last name's customers stand in the index.
+    /// For each last name, the places of its customers in the index on names.
     name_places: Vec<Range<u16>>,
     /// Customers in the order of the index on names, and each customer's place there.
     named: Vec<u16>,
     places: Vec<u16>,
-    /// Bits of customers with bad credit.
+    /// For each customer, whether its credit is bad.
     bad_credits: Vec<bool>,
 }
 
@@ -77,7 +77,7 @@ impl District {
         self.order_customers[order as usize - 1].into()
     }
 
-    /// Returns the loaded order of a customer.
+    /// Returns the order that a customer has after the load.
     pub fn order_of(&self, customer: u32) -> u32 {
         self.customer_orders[customer as usize - 1].into()
     }
@@ -87,7 +87,7 @@ impl District {
         self.lines_before(order + 1) - self.lines_before(order)
     }
 
-    /// Returns the number of lines of all loaded orders before one.
+    /// Returns the number of lines of all loaded orders before this one.
     pub fn lines_before(&self, order: u32) -> u32 {
         self.lines_before[order as usize - 1]
     }
@@ -117,7 +117,7 @@ impl District {
 /// The generated warehouses.
 struct Own {
     districts: Vec<District>,
-    /// Bytes of the rows of each relation, by warehouse or district.
+    /// For each relation and each of its groups (warehouses or districts), the bytes of each row.
     sizes: [Vec<Vec<u16>>; RELATIONS],
     names: HashMap<String, u16>,
 }
@@ -151,8 +151,9 @@ impl Loaded {
         Loaded { config: *config, own: Arc::new(own) }
     }
 
-    /// Returns the same and keeps it: the runs of a sweep, each of which has its own job, want the same database,
-    /// and its population takes longer than many a run. A database of more warehouses has the same first ones.
+    /// Returns the same as [`Loaded::new`], and keeps it for the next call. All runs of a sweep want the same database,
+    /// though each is a separate job, and generating the rows takes longer than many a run. A database of more
+    /// warehouses has the same first ones, and so the same key.
     pub fn kept(engine: &str, config: &TpccConfig, records: &dyn Records) -> Self {
         let data = (engine.to_owned(), config.warehouses().min(OWN_WAREHOUSES), config.load_seed());
         let Ok(mut last) = LAST.lock() else { return Self::new(config, records) };
@@ -183,12 +184,12 @@ impl Loaded {
         &self.own.districts[district as usize % self.own.districts.len()]
     }
 
-    /// Returns the number of a last name.
+    /// Returns the number of a last name; none if it is unknown.
     pub fn name(&self, text: &str) -> Option<u16> {
         self.own.names.get(text).copied()
     }
 
-    /// Returns the bytes of the rows of a relation in a district, or a warehouse.
+    /// Returns the bytes of each row of a relation in a group: a district or a warehouse.
     pub fn sizes(&self, of: Relation, group: u32) -> &[u16] {
         let groups = &self.own.sizes[of as usize];
         &groups[group as usize % groups.len()]
@@ -200,7 +201,8 @@ impl Loaded {
         (sizes.iter().map(|&bytes| u32::from(bytes)).sum::<u32>() / sizes.len() as u32) as u16
     }
 
-    /// Returns the bytes of rows that a run inserts: those of the last loaded order, which is not delivered either.
+    /// Returns the bytes of each row that a run inserts: those of the first district's last loaded row, which is of an
+    /// undelivered order, as the inserted rows are. For HISTORY, the mean.
     pub fn inserted(&self, of: Relation) -> u16 {
         let last = self.sizes(of, 0).last().copied().unwrap_or_default();
         if of == Relation::History { self.mean(of) } else { last }
@@ -238,7 +240,8 @@ impl Loaded {
 }
 
 impl Own {
-    /// Takes what matters of one slice of the population. Slices come in the order of the primary key.
+    /// Notes the sizes and orders, lines or names of one slice of the population. Slices come in the order of the
+    /// primary key.
     fn take(&mut self, slice: &Partition, block: &RowBlock, records: &dyn Records) {
         let table = slice.table();
         for row in 0..block.rows() {
@@ -251,7 +254,7 @@ impl Own {
             } as usize;
             let sizes = &mut self.sizes[table as usize][number];
             if table == TableId::Warehouse {
-                // The last one's bytes stand for all.
+                // The last warehouse's row stands for all.
                 sizes.clear();
             }
             sizes.push(records.row(table, &columns) as u16);
@@ -312,7 +315,7 @@ impl Own {
     }
 }
 
-/// Returns a row's district, by the columns of its warehouse and its number there.
+/// Returns the district of a row, from the numbers of the columns that hold its warehouse and its district.
 fn district_of(columns: &Columns<'_>, warehouse: usize, district: usize) -> u32 {
     (key(columns, warehouse) - 1) * DISTRICTS + key(columns, district) - 1
 }

@@ -9,25 +9,25 @@ use serde::Serialize;
 
 use crate::shares::Shares;
 
-/// Types of transactions at most: those of TPC-C.
+/// The most types of transactions that a workload has: TPC-C's.
 pub(crate) const TYPES: usize = TRANSACTION_TYPES.len();
-/// Transactions of each type, in the order of the workload's own list.
+/// A number for each type of transaction, in the order of the workload's own list.
 pub type ByType = [u64; TYPES];
 
 /// The pages of one table, index or other object of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Object {
-    /// The name that a page trace has for it.
+    /// The object's name in page traces.
     pub name: String,
-    /// Its first page.
+    /// The object's first page.
     pub first_page: u32,
     /// Pages that the object has after the load.
     pub pages: u32,
-    /// Pages for which it has numbers: the object grows into them.
+    /// The number of pages that the object may grow to; each of them has a number from the start.
     pub room: u32,
 }
 
-/// The objects of a database, with dense numbers of pages.
+/// The objects of a database. Their pages are numbered from 0 on, with numbers left for growth.
 #[derive(Debug, Default)]
 pub struct Objects {
     objects: Vec<Object>,
@@ -60,7 +60,7 @@ impl Objects {
     }
 }
 
-/// Transactions within which the census counts distinct pages.
+/// The lengths of the stretches in which the census counts distinct pages, in transactions.
 pub const SPANS: [u64; 3] = [50, 500, 2000];
 /// The most accesses that a census keeps; the first accesses of a longer window stand for all.
 const KEPT: usize = 1 << 24;
@@ -74,16 +74,16 @@ struct Tally {
     pages: [u64; TYPES],
 }
 
-/// The bit of a page above the leaves of a B-tree; those below it are of the types of transactions that wanted the page.
+/// The bit of a page above the leaves of a B-tree. The lower bits say which types of transactions wanted the page.
 const INTERIOR: u8 = 1 << TYPES;
 
-/// A count of gets and distinct pages of each object.
+/// The counts of gets and of distinct pages of each object.
 #[derive(Default)]
 struct Census {
     starts: Vec<u32>,
     /// For each object, the counts of its leaves and of its pages above them.
     tallies: Vec<[Tally; 2]>,
-    /// For each page its level, and the types of transactions that wanted it.
+    /// For each page, bits: its level, and the types of transactions that wanted it.
     flags: Vec<u8>,
     /// The page of each access, [`KEPT`] at most.
     accesses: Vec<u32>,
@@ -110,10 +110,11 @@ impl Census {
         self.starts.partition_point(|&start| start <= page) - 1
     }
 
-    /// Returns the mean of distinct pages in `span` transactions, of each object its leaves and its pages above them;
-    /// none where the census is shorter. As of a trace, which does not record where a transaction ends, a stretch of
-    /// equally many accesses stands for `span` transactions (python/bufferlab/traces/touches.py): between two ends of
-    /// transactions the number of their Deliveries varies, and the pages are up to 4 % fewer.
+    /// Returns for each object the mean number of distinct leaves, and of distinct pages above them, in `span`
+    /// transactions; none if the census has fewer transactions. A stretch of as many accesses as `span` transactions
+    /// have on average stands for them, because a page trace does not record where a transaction ends
+    /// (python/bufferlab/traces/touches.py). Between two ends of transactions the number of Deliveries varies, and the
+    /// pages are up to 4 % fewer.
     fn distinct(&self, span: u64) -> Option<Vec<[f64; 2]>> {
         let length = span as f64 / self.transactions as f64 * self.all_accesses as f64;
         let stretches = (self.accesses.len() as f64 / length + 1e-9) as u32;
@@ -133,7 +134,8 @@ impl Census {
         Some(distinct.into_iter().map(|levels| levels.map(|pages| pages as f64 / f64::from(stretches))).collect())
     }
 
-    /// Returns what the pages of some levels of an object were asked for; `distinct` has the pages of all objects.
+    /// Returns the counts of an object's pages at some levels: 0 is the leaves, 1 the pages above. `distinct` has, for
+    /// each of [`SPANS`], the distinct pages of all objects.
     fn wanted(&self, object: usize, levels: Range<usize>, distinct: &[Option<Vec<[f64; 2]>>; SPANS.len()]) -> Wanted {
         let own = &self.tallies[object][levels.clone()];
         let sum = |of: &dyn Fn(&Tally) -> u64| own.iter().map(of).sum::<u64>();
@@ -153,8 +155,8 @@ impl Census {
 pub struct Wanted {
     /// Gets and creations for each transaction.
     pub gets_per_transaction: f64,
-    /// Mean of distinct pages in each of [`SPANS`] transactions, or in as many accesses as they have in the mean; none
-    /// where the census is shorter.
+    /// Mean number of distinct pages in as many accesses as each of [`SPANS`] transactions has on average; none for a
+    /// span that is longer than the census.
     pub distinct: [Option<f64>; SPANS.len()],
     /// Gets and creations by the transaction's type, in the order of the workload's own list.
     pub gets_by_type: ByType,
@@ -167,17 +169,17 @@ pub struct Wanted {
 pub struct Counted {
     /// The object's name.
     pub name: String,
-    /// All of its pages.
+    /// The counts of all pages of the object.
     #[serde(flatten)]
     pub all: Wanted,
-    /// The pages above the leaves, if the object is a B-tree.
+    /// The counts of the pages above the leaves, if the object is a B-tree.
     pub interior: Wanted,
 }
 
-/// The pools that are played one share of the pages: the shares, this one's number, and the pools.
+/// Pools that hear one share of the pages: the shares' size, this share's number, and the pools.
 pub type PoolsOfShare = (Shares, u32, Vec<Box<dyn Manager + Send>>);
 
-/// Shares of one size, and of each that is played its number and where its pools stand.
+/// Shares of one size: for each share that is played, its number and the positions of its pools.
 type Rate = (Shares, Vec<(u32, Range<usize>)>);
 
 /// A pool, and its clock.
@@ -201,12 +203,13 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Makes pools that are played all pages, without a census.
+    /// Makes pools that hear all pages, without a census.
     pub fn new(pools: Vec<Box<dyn Manager + Send>>) -> Self {
         Pools::of_shares(vec![(Shares::ALL, 0, pools)])
     }
 
-    /// Makes pools that are each played a share of the pages, without a census. Shares of one size must be neighbours.
+    /// Makes pools that each hear one share of the pages, without a census. Shares of one size must be neighbours in
+    /// `all`.
     pub fn of_shares(all: Vec<PoolsOfShare>) -> Self {
         let (mut pools, mut rates) = (Vec::new(), Vec::<Rate>::new());
         for (shares, number, own) in all {
@@ -231,7 +234,7 @@ impl Pools {
         self
     }
 
-    /// Begins to count the pages of each object; `interior` are those above the leaves of B-trees.
+    /// Begins to count the pages of each object; `interior` has the pages above the leaves of B-trees.
     pub fn begin_census(&mut self, objects: &Objects, interior: &[u32]) {
         assert!(self.census.is_none(), "a census is under way already");
         let mut flags = vec![0; objects.pages() as usize];
@@ -330,13 +333,13 @@ impl Pools {
         }
     }
 
-    /// invalid.
+    /// Notes that an object's pages, or a district's orders, have used up their numbers: the run is invalid.
     #[cold]
     pub fn fill(&mut self) {
         self.is_full = true;
     }
 
-    /// Returns whether some numbers are used up.
+    /// Returns whether an object's pages, or a district's orders, have used up their numbers.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -351,7 +354,7 @@ impl Pools {
         self.pools.len()
     }
 
-    /// Returns what a pool did so far.
+    /// Returns a pool's counts so far.
     pub fn counts(&self, pool: usize) -> Counts {
         self.pools[pool].pool.counts()
     }
@@ -366,7 +369,8 @@ impl Pools {
 mod tests {
     use super::*;
 
-    /// Two objects of 100 pages; the second one's first page is above its leaves.
+    /// Returns the census of two objects of 100 pages each, after these accesses of transactions. The second object's
+    /// first page is above its leaves.
     fn census(accesses: impl IntoIterator<Item = Vec<u32>>) -> Vec<Counted> {
         let mut objects = Objects::default();
         objects.add("one", 100, 100);
@@ -382,7 +386,7 @@ mod tests {
 
     #[test]
     fn distinct_pages_are_those_of_stretches_of_equally_many_accesses() {
-        // 100 transactions of one access, then 100 of three: 400 accesses, and 100 for each 50 transactions.
+        // 100 transactions of one access, then 100 of three: 400 accesses, so 50 transactions have 100 on average.
         let page = |at: u32| if at.is_multiple_of(4) { 100 + at / 4 % 2 } else { at % 7 };
         let mut next = 0..;
         let transactions =

@@ -27,46 +27,47 @@ pub trait Gate {
     fn end(&self) -> Option<&'static str>;
 }
 
-/// What to run.
+/// The settings of a run.
 pub struct Plan<'a> {
-    /// Connections, each with its own driver.
+    /// The number of connections. Each has its own driver.
     pub connections: u32,
-    /// Whether the pool is filled before the first transaction, as the workload does it.
+    /// Whether the workload's prefill fills the pool before the first transaction.
     pub prefill: bool,
-    /// The end of the warm-up: after a number of transactions, when the window has the transactions of a measured run's
-    /// window, or when the pool's gate opens.
+    /// The end of the warm-up: after a number of transactions, or when the pool's gate opens. In the first case the
+    /// window has the same transactions as in a measured run.
     pub warm_up: WarmUpAsked,
     /// The gate of each pool, and the factor by which the pool's misses are multiplied for its gate.
     pub gates: Vec<(Box<dyn Gate>, u64)>,
-    /// Misses of the prefill that a gate hears of at most.
+    /// The most misses of the prefill that a gate hears of.
     pub most_prefill_misses: u64,
-    /// Transactions of the window.
+    /// The number of transactions of the window.
     pub window: u64,
     /// Whether to count pages of tables and indexes, in the window of the first pool.
     pub census: bool,
-    /// Microseconds of a transaction by the generator's clock.
+    /// Duration of a transaction on the generator's clock, in microseconds.
     pub transaction_us: u64,
-    /// Whether all pools begin their windows when the first one is warm. The window then has the transactions of a
-    /// measured run's window, as after a warm-up of a number of transactions.
+    /// Whether all pools begin their windows when the first pool is warm. The window then has the same transactions as
+    /// in a measured run.
     pub one_window: bool,
     /// Called with the run's progress; false stops the run.
     pub watch: Option<&'a mut Watch<'a>>,
 }
 
-/// whether to go on.
+/// A function that is called with the number of transactions done, and, once the first pool's window has begun, with
+/// the number of transactions in it. It returns whether to go on.
 pub type Watch<'a> = dyn FnMut(u64, Option<u64>) -> bool + 'a;
 /// Transactions between two calls of a watch.
 const WATCHED: u64 = 100;
 /// The results of one pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolRun {
-    /// Transactions before its window.
+    /// Transactions before the pool's window.
     pub warm_up_transactions: u64,
-    /// Whether the gate opened; true without one.
+    /// Whether the pool's gate opened; true if the warm-up has no gate.
     pub is_warm: bool,
     /// Gets in the window.
     pub gets: u64,
-    /// New-Orders in the window, those that roll back included, as metrics count them; 0 of another workload than TPC-C.
+    /// New-Orders in the window, with those that roll back, as metrics count them; 0 for another workload than TPC-C.
     pub new_orders: u64,
     /// Transactions of the window.
     pub transactions: u64,
@@ -74,7 +75,7 @@ pub struct PoolRun {
     pub committed: ByType,
     /// Transactions of the window that rolled back as the workload asks, by type.
     pub rolled_back: ByType,
-    /// How the gate opened; none where it did not, or without a gate.
+    /// The reason for which the gate opened; none if it did not, or without a gate.
     pub gate: Option<&'static str>,
     /// Pages that got a frame since the first transaction, up to the window's end.
     pub brought_in_since_start: u64,
@@ -83,6 +84,7 @@ pub struct PoolRun {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
+    /// The expected error as a fraction of the misses, if less than all pages were simulated; none for an exact
     /// simulation, and without misses.
     pub error: Option<f64>,
 }
@@ -90,13 +92,14 @@ pub struct PoolRun {
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// Each pool, in the order in which they were given.
+    /// The results of the pools, in the order in which the pools were given.
     pub pools: Vec<PoolRun>,
-    /// Pages of tables and indexes; empty without a census.
+    /// The census of tables and indexes; empty if none was asked for.
     pub census: Vec<Counted>,
     /// The tables and indexes after the load.
     pub objects: Vec<Object>,
-    /// index on k.
+    /// Bytes of data and indexes after the load, as the engine reports them; none for hot_rows if its index on k is not
+    /// laid out.
     pub database_bytes: Option<u64>,
     /// The part of the database that was simulated.
     pub way: Way,
@@ -105,19 +108,19 @@ pub struct Run {
 /// The error of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The configuration cannot run.
+    /// The configuration of TPC-C is not possible.
     #[error(transparent)]
     Config(#[from] TpccConfigError),
     /// The configuration of hot_rows is not possible.
     #[error(transparent)]
     HotRows(#[from] HotRowsConfigError),
-    /// The driver and the generator do not agree.
+    /// The driver sent a statement that the generator does not know or expect.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The configuration of a pool is not possible.
     #[error("{0}")]
     Pool(String),
-    /// The database outgrew its numbers.
+    /// A table has no numbers left for pages or orders, after this many transactions.
     #[error("after {0} transactions a table has no numbers for further pages or orders")]
     Full(u64),
     /// The watch stopped the run.
@@ -128,7 +131,7 @@ pub enum RunError {
     Asked {
         /// The field of the job.
         field: &'static str,
-        /// The values that are possible.
+        /// The message, with the values that are possible.
         what: String,
     },
 }
@@ -140,7 +143,7 @@ enum State {
     Done,
 }
 
-/// Transactions so far.
+/// The transactions so far.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Transactions {
     all: u64,
@@ -179,7 +182,8 @@ impl Played {
 /// Runs a workload on an engine's pages, until every pool has had its window.
 ///
 /// # Errors
-/// When the configuration is not possible.
+/// When the configuration is not possible, driver and generator disagree, a table runs out of numbers, or the watch
+/// stops the run.
 pub fn run(mut engine: Box<dyn Engine>, played: Played, plan: Plan<'_>, mut pools: Pools) -> Result<Run, RunError> {
     let drivers = (0..plan.connections).map(|index| played.driver(index, plan.connections));
     let mut drivers = drivers.collect::<Result<Vec<_>, _>>()?;
@@ -257,7 +261,7 @@ impl Progress {
         }
     }
 
-    /// Returns the transactions of a pool's window so far; none before it.
+    /// Returns the number of transactions of a pool's window so far; none before the window begins.
     fn measured(&self, pool: usize) -> Option<u64> {
         match self.states[pool] {
             State::Warming => None,
@@ -266,7 +270,7 @@ impl Progress {
         }
     }
 
-    /// Begins the windows of all pools, with the transactions of a measured run's window.
+    /// Begins the windows of all pools. The drivers then plan the transactions of a measured run's window.
     fn begin_all(&mut self, census: bool, is_warm: bool) {
         self.drivers.iter_mut().for_each(|driver| driver.begin_window());
         (0..self.runs.len()).for_each(|pool| self.begin(pool, census, is_warm));
@@ -283,7 +287,7 @@ impl Progress {
         self.states[pool] = State::Measured { gets: pools.gets(), done: self.done, counts: pools.counts(pool) };
     }
 
-    /// Ends a pool's window when it has its transactions; `filled` has the pool's counts before the first one.
+    /// Ends a pool's window when it has its transactions; `filled` has the pool's counts before the first transaction.
     fn end_if_due(&mut self, pool: usize, window: u64, filled: &Counts) {
         let State::Measured { gets, done, counts } = self.states[pool] else { return };
         if self.done.all < done.all + window {

@@ -1,12 +1,11 @@
 //! The part of a database that is simulated for a job: all of it, fewer warehouses, or one page in N.
 //!
 //! From [`ENOUGH_WAREHOUSES`] on, reads depend on the pool's share of the data, and not on the data's size. So fewer
-//! warehouses with as small a part of the frames, of the transactions before the window and of the clock's speed stand
-//! for all. Pages that all warehouses share keep their frames. One page in N stands for all pages at any scale
-//! ([`Shares`]).
+//! warehouses can stand for all: frames, transactions before the window and the clock's speed shrink in proportion.
+//! Pages that all warehouses share keep their frames. One page in N stands for all pages at any scale ([`Shares`]).
 //!
-//! Each part is simulated several times, with other seeds or other shares, which shows the scatter; and once at half
-//! its size, which shows the bias if that goes with 1/size.
+//! Each part is simulated several times, with other seeds or other shares, which shows the scatter. One more
+//! simulation, at half the size, shows the bias, if the bias is proportional to 1/size.
 
 use std::ops::Add;
 
@@ -17,60 +16,61 @@ use crate::pools::{ByType, Object};
 use crate::run::{PoolRun, Run, RunError, brought_in};
 use crate::shares::Shares;
 
-/// Warehouses that may stand for any number of further ones. With 20, a pool of a tenth of the data misses 8 % more than
-/// with 100, because they share items, undo log and connections.
+/// The number of warehouses that may stand for any larger number. With 20, a pool of a tenth of the data misses 8 %
+/// more than with 100, because warehouses share items, undo log and connections.
 pub const ENOUGH_WAREHOUSES: u32 = 100;
 /// Bytes of memory that a run may take.
 const MOST_BYTES: u64 = 1_000_000_000;
-/// Bytes that one model notes of a page.
+/// Bytes of memory that a simulated pool takes for each page of the database.
 const BYTES_OF_PAGE: f64 = 24.0;
 /// Bytes of the loaded rows of a warehouse, in any engine.
 const BYTES_OF_WAREHOUSE: f64 = 110e6;
-/// Transactions of a warehouse after which a gate opens.
+/// About the number of transactions of each warehouse after which the warm-up's gate opens.
 const GATED_TRANSACTIONS: u64 = 10_000;
-/// Frames that the smallest pool of fewer warehouses should have, so that pages which all warehouses share are few.
+/// The fewest frames that the smallest pool should have if fewer warehouses stand for all. The pages that all
+/// warehouses share then take few of the frames.
 const ENOUGH_FRAMES: f64 = 4096.0;
-/// Fewest frames of a share of a pool.
+/// The fewest frames that a share of a pool may have.
 const FEWEST_FRAMES: u32 = 64;
-/// Largest share to be asked for.
+/// The largest N that a job may ask for in "one page in N".
 const MOST_ONE_IN: u32 = 1 << 16;
-/// Seeds of fewer warehouses, of which each has a simulation.
+/// The number of simulations of fewer warehouses, each with a separate seed.
 const SEEDS: u32 = 3;
-/// Shares of the pages that are simulated.
+/// The most shares of the pages that are simulated at one rate.
 const SHARES: u32 = 6;
-/// Half the 95 % interval of a mean of two, three and more, in standard errors (Student's t).
+/// Half the 95 % interval of a mean of two to six values, in standard errors (Student's t).
 const STUDENT: [f64; 5] = [12.71, 4.30, 3.18, 2.78, 2.57];
-/// Transactions of a window of fewer warehouses, if the job's has as many.
+/// The fewest transactions of a window of fewer warehouses, unless the job's window has fewer.
 const ENOUGH_TRANSACTIONS: u64 = 3000;
 
-/// One simulation of a part.
+/// One simulation of a part of the database.
 pub struct Simulation {
-    /// Its scale, seeds and transactions.
+    /// The simulation's scale and seeds.
     pub workload: Workload,
-    /// Its warehouses as a part of all.
+    /// The simulated warehouses as a fraction of all, from 0 to 1.
     pub part: f64,
-    /// Pages that all warehouses share.
+    /// The number of pages that all warehouses share.
     pub shared_pages: u32,
-    /// The shares that it plays to pools, and their numbers.
+    /// The shares of pages that are played to pools: one page in how many, and the share's number.
     pub shares: Vec<(Shares, u32)>,
-    /// The end of its warm-up.
+    /// The end of the simulation's warm-up.
     pub warm_up: WarmUpAsked,
-    /// Transactions for which a gate stays shut.
+    /// The number of transactions before which no gate opens.
     pub at_least: u64,
-    /// Transactions of its window.
+    /// The number of transactions of the simulation's window.
     pub window: u64,
-    /// Microseconds of a transaction by its clock.
+    /// Duration of a transaction on the simulation's clock, in microseconds.
     pub transaction_us: u64,
 }
 
 impl Simulation {
-    /// Returns the frames of its pool for those of all warehouses.
+    /// Returns how many simulated frames stand for `frames` frames of a pool of all warehouses.
     pub fn frames(&self, frames: u32) -> u32 {
         let shared = f64::from(self.shared_pages.min(frames / 2));
         ((f64::from(frames) - shared) * self.part + shared).round() as u32
     }
 
-    /// Returns the transactions that it has at most.
+    /// Returns the most transactions that the simulation can have.
     pub fn most_transactions(&self) -> u64 {
         self.window.saturating_add(match self.warm_up {
             WarmUpAsked::Transactions(all) => all,
@@ -80,11 +80,11 @@ impl Simulation {
     }
 }
 
-/// Chooses the way to answer a job: exactly while that fits into memory, then by fewer warehouses, then by one page in
-/// N; or as the job asks.
+/// Chooses the way to answer a job: exactly if that fits into memory, else by fewer warehouses, else by one page in N;
+/// or as the job asks.
 ///
 /// # Errors
-/// When no way fits into memory, or the way that the job asks for does not fit.
+/// When no way fits into memory, or the way that the job asks for is not possible or does not fit.
 pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
     let Workload::Tpcc(config) = &job.workload else { return choose_for_rows(job) };
     let all = config.warehouses();
@@ -119,13 +119,13 @@ pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
     })
 }
 
-/// Returns the transactions of a part's window.
+/// Returns the number of transactions of a part's window.
 fn window(job: &Job, part: f64) -> u64 {
     let asked = job.window_transactions;
     ((asked as f64 * part).ceil() as u64).max(asked.min(ENOUGH_TRANSACTIONS))
 }
 
-/// Hot rows are few, and simulated exactly.
+/// Returns the exact way for hot_rows, whose rows are few; refuses a job that asks for another way.
 fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
     if job.one_in.unwrap_or(1) == 1 && job.simulated_warehouses.is_none() {
         return Ok(Way::new(1, 1, 1));
@@ -137,7 +137,8 @@ fn choose_for_rows(job: &Job) -> Result<Way, RunError> {
 fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
     let all = job.workload.warehouses();
     let refuse = |field, what| Err(RunError::Asked { field, what });
-    // Half of several warehouses show what one adds.
+    // Of several warehouses at least two are simulated: the simulation of half of them shows how much a warehouse
+    // adds.
     let least = all.min(2);
     if !(least..=all).contains(&way.warehouses) {
         return refuse("simulated_warehouses", format!("{least} to {all} warehouses stand for {all}"));
@@ -171,11 +172,12 @@ fn check_asked(job: &Job, limits: &Limits, way: Way) -> Result<(), RunError> {
 }
 
 impl Way {
-    /// Returns the bytes of memory that it takes, about.
+    /// Returns about how many bytes of memory the way takes.
     pub fn bytes(&self, job: &Job, limits: &Limits) -> u64 {
         let pages = BYTES_OF_WAREHOUSE / f64::from(job.page_size_bytes) * f64::from(self.warehouses);
         let shares: f64 = self.shares().iter().map(|(shares, _)| f64::from(shares.one_in()).recip()).sum();
-        // Without the census, 13 bytes a page: a run that is counted must be simulated as its neighbours are.
+        // The census's 13 bytes a page are left out: a run with a census must be simulated in the same way as one
+        // without.
         let played = shares * job.pools.len() as f64;
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
         let warm_up = match job.warm_up {
@@ -189,19 +191,21 @@ impl Way {
             + transactions.min(MAX_TRANSACTIONS) * limits.transaction_bytes
     }
 
-    /// Returns whether so small a pool has frames enough for pages that all warehouses share.
+    /// Returns whether a pool of `frames` frames for `all` warehouses has enough frames when it is simulated in this
+    /// way.
     fn has_enough_frames(&self, frames: u32, all: u32) -> bool {
         self.warehouses == all || f64::from(frames) * f64::from(self.warehouses) / f64::from(all) >= ENOUGH_FRAMES
     }
 
-    /// Returns whether every share of every pool has frames.
+    /// Returns whether every share of every pool has [`FEWEST_FRAMES`] frames, also at half the way's rate.
     fn has_frames(&self, job: &Job) -> bool {
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
         let fewest = FEWEST_FRAMES * 2 * self.one_in;
         self.one_in == 1 || job.pools.iter().all(|pool| f64::from(pool.frames) * part >= f64::from(fewest))
     }
 
-    /// Returns the shares that its simulations play: all pages, or several shares at its rate and at half of it.
+    /// Returns the shares that the way's simulations play: all pages, or several shares at the way's rate and several
+    /// at half of it.
     fn shares(&self) -> Vec<(Shares, u32)> {
         if self.one_in == 1 {
             return vec![(Shares::ALL, 0)];
@@ -209,17 +213,17 @@ impl Way {
         [self.one_in, 2 * self.one_in].into_iter().flat_map(some_shares).collect()
     }
 
-    /// Returns the simulations of a job, the one of half the warehouses last, if some stand for all.
+    /// Returns the simulations of a job. If fewer warehouses stand for all, the last simulation has half as many.
     ///
     /// # Errors
-    /// When the simulations have too many transactions.
+    /// When a simulation has too many transactions, or its number of warehouses is not allowed.
     pub fn simulations(&self, job: &Job, limits: &Limits) -> Result<Vec<Simulation>, RunError> {
         let all = job.workload.warehouses();
         let mut parts: Vec<Simulation> = Vec::new();
         if self.warehouses == all {
             parts.push(self.simulation(job, limits, all, 0)?);
         } else {
-            // Without a pool nothing scatters: the answer is the database.
+            // Without pools one seed is enough: the answer is only the loaded database, which does not scatter.
             let seeds = if job.pools.is_empty() { 1 } else { SEEDS };
             for seed in 0..u64::from(seeds) {
                 parts.push(self.simulation(job, limits, self.warehouses, seed)?);
@@ -292,14 +296,14 @@ impl Way {
         let count = own.len() as f64;
         let part = f64::from(self.warehouses) / f64::from(job.workload.warehouses());
         let seeds = if part < 1.0 { f64::from(SEEDS) } else { 1.0 };
-        // Seeds add transactions to the window, shares add pages.
+        // The windows of seeds add up. Shares are averaged, because each stands for all pages.
         let sum = |of: fn(&PoolRun) -> u64| (own.iter().map(of).sum::<u64>() as f64 / count * seeds).round() as u64;
         let by_type = |of: fn(&PoolRun) -> &ByType| {
             let all = |place: usize| own.iter().map(|run| of(run)[place]).sum::<u64>() as f64;
             std::array::from_fn(|place| (all(place) / count * seeds).round() as u64)
         };
         let counts = own.iter().map(|run| run.counts).fold(Counts::default(), Counts::add).times(seeds / count);
-        // Warm-ups do not add up.
+        // Warm-ups are averaged, not added up.
         let before = own.iter().map(|run| run.brought_in_since_start - brought_in(&run.counts)).sum::<u64>() as f64;
         let is_warm = own.iter().all(|run| run.is_warm);
         let last = own.iter().filter(|run| run.gate.is_some()).max_by_key(|run| run.warm_up_transactions);
@@ -319,18 +323,19 @@ impl Way {
         }
     }
 
-    /// Returns how many times what half of the simulated warehouses add is missing of all.
+    /// Returns the factor to extrapolate by: the warehouses that were not simulated, divided by half of the simulated
+    /// ones.
     fn more(&self, job: &Job) -> f64 {
         f64::from(job.workload.warehouses() - self.warehouses) / f64::from(self.warehouses - self.half())
     }
 
-    /// Returns the bytes of all warehouses, as many more for each.
+    /// Returns the bytes of the job's whole database, to which each warehouse adds equally many.
     fn all_bytes(&self, job: &Job, own: &Run, half: &Run) -> Option<u64> {
         let (own, half) = (own.database_bytes?, half.database_bytes?);
         Some(own + ((own.saturating_sub(half)) as f64 * self.more(job)).round() as u64)
     }
 
-    /// Returns the objects of all warehouses: a table has as many pages more for each warehouse.
+    /// Returns the objects of the job's whole database: each warehouse adds equally many pages to a table.
     fn all_objects(&self, job: &Job, own: &Run, half: &Run) -> Vec<Object> {
         let more = self.more(job);
         let mut first_page = 0;
@@ -345,17 +350,17 @@ impl Way {
     }
 }
 
-/// Returns several shares of one page in `one_in`, far from each other.
+/// Returns at most [`SHARES`] shares of one page in `one_in`, with their numbers evenly apart.
 fn some_shares(one_in: u32) -> impl Iterator<Item = (Shares, u32)> {
     let count = one_in.min(SHARES);
     (0..count).map(move |number| (Shares::new(one_in), number * one_in / count))
 }
 
-/// Returns what a run of a share of a part's pages stands for: all pages, of all warehouses.
+/// Scales the run of one share of a part's pages up to all pages of all warehouses.
 fn whole(run: &PoolRun, one_in: u32, part: &Simulation, frames: u32) -> PoolRun {
     let share = f64::from(part.frames(frames)) / f64::from(frames.max(1)) / f64::from(one_in);
     let counts = run.counts.times(one_in.into());
-    // As often as its own frames were filled, all are.
+    // All frames were filled as often as the simulated ones.
     let before = (run.brought_in_since_start - brought_in(&run.counts)) as f64 / share;
     PoolRun {
         brought_in_since_start: before.round() as u64 + brought_in(&counts),
@@ -366,7 +371,8 @@ fn whole(run: &PoolRun, one_in: u32, part: &Simulation, frames: u32) -> PoolRun 
     }
 }
 
-/// Returns the error to be expected of the misses: the biases by halves, and half of the 95 % interval of the mean.
+/// Returns the expected error as a fraction of the misses: the biases seen at half the size or rate, plus half of the
+/// 95 % interval of the mean. None without misses.
 fn error(own: &[PoolRun], coarser: &[PoolRun], smaller: &[PoolRun]) -> Option<f64> {
     let misses = |run: &PoolRun| run.counts.misses as f64 / run.new_orders.max(1) as f64;
     let mean = |runs: &[PoolRun]| runs.iter().map(misses).sum::<f64>() / runs.len() as f64;

@@ -1,4 +1,4 @@
-//! The columns of servers' tables as the product declares them:
+//! The columns of TPC-C's tables on servers, read from the statements that create these tables:
 //! crates/bufferlab-drive/dialects/servers/tpcc/schema.sql.
 
 use bufferlab_workload::tpcc::schema::TableId;
@@ -8,13 +8,13 @@ const SCHEMA: &str = include_str!("../../bufferlab-drive/dialects/servers/tpcc/s
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// TINYINT, SMALLINT or INT, by its bytes.
+    /// TINYINT, SMALLINT or INT, with the number's bytes.
     Int(u32),
-    /// CHAR, by its characters.
+    /// CHAR, with the number of characters.
     Char(u32),
-    /// VARCHAR, by its most characters.
+    /// VARCHAR, with the most characters that a text may have.
     Varchar(u32),
-    /// DECIMAL, by its digits, and those of them behind the point.
+    /// DECIMAL, with the number of digits, and how many of these are behind the point.
     Decimal(u32, u32),
     /// DATETIME in whole seconds.
     Datetime,
@@ -23,9 +23,9 @@ pub enum Type {
 /// A column of a server's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its type.
+    /// The column's type.
     pub kind: Type,
-    /// Whether it may be null.
+    /// Whether the column may be null.
     pub nullable: bool,
 }
 

@@ -1,6 +1,7 @@
 //! Which page of a file segment a new leaf gets (MySQL 5.7: fsp0fsp.cc, `fseg_alloc_free_page_low`).
 //!
-//! Pages are counted from the segment's first. Left out: extents whose pages are all free go back to the file.
+//! Pages are counted from the segment's first. Not simulated: InnoDB gives an extent whose pages are all free back to
+//! the file.
 
 use std::collections::BTreeSet;
 
@@ -18,20 +19,21 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Makes a segment whose first pages are used.
+    /// Makes a segment of `reserved` pages, of which the first `used` are used; an extent has `extent` pages.
     pub(crate) fn new(used: u32, reserved: u32, extent: u32) -> Self {
         assert!(extent > 0 && used <= reserved, "{used} pages of {reserved} are used, in extents of {extent}");
         Segment { extent, single: used.min(extent / 2), reserved, used, free: (used..reserved).collect() }
     }
 
-    /// Takes a page, near another one if that can be: the next page, a later one of its extent, or the first free one. A
-    /// segment with few free pages takes a new extent before.
+    /// Takes a page and returns it. If the page behind `near` is free, it is that one. Else, if few pages are free, the
+    /// segment reserves a new extent and takes its first page. Else it is another page of the extent of `near`, or the
+    /// first free one.
     pub(crate) fn take(&mut self, near: u32) -> u32 {
         let hint = near + 1;
         let is_in_extent = (self.single..self.reserved).contains(&hint);
-        // FSEG_FILLFACTOR and FSEG_FRAG_LIMIT.
+        // An extent's half is InnoDB's FSEG_FRAG_LIMIT, an eighth of the pages its FSEG_FILLFACTOR.
         let has_extents = self.used >= self.extent / 2;
-        // A single page that was freed is the file's again.
+        // A freed single page belongs to the file again, not to the segment.
         let own = self.reserved - self.free.range(..self.single).count() as u32;
         let is_tight = has_extents && own - self.used < own / 8;
         let page = if is_in_extent && self.free.contains(&hint) {
@@ -49,13 +51,13 @@ impl Segment {
         page
     }
 
-    /// Returns the next free page of a page's extent, after its last the first.
+    /// Returns the first free page of a page's extent, searched from that page on and then from the extent's start.
     fn later_in_extent(&self, page: u32) -> Option<u32> {
         let begin = (page - self.single) / self.extent * self.extent + self.single;
         self.free.range(page..begin + self.extent).chain(self.free.range(begin..page)).next().copied()
     }
 
-    /// Takes a page back.
+    /// Frees a page.
     pub(crate) fn give(&mut self, page: u32) {
         debug_assert!(page < self.reserved, "page {page} is not one of the segment's {}", self.reserved);
         self.used -= 1;
@@ -63,7 +65,7 @@ impl Segment {
         self.check();
     }
 
-    /// Each page of the segment is used or free.
+    /// Checks that each page of the segment is either used or free.
     #[inline]
     fn check(&self) {
         let (used, free, all) = (self.used, self.free.len(), self.reserved);
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// 61 leaves of pages of 16 KiB: 32 single ones, and 29 of an extent of 64.
+    /// Returns a segment of 61 leaves of 16 KiB: 32 single pages, and 29 pages of an extent of 64.
     fn segment() -> Segment {
         Segment::new(61, 96, 64)
     }

@@ -1,4 +1,4 @@
-//! Does a job: refuses what cannot be asked, makes pools, and runs each simulation of a part.
+//! Does a job: refuses values that are not possible, makes the pools, and runs each simulation of a part.
 
 use bufferlab_sim::{MODELS, Manager, OneIn};
 
@@ -13,15 +13,16 @@ use crate::scale::{self, Simulation};
 use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
 
-/// Makes a pool's gate from the pool's frames, the transactions of each stretch that it hears of, and those for which
-/// it stays shut.
+/// Makes a pool's gate from the pool's frames, the number of transactions between two questions to the gate, and the
+/// number before which it stays shut.
 pub type MakeGate<'a> = dyn Fn(u32, u64, u64) -> Box<dyn Gate> + 'a;
 
-/// Does a job: exactly, or by simulating a part of the database ([`scale`]). A watch hears of the transactions of all
-/// simulations, and of their windows as parts of the job's.
+/// Does a job: exactly, or by simulating a part of the database ([`scale`]). The watch is called with the transactions
+/// of all simulations so far, and with the progress of their windows, scaled to the job's window.
 ///
 /// # Errors
-/// When a field's value is not possible, with the field's name and the possible values; when the watch stops it.
+/// When a field's value is not possible, with the field's name and the possible values. Also when a table runs out of
+/// numbers, or the watch stops the run.
 pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>>) -> Result<Run, RunError> {
     let limits = check(job)?;
     let way = scale::choose(job, &limits)?;
@@ -48,7 +49,7 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>
     Ok(run)
 }
 
-/// Returns the bytes of memory that a job takes, about.
+/// Returns about how many bytes of memory a job takes.
 ///
 /// # Errors
 /// When the job asks for something that is not possible, as in [`generate`].
@@ -57,11 +58,11 @@ pub fn bytes(job: &Job) -> Result<u64, RunError> {
     Ok(scale::choose(job, &limits)?.bytes(job, &limits))
 }
 
-/// Runs one simulation. Its pools are those of the job for each of its shares, share after share.
+/// Runs one simulation. For each of the simulation's shares it makes all pools of the job, share after share.
 fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch<'_>) -> Result<Run, RunError> {
     let transactions = part.most_transactions();
     let all = || part.shares.iter().flat_map(|share| job.pools.iter().map(move |pool| (share, pool)));
-    // A gate hears of as many misses as all pages would have.
+    // A gate is asked with as many misses as all pages would have.
     let gates = all().map(|((shares, _), pool)| {
         (gate(part.frames(pool.frames), STRETCH, part.at_least), u64::from(shares.one_in()))
     });
@@ -69,7 +70,7 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
         (Workload::Tpcc(_), "innodb") => innodb::prefill_misses(job.page_size_bytes),
         _ => u64::MAX,
     };
-    // Of this call's own lifetime, as the other closures.
+    // A separate closure, because the plan needs one with this call's lifetime.
     let mut tell = |all, measured| watch(all, measured);
     let plan = Plan {
         connections: job.connections,
@@ -121,7 +122,7 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
     run(engine, played, plan, pools.with_times(all().map(|(_, pool)| pool.time)))
 }
 
-/// Makes a pool of a share of a simulation's pages.
+/// Makes a pool that hears one share of a simulation's pages.
 fn make(
     asked: &PoolAsked,
     part: &Simulation,

@@ -1,8 +1,9 @@
 //! B-trees without rows: which leaf holds a key, and which interior pages lead to it.
 //!
-//! [`Packed`] never changes: its leaves hold rows with numbers in a row. [`Grown`] takes inserts and removals by group
-//! (a district) and key. Interior pages are those of the load; a leaf that a split made is below its elder's. One above
-//! the leaves may be split in the middle once. [`Tree`] is either.
+//! [`Packed`] never changes: its rows are numbered from zero, and each leaf holds consecutive ones. [`Grown`] takes
+//! inserts and removals by group (a district) and key. Its interior pages are those of the load; a leaf that a split
+//! makes has the same parent as the leaf that was split. A page just above the leaves may be split in the middle once.
+//! [`Tree`] is one of the two.
 
 use crate::engine::Row;
 use crate::pools::Objects;
@@ -11,17 +12,17 @@ use crate::segment::Segment;
 /// The pages above the leaves, the root first.
 #[derive(Debug)]
 pub struct Interior {
-    /// First page of each level, and the leaves below one page of it.
+    /// For each level, the root's first: its first page, and the number of leaves below one of its pages.
     levels: Vec<(u32, u32)>,
     leaves: u32,
-    /// Of each page above the leaves: children more than at the load, and the page of its upper half. Empty before the
-    /// first.
+    /// For each page just above the leaves: the number of children added since the load, and the page of its upper half
+    /// once it was split. Empty until the first child is added.
     grown: Vec<(u32, Option<u32>)>,
 }
 
 impl Interior {
-    /// Adds a tree of `leaves` leaves to the objects, whose pages come after those above them; a page has `fan_out`
-    /// children. Returns the pages above the leaves, and the first leaf's.
+    /// Adds to the objects a tree of `leaves` leaves that may grow by `growth` pages. Its interior pages come first,
+    /// each with `fan_out` children, then its leaves. Returns the interior and the first leaf's page.
     pub fn new(objects: &mut Objects, name: &str, leaves: u32, fan_out: u32, growth: u32) -> (Self, u32) {
         let (mut spans, mut below) = (Vec::new(), 1);
         while below < leaves {
@@ -38,7 +39,7 @@ impl Interior {
         (Interior { levels: levels.collect(), leaves, grown: Vec::new() }, page)
     }
 
-    /// Returns the pages from the root to above a leaf, by the leaf's number at the load.
+    /// Returns the interior pages above a leaf, the root first. `leaf` is the leaf's number at the load.
     pub fn path(&self, leaf: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
         debug_assert!(leaf < self.leaves, "leaf {leaf} is not one of the load's {}", self.leaves);
         self.levels.iter().map(move |&(first, span)| first + leaf / span).enumerate().map(move |(level, page)| {
@@ -46,7 +47,7 @@ impl Interior {
         })
     }
 
-    /// Returns the page of the upper half of a split page, if a leaf is below that.
+    /// Returns the page of the upper half, if the page above a leaf was split and the leaf is below that half.
     #[inline]
     fn upper(&self, leaf: u32) -> Option<u32> {
         let span = self.levels.last()?.1;
@@ -54,7 +55,8 @@ impl Interior {
         upper.filter(|_| leaf % span >= span / 2)
     }
 
-    /// Notes a child more above a leaf; returns whether the page is full, and must be split for the first time.
+    /// Counts a new child of the page above a leaf; returns whether that page overflows for the first time and must be
+    /// split.
     fn fills(&mut self, leaf: u32) -> bool {
         let Some(&(_, span)) = self.levels.last() else { return false };
         if self.grown.is_empty() {
@@ -64,17 +66,17 @@ impl Interior {
         let loaded = span.min(self.leaves - number * span);
         let (added, upper) = &mut self.grown[number as usize];
         *added += 1;
-        // A root that is full becomes a tree of one more level, which nothing here has.
+        // A full root would need one more level, which is not simulated.
         upper.is_none() && loaded + *added > span && self.levels.len() > 1
     }
 
-    /// Returns every page.
+    /// Returns every interior page.
     pub fn all(&self) -> impl Iterator<Item = u32> + '_ {
         let loaded = self.levels.iter().flat_map(|&(first, span)| first..first + self.leaves.div_ceil(span));
         loaded.chain(self.grown.iter().filter_map(|&(_, upper)| upper))
     }
 
-    /// Returns the number of its pages above that many leaves.
+    /// Returns the number of interior pages above `leaves` leaves.
     pub fn count(&self, leaves: u32) -> u32 {
         self.levels.iter().map(|&(_, span)| leaves.div_ceil(span)).sum()
     }
@@ -83,10 +85,10 @@ impl Interior {
 /// A tree that never changes; its rows are numbers from zero.
 #[derive(Debug)]
 pub struct Packed {
-    /// The pages above the leaves.
+    /// The tree's pages above the leaves.
     pub interior: Interior,
     first_leaf: u32,
-    /// First row of each leaf.
+    /// The first row of each leaf.
     firsts: Vec<u32>,
     rows_per_group: u32,
     /// The leaf that holds each group's first row.
@@ -94,7 +96,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Adds a tree to the objects; each `rows_per_group` rows are filled alike.
+    /// Adds a tree to the objects. Each group of `rows_per_group` rows fills its leaves nearly alike.
     pub fn new(objects: &mut Objects, name: &str, packing: Packing, rows_per_group: u32, fan_out: u32) -> Self {
         let Packing { firsts, rows } = packing;
         let leaves = firsts.len() as u32;
@@ -114,7 +116,7 @@ impl Packed {
         let group = (row / self.rows_per_group) as usize;
         debug_assert!(group + 1 < self.anchors.len(), "row {row} is of no group that was loaded");
         let (low, high) = (self.anchors[group], self.anchors[group + 1]);
-        // Rows are nearly alike, so that a guess is a few leaves off.
+        // Rows have nearly equal sizes, so the guess is at most a few leaves off.
         let within = u64::from(row % self.rows_per_group) * u64::from(high - low);
         let mut leaf = (low + (within / u64::from(self.rows_per_group)) as u32) as usize;
         while self.firsts[leaf] > row {
@@ -147,27 +149,27 @@ impl Packed {
 /// A leaf of a tree that grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Its first key, of the group in whose list it stands.
+    /// The leaf's first key, in the group whose list holds the leaf.
     pub first: u32,
-    /// Its page.
+    /// The leaf's page.
     pub page: u32,
-    /// The number at the load of the leaf from which it was split.
+    /// The number at the load of the leaf that this one was split from, or its own if the load made it.
     pub origin: u32,
-    /// Its rows.
+    /// The number of rows on the leaf.
     pub rows: u32,
-    /// Bytes of its rows.
+    /// Bytes of the leaf's rows.
     pub bytes: u32,
-    /// Group and key of the row that was inserted last, where one was.
+    /// Group and key of the row that was inserted last; none if none was.
     pub last_insert: Option<(u32, u32)>,
 }
 
-/// A leaf's place: its group and its position there.
+/// A leaf's place: the group whose list holds it, and its position in that list.
 pub type Place = (u32, usize);
 
 /// The rows of one group that are in the tree, and their lowest and highest keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Rows.
+    /// The number of rows.
     pub rows: u32,
     /// The lowest key.
     pub low: u32,
@@ -180,7 +182,7 @@ pub struct Extent {
 struct Begun {
     rows: u32,
     bytes: u32,
-    /// The first one's key.
+    /// The key of the group's first row.
     low: u32,
     /// The first key of the group's own first leaf.
     next: u32,
@@ -189,25 +191,25 @@ struct Begun {
 /// A tree that grows.
 #[derive(Debug)]
 pub struct Grown {
-    /// The pages above the leaves.
+    /// The tree's pages above the leaves.
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// As [`Loading::begun`].
+    /// See [`Loading::begun`].
     begun: Vec<Begun>,
     first_leaf: u32,
     next_page: u32,
     end_page: u32,
     free: Vec<u32>,
-    /// Decides which page a new leaf gets, in place of `next_page` and `free`.
+    /// If present, decides which page a new leaf gets, instead of `next_page` and `free`.
     pub(crate) segment: Option<Segment>,
-    /// Keys of a group, for the middle between two leaves.
+    /// The number of keys that a group can have; [`Grown::middle`] uses it.
     keys_per_group: u64,
 }
 
 impl Grown {
-    /// Adds a tree to the objects, with leaves as the load left them, in the order of keys. Pages of leaves are set
-    /// here.
+    /// Adds to the objects a tree that may grow by `growth` pages. Gives each loaded leaf its page, in the order of
+    /// keys.
     pub fn new(objects: &mut Objects, name: &str, loaded: Loading, fan_out: u32, growth: u32) -> Self {
         let Loading { mut groups, extents, begun, leaves, keys_per_group, .. } = loaded;
         assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), leaves as usize, "{name} has leaves in no group");
@@ -219,7 +221,7 @@ impl Grown {
         Grown { interior, groups, extents, begun, first_leaf, next_page, end_page, free, segment, keys_per_group }
     }
 
-    /// Returns the place of the leaf that holds a key, or would: the last one whose first key is not above it.
+    /// Returns the place of the leaf that holds a key or would hold it: the last leaf whose first key is at most `key`.
     #[inline]
     pub fn place(&self, group: u32, key: u32) -> Place {
         let leaves = &self.groups[group as usize];
@@ -240,7 +242,7 @@ impl Grown {
         &mut self.groups[place.0 as usize][place.1]
     }
 
-    /// Returns the place of the leaf before one.
+    /// Returns the place of the leaf before this one; none for the first leaf.
     pub fn before(&self, (group, position): Place) -> Option<Place> {
         if position > 0 {
             return Some((group, position - 1));
@@ -249,7 +251,7 @@ impl Grown {
         groups.find_map(|group| Some((group, self.groups[group as usize].len().checked_sub(1)?)))
     }
 
-    /// Returns the place of the leaf behind one.
+    /// Returns the place of the leaf behind this one; none for the last leaf.
     pub fn behind(&self, (group, position): Place) -> Option<Place> {
         if position + 1 < self.groups[group as usize].len() {
             return Some((group, position + 1));
@@ -264,7 +266,7 @@ impl Grown {
         place.0 == group && self.leaf(place).first == key
     }
 
-    /// Returns the key in the middle between a leaf's first one and the next leaf's.
+    /// Returns the group and the key in the middle between a leaf's first key and the next leaf's.
     pub fn middle(&self, place: Place) -> (u32, u32) {
         let number = |(group, key): (u32, u32)| u64::from(group) * self.keys_per_group + u64::from(key);
         let low = number((place.0, self.leaf(place).first));
@@ -274,14 +276,14 @@ impl Grown {
         ((middle / self.keys_per_group) as u32, (middle % self.keys_per_group) as u32)
     }
 
-    /// Moves rows from a leaf to a new one, by the new one's first key; returns its place. None when all numbers of pages
-    /// are taken.
+    /// Moves `rows` rows from the leaf `elder` to a new leaf whose first key is `first`. Returns the new leaf's place,
+    /// or none if the tree has no page number left.
     pub fn split(&mut self, elder: Place, group: u32, first: u32, rows: u32, bytes: u32) -> Option<Place> {
         let Leaf { page: near, origin, .. } = *self.leaf(elder);
         let page = self.new_page(near)?;
         let leaves = &mut self.groups[group as usize];
         let position = leaves.partition_point(|leaf| leaf.first <= first);
-        // Doubled, lists of many districts would take twice the memory.
+        // An eighth more, because doubling the lists of many districts would take twice the memory.
         if leaves.len() == leaves.capacity() {
             leaves.reserve_exact(leaves.len() / 8 + 4);
         }
@@ -310,8 +312,8 @@ impl Grown {
         })
     }
 
-    /// Puts a new leaf's pointer above it, and splits that page in the middle when the load left it full; returns the
-    /// page that this makes.
+    /// Adds a pointer to a new leaf to the page above it. If that page overflows for the first time, splits it in the
+    /// middle and returns the new page. Returns none otherwise, and also if the tree has no page number left.
     pub fn point_to(&mut self, origin: u32) -> Option<u32> {
         let upper = if self.interior.fills(origin) { self.new_page(self.first_leaf)? } else { return None };
         let span = self.interior.levels.last()?.1;
@@ -320,7 +322,7 @@ impl Grown {
         Some(upper)
     }
 
-    /// Removes a leaf whose rows went elsewhere; its page is free.
+    /// Removes a leaf whose rows were moved to other leaves, and frees its page.
     pub fn remove(&mut self, (group, position): Place) {
         let leaf = self.groups[group as usize].remove(position);
         debug_assert!((self.first_leaf..self.end_page).contains(&leaf.page), "page {} is no leaf's", leaf.page);
@@ -349,8 +351,8 @@ impl Grown {
         extent.low = next.unwrap_or(extent.low);
     }
 
-    /// Returns the rows of later groups that stand on the leaf where a group ends. Between two keys of a group rows are
-    /// taken to lie evenly.
+    /// Estimates how many rows of later groups stand on the leaf where a group ends, as if a group's rows were spread
+    /// evenly over its keys.
     pub fn rows_of_later_groups(&self, place: Place, group: u32) -> u32 {
         let next = self.behind(place);
         let last = next.map_or(self.groups.len() as u32, |(group, _)| group);
@@ -363,9 +365,10 @@ impl Grown {
         (group + 1..last).map(whole).sum::<u32>() + begun
     }
 
-    /// Returns the rows of later groups, and their bytes, on the leaf where a group ends. Those of the next group are known
-    /// as long as it begins there as it did at the load, or at the last [`Grown::note_begun`]: the load's delivered
-    /// lines are longer than the new ones before them.
+    /// Returns the number and the bytes of the rows of later groups on the leaf where a group ends. The next group's
+    /// rows are known while it begins there as it did at the load, or at the last [`Grown::note_begun`]; otherwise they
+    /// are estimated. The difference matters, because the load's delivered lines are longer than the new ones before
+    /// them.
     pub fn later_rows(&self, place: Place, group: u32) -> (u32, u32) {
         let leaf = self.leaf(place);
         let known = self.behind(place).filter(|next| next.0 == group + 1).and_then(|next| {
@@ -379,13 +382,13 @@ impl Grown {
         })
     }
 
-    /// Notes how many rows of a group, and bytes of them, stand before the group's own first leaf, whose first key is
-    /// `next`.
+    /// Notes the number and the bytes of the rows of a group that stand before the group's own first leaf. `next` is
+    /// that leaf's first key.
     pub fn note_begun(&mut self, group: u32, next: u32, rows: u32, bytes: u32) {
         self.begun[group as usize] = Begun { rows, bytes, low: self.extents[group as usize].low, next };
     }
 
-    /// Returns the group and the key of the second row after a group, where keys follow each other without a gap.
+    /// Returns group and key of the second row behind a group's last row. The later group's keys must have no gap.
     pub fn second_of_later_groups(&self, group: u32) -> (u32, u32) {
         let mut later = (group + 1..self.groups.len() as u32).filter(|&group| self.extents[group as usize].rows > 0);
         later.next().map_or((group + 1, 0), |group| (group, self.extents[group as usize].low + 1))
@@ -402,10 +405,10 @@ impl Grown {
     }
 }
 
-/// A tree of one kind or the other.
+/// A tree of either kind.
 #[derive(Debug)]
 pub enum Tree {
-    /// A tree that never changes: all of its leaves are of group 0, and a row has a number.
+    /// A tree that never changes. All of its leaves are of group 0, and its rows are numbered from zero.
     Packed(Packed),
     /// A tree that grows.
     Grown(Grown),
@@ -421,7 +424,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the leaf that holds a row, or would.
+    /// Returns the place of the leaf that holds a row or would hold it.
     #[inline(always)]
     pub fn place(&self, row: Row) -> Place {
         match self {
@@ -430,7 +433,7 @@ impl Tree {
         }
     }
 
-    /// Returns a leaf's page, and its number at the load or that of the leaf from which it was split.
+    /// Returns a leaf's page, and the number at the load of this leaf or of the one that it was split from.
     #[inline(always)]
     pub fn leaf(&self, place: Place) -> (u32, u32) {
         match self {
@@ -442,7 +445,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the leaf before one.
+    /// Returns the place of the leaf before this one; none for the first leaf.
     #[inline(always)]
     pub fn before(&self, place: Place) -> Option<Place> {
         match self {
@@ -451,7 +454,7 @@ impl Tree {
         }
     }
 
-    /// Returns the place of the leaf behind one.
+    /// Returns the place of the leaf behind this one; none for the last leaf.
     #[inline(always)]
     pub fn behind(&self, place: Place) -> Option<Place> {
         match self {
@@ -483,11 +486,11 @@ impl Tree {
 pub struct Loading {
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// Of each group what stands on the leaf before its own first one.
+    /// For each group, the group's rows that stand on the leaf before the group's own first leaf.
     begun: Vec<Begun>,
     /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
     firsts: Vec<(u32, u32, u32)>,
-    /// Leaves so far.
+    /// The number of leaves so far.
     pub leaves: u32,
     last_group: usize,
     keys_per_group: u64,
@@ -502,7 +505,8 @@ impl Loading {
         Loading { groups, extents, begun, firsts, leaves: 0, last_group: 0, keys_per_group, halves_first }
     }
 
-    /// Adds a row at the end. `takes` returns whether a leaf with some rows and bytes takes another record.
+    /// Adds a row at the end. `takes` gets a leaf's number of rows, their bytes and a record's bytes; it returns
+    /// whether the record fits.
     pub fn push(&mut self, group: u32, key: u32, bytes: u32, takes: &impl Fn(u32, u32, u32) -> bool) {
         let Extent { rows, low, high } = self.extents[group as usize];
         debug_assert!(group as usize >= self.last_group, "group {group} is loaded behind group {}", self.last_group);
@@ -540,7 +544,7 @@ impl Loading {
         (self.leaves, self.last_group) = (self.leaves + 1, group);
     }
 
-    /// Divides the rows of the first leaf, and the row that it did not take, between it and a second one.
+    /// Splits the first leaf: it keeps `kept` rows; the others, and the row that had no room, go to a second leaf.
     fn split_first(&mut self, kept: u32) {
         let behind = std::mem::take(&mut self.firsts).split_off(kept as usize);
         let moved: u32 = behind.iter().map(|&(.., bytes)| bytes).sum();
@@ -552,22 +556,22 @@ impl Loading {
     }
 }
 
-/// Rows in leaves.
+/// The distribution of rows over leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packing {
     /// The first row of each leaf.
     pub firsts: Vec<u32>,
-    /// All rows.
+    /// The number of all rows.
     pub rows: u32,
 }
 
-/// Leaves that wait at most until their first rows are noted.
+/// The most leaves that [`pack`] holds before it notes their first rows and drops them.
 const PACKED_AT_ONCE: usize = 1000;
 
-/// Packs rows of these bytes into leaves.
+/// Packs rows of the given sizes in bytes into leaves.
 ///
-/// As [`Loading::push`], `takes` returns whether a leaf takes a row. With `halves_first` the first leaf keeps half of
-/// its rows when it is full.
+/// `takes` returns whether a leaf takes a row, as in [`Loading::push`]. With `halves_first` the first leaf keeps half
+/// of its rows when it is full.
 pub fn pack(rows: impl Iterator<Item = u16>, halves_first: bool, takes: impl Fn(u32, u32, u32) -> bool) -> Packing {
     let mut loading = Loading::new(1, 1 << 32, halves_first);
     let mut packing = Packing::default();

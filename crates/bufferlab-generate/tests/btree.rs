@@ -4,7 +4,7 @@ use bufferlab_generate::pools::Objects;
 use bufferlab_generate::tree::{Grown, Interior, Loading, Packed, Packing, pack};
 use proptest::prelude::*;
 
-/// Four rows of a hundred bytes.
+/// Returns whether a record fits into a leaf that holds four rows of a hundred bytes.
 fn four(_rows: u32, bytes: u32, record: u32) -> bool {
     bytes + record <= 400
 }

@@ -1,4 +1,5 @@
-//! Layouts compared with the shapes of loaded databases, and rules for any run: pages exist, equal seeds, equal runs.
+//! Layouts compared with the shapes of loaded databases, and rules for any run: pages exist, and equal seeds give equal
+//! runs.
 
 mod open;
 
@@ -60,8 +61,8 @@ fn innodb_lays_four_warehouses_out_as_the_server_did() {
     assert_pages(&innodb(4, 16384), &real, 2);
 }
 
-/// DATA_LENGTH and INDEX_LENGTH of MySQL 5.7.22's tables after the load, as in `bytes_loaded` of runs. A few
-/// pages above the leaves are missing, as above.
+/// DATA_LENGTH and INDEX_LENGTH of MySQL 5.7.22's tables after the load, as in `bytes_loaded` of runs. A few pages
+/// above the leaves are missing here, because the server splits the first one too.
 #[test]
 fn innodb_reserves_as_many_bytes_as_the_server_told() {
     let told = [
@@ -174,7 +175,7 @@ fn postgres_lays_four_warehouses_out_as_the_server_did() {
     let (names, others): (Vec<_>, Vec<_>) = real.iter().partition(|one| one.0.ends_with("by_name"));
     assert_pages(engine.objects().all(), &names, 1);
     assert_pages(engine.objects().all(), &others, 0);
-    // Three tenths of it were 15,281 frames of that server (tests/fixtures/prediction/postgres-17-census.json).
+    // Three tenths of the bytes were 15,281 frames of that server (tests/fixtures/prediction/postgres-17-census.json).
     assert_eq!(engine.bytes().unwrap() * 3 / 10 / 8192, 15_281);
 }
 
@@ -302,7 +303,7 @@ fn done(changes: Value) -> Result<Run, String> {
     generate(&job(changes), &|_, _, _| Box::new(Open), None).map_err(|error| error.to_string())
 }
 
-/// Only New-Order reads ITEM, whose tree does not change: the server's have as many pages above the leaves.
+/// Only New-Order reads ITEM, whose tree does not change. The tree has as many pages above the leaves as the server's.
 #[test]
 fn the_census_tells_the_level_of_pages_and_the_type_of_transactions() {
     for (engine, page_bytes, tree, above) in

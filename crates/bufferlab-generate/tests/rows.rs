@@ -36,7 +36,8 @@ fn tables_have_the_pages_of_the_loaded_ones() {
     assert_eq!(pages(&Sqlite::of_rows(4096, &asked(400_000))), 19_961 + 50);
     assert_eq!(pages(&Sqlite::of_rows(16384, &asked(400_000))), 4_767 + 4);
     let innodb = |page_bytes: u32| pages(&Innodb::of_rows(page_bytes, &asked(10_000_000)));
-    // Above are 293, or 1,203, children of a page: 27 bytes are those of two node pointers and their slot.
+    // A page above the leaves has 293 children, or 1,203 on pages of 16 KiB: two node pointers and their slot take 27
+    // bytes.
     assert_eq!(innodb(4096) - 588_236, 2008 + 7 + 1);
     assert_eq!(innodb(16384) - 136_987, 114 + 1);
 }
@@ -104,7 +105,7 @@ fn sqlite_misses_exactly_what_it_missed_in_a_run() {
     }
 }
 
-/// MySQL 5.7.22, experiments/hot-rows/README.md, n = 2: at most 0.023 misses a select away.
+/// MySQL 5.7.22, experiments/hot-rows/README.md, n = 2: the misses are at most 0.023 a select off.
 #[test]
 fn mysql_misses_what_it_was_measured_to_miss() {
     let settings = json!({"old_blocks_pct": 37, "old_blocks_time": 0, "lru_scan_depth": 1024, "flush_neighbors": 1,
@@ -119,9 +120,9 @@ fn mysql_misses_what_it_was_measured_to_miss() {
     }
 }
 
-/// Traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions: of 2,000 hot rows of 100,000 with a fifth
-/// updates, gets for each transaction and distinct pages in 50, 500 and 2,000, and all misses; of 1,000 hot rows of
-/// 200,000 that are only read, misses.
+/// Traced runs of PostgreSQL 17.2, 8 MiB, one connection, the same transactions. Of 2,000 hot rows of 100,000, with a
+/// fifth updates: gets for each transaction, distinct pages in 50, 500 and 2,000 transactions, and all misses. Of 1,000
+/// hot rows of 200,000 that are only read: misses.
 #[test]
 fn postgres_gets_and_misses_what_it_was_traced_to() {
     let pool = json!([{"model": "postgres", "settings": {"large_tables": [], "ring_buffers": 32}, "frames": 1024}]);

@@ -8,7 +8,7 @@ use crate::layout::{
 use crate::{slow, sys};
 
 const PAGE: usize = 4096;
-/// Distance between two places that are tried for the trampolines, and how many are.
+/// The distance in bytes between two places that are tried for the trampolines, and the number of places on each side.
 const STEP: i64 = 16 << 20;
 const STEPS: i64 = 96;
 
@@ -17,18 +17,18 @@ const STEPS: i64 = 96;
 pub struct Plan<'a> {
     /// The program's executable segments.
     pub segments: &'a [Segment],
-    /// Numbers in the trampolines.
+    /// The values in the trampolines that depend on where the trampolines are.
     pub fixups: &'a [Fixup],
-    /// Places in the program.
+    /// The places in the program that are patched.
     pub patches: &'a [Patch],
     /// Addresses of counters that switch the program's own tracepoints on.
     pub semaphores: &'a [u64],
-    /// The trampolines; the first eight bytes are the address of the cold path.
+    /// The trampolines. Their first eight bytes are for the address of the cold path ([`slow::cold_entry`]).
     pub code: &'a [u8],
 }
 
 impl<'a> Plan<'a> {
-    /// Returns the plan behind a header; none when it does not fit.
+    /// Returns the plan behind a header; none when the header is of another layout, or the plan is too long.
     ///
     /// # Safety
     /// The header stands at the begin of memory that has the layout and is not changed there.
@@ -70,7 +70,7 @@ impl<'a> Plan<'a> {
         let mut found = 0;
         for segment in self.segments {
             let (place, bytes) = (base.wrapping_add(segment.address) as usize, segment.bytes as usize);
-            // SAFETY: the caller says that they are mapped.
+            // SAFETY: the caller guarantees that the segments are mapped.
             found = hash(found, unsafe { core::slice::from_raw_parts(place as *const u8, bytes) });
             // Otherwise the pages would count as the server's memory. SAFETY: they are those of a file, and unchanged
             // so far.
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
     /// No other thread runs, and [`Plan::is_of`] was true.
     ///
     /// # Errors
-    /// What stands in the way, and the system's number.
+    /// The state that names the reason, and the system's error number.
     pub unsafe fn install(&self, base: u64) -> Result<(), (State, u32)> {
         // SAFETY: the bytes of each place are mapped, as they belong to the segments.
         if self.patches.iter().any(|patch| unsafe { !patch.holds(base, &patch.old) }) {
@@ -107,7 +107,7 @@ impl<'a> Plan<'a> {
             // SAFETY: no other thread runs, and the present bytes were compared.
             if let Err(error) = fits.and_then(|()| unsafe { patch.write(base, &new) }) {
                 for patch in &self.patches[..done] {
-                    // SAFETY: as before. It was writable a moment ago.
+                    // SAFETY: as for the write above. The place was writable a moment ago.
                     let _ = unsafe { patch.write(base, &patch.old) };
                 }
                 return undo(error);
@@ -121,11 +121,12 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Copies the trampolines to a free place near the program; returns it, and how far it is from the planned one.
+    /// Copies the trampolines to a free place near the program; returns this place, and its distance from the planned
+    /// one.
     fn place_code(&self, base: u64) -> Result<(*mut u8, i64), (State, u32)> {
         let mut last = (State::NoRoom, 0);
         for step in 1..STEPS * 2 {
-            // Below the program first, as its heap grows above it; above it, far from the heap.
+            // Try below the program first, because its heap grows above it; above it, try far from the heap.
             let moved = if step < STEPS { -STEP * step } else { CODE_PLANNED_AT + STEP * (step - STEPS) };
             let place = base.wrapping_add_signed(self.lowest().cast_signed()).checked_add_signed(moved);
             let Some(place) = place.filter(|place| *place >= 1 << 20) else { continue };
@@ -165,7 +166,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Adds to a number of four bytes; none when it does not fit.
+/// Adds to a number of four bytes; returns none when the sum does not fit.
 fn add(bytes: &mut [u8], at: usize, by: i64) -> Option<()> {
     let place = bytes.get_mut(at..)?.first_chunk_mut::<4>()?;
     *place = i32::try_from(i64::from(i32::from_le_bytes(*place)) + by).ok()?.to_le_bytes();
@@ -181,7 +182,7 @@ impl Patch {
     /// The place is mapped.
     unsafe fn holds(&self, base: u64, bytes: &[u8]) -> bool {
         let place = base.wrapping_add(self.address) as *const u8;
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees that the place is mapped.
         let found = unsafe { core::slice::from_raw_parts(place, self.bytes()) };
         found == &bytes[..self.bytes()]
     }
@@ -196,8 +197,8 @@ impl Patch {
         let place = base.wrapping_add(self.address) as usize;
         let (first, end) = (place & !(PAGE - 1), (place + self.bytes() + PAGE - 1) & !(PAGE - 1));
         let fixed = |error| (State::TextFixed, error);
-        // All rights at once: where that is forbidden (SELinux's execmem, PR_SET_MDWE), it is forbidden before anything
-        // has changed. To take the right to write away again is allowed everywhere.
+        // Asks for all rights at once: a system that forbids this (SELinux's execmem, PR_SET_MDWE) does so before
+        // anything has changed. Every system allows a process to give the right to write up again.
         // SAFETY: the code stays executable all the time.
         unsafe {
             sys::protect(first, end - first, sys::READ | sys::WRITE | sys::EXEC).map_err(fixed)?;
@@ -207,13 +208,13 @@ impl Patch {
     }
 }
 
-/// Installs the plan behind a header, if it is of the program at `base`; says what became of it.
+/// Installs the plan behind a header, if it is of the program at `base`; returns the resulting state, and stores it.
 ///
 /// # Safety
 /// No other thread runs; the memory has the layout and stays mapped; the plan's segments are mapped at `base`.
 pub unsafe fn start(header: &Header, base: u64) -> State {
     let began_ns = sys::monotonic_ns();
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees the conditions of `start`.
     let (state, error) = match unsafe { begin(header, base) } {
         Ok(()) => (State::Patched, 0),
         Err(refused) => refused,
@@ -228,7 +229,7 @@ pub unsafe fn start(header: &Header, base: u64) -> State {
 /// # Safety
 /// As [`start`].
 unsafe fn begin(header: &Header, base: u64) -> Result<(), (State, u32)> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees the conditions of `start`.
     unsafe {
         let plan = Plan::of(header).ok_or((State::OtherText, 0))?;
         if !plan.is_of(base, header.text_hash) {

@@ -1,46 +1,46 @@
 //! The memory that a traced server and its reader share: a header, the state of each slot, the plan, then the slots.
 //!
-//! Everything is of fixed size and plain numbers, so that neither side parses. The reader believes nothing that it reads
-//! here: the server may write anything.
+//! Every part has a fixed size and is plain numbers, so that neither side parses. The reader trusts nothing that it
+//! reads here, because the server may write anything.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The first number of the memory; it changes with the layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blinsid1");
-/// Threads and sessions that may record at once.
+/// Threads and sessions that may record at the same time.
 pub const SLOTS: usize = 1024;
 /// Bytes of a record. The first eight are the time-stamp counter, the last is the site.
 pub const RECORD_BYTES: usize = 32;
-/// The place of the site in a record.
+/// The place of the site in a record, in bytes.
 pub const SITE_AT: usize = RECORD_BYTES - 1;
-/// In place of a site: the slot has another thread from here on; the record names its process and the thread.
+/// In place of a site: another thread has the slot from here on, and the record names the process and the thread.
 pub const BEGINS: u8 = 255;
 /// Bytes of a ring: 4,096 records, which last 2.4 ms at the highest rate that one session was seen to reach.
 pub const RING_BYTES: usize = 128 << 10;
-/// Bytes before the slot's ring.
+/// Bytes of a slot before its ring.
 pub const HEAD_BYTES: usize = 4096;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = HEAD_BYTES + RING_BYTES;
-/// The place of the slots' states.
+/// The place of the slots' states in the memory, in bytes.
 pub const STATES_AT: usize = 4096;
-/// The place of the plan.
+/// The place of the plan in the memory, in bytes.
 pub const PLAN_AT: usize = STATES_AT + 4 * SLOTS;
-/// The greatest plan.
+/// The most bytes of a plan.
 pub const PLAN_BYTES: usize = 64 << 10;
-/// The place of the first slot.
+/// The place of the first slot in the memory, in bytes.
 pub const SLOTS_AT: usize = PLAN_AT + PLAN_BYTES;
-/// Bytes of all. The system gives memory only to used parts.
+/// Bytes of the whole memory. The system provides memory only for the parts that are used.
 pub const ALL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;
-/// A server waits for its reader no longer after the reader's last sign of life.
+/// The time after the reader's last sign of life during which a server still waits for it.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
-/// The variable that names the descriptor of this memory.
+/// The environment variable that names the descriptor of this memory.
 pub const VARIABLE: &str = "BUFFERLAB_INSIDE";
 
 /// Bytes of memory for the trampolines.
 pub const CODE_BYTES: usize = 64 << 10;
-/// The place of the trampolines for which a plan was made, from the program's load address on.
+/// The distance from the program's load address at which a plan expects the trampolines.
 pub const CODE_PLANNED_AT: i64 = 1 << 30;
-/// Most bytes that a patch covers: five, of which the last may begin an instruction of 15.
+/// The most bytes that a patch covers: five, of which the last may begin an instruction of 15 bytes.
 pub const COVER_BYTES: usize = 20;
 
 /// The library's state, as a number that the reader translates.
@@ -65,7 +65,7 @@ pub enum State {
     NoFork = 7,
 }
 
-/// The states that a number can stand for.
+/// All states, by their numbers.
 pub const STATES: [State; 8] = [
     State::Absent,
     State::Patched,
@@ -81,31 +81,31 @@ pub const STATES: [State; 8] = [
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
-    /// [`MAGIC`].
+    /// Always [`MAGIC`].
     pub magic: u64,
-    /// A [`State`].
+    /// The number of a [`State`].
     pub state: AtomicU32,
-    /// The system's error behind the state.
+    /// The system's error number behind the state.
     pub errno: AtomicU32,
     /// Not 0 once the reader has left.
     pub closed: AtomicU32,
-    /// The slots that may be used.
+    /// The number of slots that may be used.
     pub slots: u32,
     /// The reader's last sign of life, on CLOCK_MONOTONIC.
     pub heartbeat_ns: AtomicU64,
-    /// Accesses of threads that found no slot.
+    /// The number of accesses that were lost because their threads found no slot.
     pub dropped: AtomicU64,
-    /// How long the library needed before `main`.
+    /// How long the library needed before `main`, in nanoseconds.
     pub set_up_ns: AtomicU64,
     /// [`hash`] of the program's executable segments, one after another.
     pub text_hash: u64,
-    /// Segments of the plan. The counts of its other parts follow in the order of the parts.
+    /// The number of segments of the plan. The counts of its other parts follow in the order of the parts.
     pub segments: u32,
-    /// Numbers in the trampolines that depend on where they are.
+    /// The number of values in the trampolines that depend on where the trampolines are.
     pub fixups: u32,
-    /// Places in the program.
+    /// The number of places in the program that are patched.
     pub patches: u32,
-    /// Counters in the program that switch its own tracepoints on.
+    /// The number of counters in the program that switch its own tracepoints on.
     pub semaphores: u32,
     /// Bytes of trampolines.
     pub code_bytes: u32,
@@ -115,19 +115,20 @@ pub struct Header {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Its address, without the load address.
+    /// The segment's address, without the load address.
     pub address: u64,
-    /// Its bytes in the file.
+    /// The segment's length in the file, in bytes.
     pub bytes: u64,
 }
 
-/// A number of four bytes in the trampolines.
+/// A value of four bytes in the trampolines that is completed when they are copied into the server.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Fixup {
-    /// Its place.
+    /// The value's place in the trampolines, in bytes.
     pub at: u32,
-    /// 0: the distance to the program; 1: the distance of the thread's slot from the thread's base.
+    /// The number to add to the value. 0: the distance to the program; 1: the distance of the thread's slot from the
+    /// thread's base.
     pub of_thread: u32,
 }
 
@@ -135,15 +136,15 @@ pub struct Fixup {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Patch {
-    /// Its address, without the load address.
+    /// The place's address, without the load address.
     pub address: u64,
     /// The number of bytes that the patch covers.
     pub bytes: u32,
     /// The place of the distance to the trampoline in the new bytes.
     pub distance_at: u32,
-    /// The program's bytes.
+    /// The program's own bytes.
     pub old: [u8; COVER_BYTES],
-    /// Ours.
+    /// The bytes of the patch.
     pub new: [u8; COVER_BYTES],
 }
 
@@ -153,17 +154,17 @@ pub struct Patch {
 pub struct Slot {
     /// Bytes that were written so far. The trampoline adds to it after it has written a record.
     pub write: AtomicU64,
-    /// `write` may come so far; then the trampoline calls [`crate::slow`].
+    /// The value of `write` at which the trampoline calls [`crate::slow`].
     pub limit: AtomicU64,
-    /// How often the thread had to wait for the reader, and how long.
+    /// How often the thread had to wait for the reader.
     pub waits: AtomicU64,
-    /// In nanoseconds.
+    /// How long the thread waited for the reader, in nanoseconds.
     pub wait_ns: AtomicU64,
     /// The value of `write` when the thread gave the reader up, plus one; later records may be overwritten.
     pub given_up: AtomicU64,
-    /// The process; 0 while the slot is free, or taken without its owner noted yet.
+    /// The thread's process; 0 while the slot is free, or taken without its owner noted yet.
     pub process: AtomicU32,
-    /// The thread.
+    /// The kernel's number of the thread.
     pub thread: AtomicU32,
     unused: [u64; 10],
     /// Bytes that were read so far; on a cache line that the server does not write.
@@ -177,8 +178,8 @@ pub const USED: u32 = 1;
 /// State of a slot: its thread has ended, and another may take it.
 pub const ENDED: u32 = 2;
 
-/// Returns a hash that differs between programs' code; it does not protect against malice, which could change us as
-/// well.
+/// Returns a hash that differs between programs' code. It does not protect against an attacker, who could change this
+/// library as well.
 pub fn hash(before: u64, bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mixed = |all: u64, word: u64| (all.rotate_left(23) ^ word).wrapping_mul(ODD);

@@ -44,7 +44,8 @@ static AT_START: Start = at_start;
 #[unsafe(link_section = ".fini_array")]
 static AT_END: extern "C" fn() = at_end;
 
-/// The loader of the GNU C library gives these functions what `main` gets.
+/// Maps the shared memory and installs the plan. The loader of the GNU C library calls this function with the arguments
+/// of `main`.
 unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *mut *mut c_char) {
     // SAFETY: it is the environment of the process, which has one thread.
     let Some(descriptor) = (unsafe { value(environment, VARIABLE.as_bytes()) }) else { return };
@@ -59,13 +60,13 @@ unsafe extern "C" fn at_start(_: c_int, _: *const *const c_char, environment: *m
         unsafe { dl_iterate_phdr(first_program, (&raw mut program).cast()) };
     }
     if !program.is_it {
-        // Another program, which will become the server: everything stays for it.
+        // This is another program, which will become the server: the environment stays as it is for the server.
         // SAFETY: no other code knows the mapping.
         unsafe { sys::unmap(memory, ALL_BYTES) };
         return;
     }
-    // The server's own children are not servers.
-    // SAFETY: as above.
+    // Programs that the server starts are not servers: they must not load the library.
+    // SAFETY: it is the environment of the process, which has one thread.
     unsafe { clean(environment) };
     sys::close(descriptor);
     // SAFETY: the loader runs one thread, and has mapped the program.
@@ -107,7 +108,7 @@ extern "C" fn first_program(loaded: *const Loaded, _: usize, data: *mut c_void) 
 /// # Safety
 /// The environment is a list of texts that ends with null.
 unsafe fn value(environment: *mut *mut c_char, name: &[u8]) -> Option<*mut c_char> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees that the environment is such a list.
     unsafe { place(environment, name).map(|place| (*place).add(name.len() + 1)) }
 }
 
@@ -115,7 +116,7 @@ unsafe fn value(environment: *mut *mut c_char, name: &[u8]) -> Option<*mut c_cha
 /// As [`value`].
 unsafe fn place(environment: *mut *mut c_char, name: &[u8]) -> Option<*mut *mut c_char> {
     let mut place = environment;
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees that the environment is such a list.
     unsafe {
         while !(*place).is_null() {
             let text = CStr::from_ptr(*place).to_bytes();
@@ -135,20 +136,20 @@ fn number(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Takes our variable and our library out of the environment. Other libraries to preload stay.
+/// Removes our variable and our library from the environment. Other libraries to preload stay.
 ///
 /// # Safety
 /// As [`value`].
 unsafe fn clean(environment: *mut *mut c_char) {
     const PRELOAD: &[u8] = b"LD_PRELOAD";
-    // SAFETY: the caller says so; texts become shorter only.
+    // SAFETY: the caller guarantees that the environment is such a list; its texts become shorter only.
     unsafe {
         if let Some(mut place) = place(environment, VARIABLE.as_bytes()) {
             remove(&mut place);
         }
         let Some(mut place) = place(environment, PRELOAD) else { return };
         let value = (*place).add(PRELOAD.len() + 1);
-        // Ours is the first.
+        // Our library is the first of the list.
         let text = CStr::from_ptr(value).to_bytes_with_nul();
         match text.iter().position(|byte| *byte == b':') {
             Some(end) => core::ptr::copy(value.add(end + 1), value, text.len() - end - 1),

@@ -12,7 +12,7 @@ use crate::layout::{
 };
 use crate::sys;
 
-/// A pause while the ring is full.
+/// The pause between two looks at a full ring.
 const PAUSE_NS: u64 = 100_000;
 
 /// The shared memory; null before it is mapped.
@@ -35,7 +35,7 @@ global_asm!(
     ".weak pthread_setspecific",
 );
 
-// The area of xsave is as large as the processor says, and its header must be zero. Flags were kept by the trampoline.
+// The area of xsave is as large as the processor says, and its header must be zero. The trampoline keeps the flags.
 global_asm!(
     ".pushsection .text.bufferlab_inside_cold,\"ax\",@progbits",
     ".hidden bufferlab_inside_cold",
@@ -135,13 +135,13 @@ pub fn prepare_xsave() -> bool {
     let enabled: u32;
     // SAFETY: the system has switched xgetbv on, as the bit above says.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") enabled, out("edx") _, options(nostack, nomem)) };
-    // The bytes of all that is switched on: more than ours, never less.
+    // The bytes for all parts that are switched on: as many as for the wanted parts, or more.
     XSAVE_BYTES.store(ask(0xd), Ordering::Relaxed);
     XSAVE_MASK.store(enabled & WANTED, Ordering::Relaxed);
     true
 }
 
-/// Says where the memory is. From now on threads may take slots.
+/// Stores the place of the shared memory. From now on threads may take slots.
 ///
 /// # Safety
 /// The memory has [`crate::layout::ALL_BYTES`] and stays mapped.
@@ -193,7 +193,7 @@ fn take(header: &Header) -> *mut Slot {
         let (write, read) = (slot.write.load(Ordering::Relaxed), slot.read.load(Ordering::Acquire));
         let given_up = slot.given_up.load(Ordering::Relaxed) != 0;
         if !given_up && write.wrapping_sub(read) >= RING_BYTES as u64 {
-            // The thread before filled it; another slot has room at once.
+            // The thread that had the slot before filled its ring; another slot has room at once.
             state.store(found, Ordering::Release);
             continue;
         }

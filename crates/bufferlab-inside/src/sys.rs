@@ -2,11 +2,11 @@
 
 use core::arch::asm;
 
-/// `PROT_READ`, `PROT_WRITE` and `PROT_EXEC` of mmap(2).
+/// `PROT_READ` of mmap(2).
 pub const READ: usize = 1;
-/// See [`READ`].
+/// `PROT_WRITE` of mmap(2).
 pub const WRITE: usize = 2;
-/// See [`READ`].
+/// `PROT_EXEC` of mmap(2).
 pub const EXEC: usize = 4;
 const MAP_SHARED: usize = 1;
 const MAP_PRIVATE: usize = 2;
@@ -22,7 +22,7 @@ const CLOCK_MONOTONIC: usize = 1;
 unsafe fn call(number: usize, arguments: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = arguments;
     let result;
-    // SAFETY: the kernel keeps all registers but these three; the caller answers for the call.
+    // SAFETY: the kernel keeps all registers but these three; the caller guarantees that the call is sound.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a, in("rsi") b, in("rdx") c,
             in("r10") d, in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -43,7 +43,7 @@ pub fn map_file(descriptor: usize, bytes: usize) -> Result<*mut u8, u32> {
     done(unsafe { call(9, [0, bytes, READ | WRITE, MAP_SHARED, descriptor, 0]) }).map(|at| at as *mut u8)
 }
 
-/// Maps fresh memory at this very place, which is unused.
+/// Maps fresh memory at exactly this place, which must be unused.
 ///
 /// # Errors
 /// The system's error number.
@@ -65,7 +65,7 @@ pub fn map_at(place: usize, bytes: usize) -> Result<*mut u8, u32> {
 /// # Safety
 /// The mapping is not in use any more.
 pub unsafe fn unmap(place: *mut u8, bytes: usize) {
-    // SAFETY: the caller answers for it.
+    // SAFETY: the caller guarantees that the mapping is not in use.
     unsafe { call(11, [place as usize, bytes, 0, 0, 0, 0]) };
 }
 
@@ -77,7 +77,7 @@ pub unsafe fn unmap(place: *mut u8, bytes: usize) {
 /// # Errors
 /// The system's error number.
 pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32> {
-    // SAFETY: the caller answers for it.
+    // SAFETY: the caller guarantees that code there stays executable.
     done(unsafe { call(10, [place, bytes, how, 0, 0, 0]) }).map(drop)
 }
 
@@ -86,7 +86,7 @@ pub unsafe fn protect(place: usize, bytes: usize, how: usize) -> Result<(), u32>
 /// # Safety
 /// The pages were not written to.
 pub unsafe fn forget(place: usize, bytes: usize) {
-    // SAFETY: the caller answers for it.
+    // SAFETY: the caller guarantees that the pages were not written to.
     unsafe { call(28, [place, bytes, MADV_DONTNEED, 0, 0, 0]) };
 }
 
@@ -98,13 +98,13 @@ pub fn close(descriptor: usize) {
 
 /// Returns the number of this process.
 pub fn process() -> u32 {
-    // SAFETY: it only answers.
+    // SAFETY: the call only returns a number.
     unsafe { call(39, [0; 6]) as u32 }
 }
 
 /// Returns the kernel's number of this thread.
 pub fn thread() -> u32 {
-    // SAFETY: it only answers.
+    // SAFETY: the call only returns a number.
     unsafe { call(186, [0; 6]) as u32 }
 }
 

@@ -9,9 +9,9 @@ use std::fmt;
 pub struct PageSize(u32);
 
 impl PageSize {
-    /// The smallest page any engine here supports.
+    /// Bytes of the smallest page that any engine here supports.
     pub const MIN_BYTES: u64 = 512;
-    /// The largest page any engine here supports.
+    /// Bytes of the largest page that any engine here supports.
     pub const MAX_BYTES: u64 = 65_536;
 
     /// Makes a page size, if `bytes` is one.

@@ -79,7 +79,7 @@ pub mod latch {
     pub const FIRST: u8 = 1;
     /// The session had the page pinned already.
     pub const HELD: u8 = 2;
-    /// The bits of the ring; 0 where the trace does not know.
+    /// The bits of the ring; 0 if the trace does not show it.
     pub const RING: u8 = 12;
     /// A get without a ring.
     pub const NO_RING: u8 = 4;
@@ -101,19 +101,19 @@ pub mod latch {
 /// One recorded access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// CLOCK_MONOTONIC.
+    /// The time of the access in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
     /// The tablespace, relation or file.
     pub object: u32,
-    /// The page's number in it.
+    /// The page's number in the object.
     pub page: u32,
-    /// The thread, numbered from 0 in the order of their first accesses.
+    /// The thread. Threads are numbered from 0 in the order of their first accesses.
     pub thread: u32,
-    /// What happened.
+    /// The kind of event.
     pub kind: Kind,
-    /// The latch asked for, in the engine's numbers; 0 where it has none. PostgreSQL: see [`latch`].
+    /// The latch asked for, in the engine's numbers; 0 if it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
-    /// The place in a server's binary that recorded it; 0 where there is only one.
+    /// The number of the place in a server's binary that recorded it; 0 if there is only one place.
     pub site: u8,
 }
 
@@ -148,12 +148,12 @@ impl Record {
     }
 }
 
-/// Begin and end of the measured window, on CLOCK_MONOTONIC; none where the run did not come so far.
+/// Begin and end of the measured window, on CLOCK_MONOTONIC; none if the run did not come that far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
-    /// The window's begin.
+    /// The window's begin in nanoseconds.
     pub window_start_ns: Option<u64>,
-    /// The window's end.
+    /// The window's end in nanoseconds.
     pub window_end_ns: Option<u64>,
 }
 
@@ -164,13 +164,13 @@ pub const COLUMNS: [(&str, &str); 5] =
 /// The columns of a page trace, one row an event, in the order of time.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// The page of each event. Pages are dense numbers, those of one object in a row.
+    /// The page of each event. Pages are numbered from 0 without gaps, and those of one object have numbers in a row.
     pub page: &'a [u32],
-    /// The number of its kind.
+    /// The number of each event's kind.
     pub kind: &'a [u8],
-    /// The latch that it takes, by the database's number.
+    /// The latch that each event takes, by the database's number.
     pub latch: &'a [u8],
-    /// Its thread.
+    /// The thread of each event.
     pub thread: &'a [u16],
     /// Microseconds since the event before it.
     pub delta_us: &'a [u32],
@@ -183,7 +183,7 @@ pub struct Access {
     pub page: u32,
     /// The thread or process, by its number in the trace.
     pub thread: u16,
-    /// The latch that it takes, by the database's number; 0 where it has none.
+    /// The latch that the access takes, by the database's number; 0 if it takes none.
     pub latch: u8,
     /// Microseconds since the trace began, by the trace's clock.
     pub now_us: u64,

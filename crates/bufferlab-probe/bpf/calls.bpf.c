@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// The calls by which a database server reads and writes pages: pread64 and its kin, io_submit, io_uring. A record of each
-// has the file, the offset, and the address of the buffer in the server's memory.
+// Records the calls by which a database server reads and writes pages: pread64 and its kin, io_submit, io_uring. Each
+// record has the file, the offset, and the address of the buffer in the server's memory.
 //
-// The structures of the kernel have those fields alone that are read: their places are taken from the kernel's BTF when
-// the program is loaded (CO-RE). tools/bpf makes calls.bpf.o of this file.
+// The kernel's structures have here only the fields that are read. Loading the program (CO-RE) takes their places from
+// the kernel's BTF. tools/bpf makes calls.bpf.o of this file.
 
 #include "server.h"
 
@@ -87,7 +87,7 @@ struct iocb {
     __s64 offset;
 };
 
-// What is read of one call at most; of more the rest is counted.
+// The most vectors and requests that are read of one call; further ones are only counted.
 enum { MOST_VECTORS = 256, MOST_SUBMITTED = 64 };
 
 // A record, as crates/bufferlab-probe/src/page_trace/calls.rs reads it.
@@ -101,7 +101,7 @@ struct call {
 
 // The counts of each processor.
 struct counts {
-    // Records for which the buffer had no room, vectors and requests that were not read, and what had no file.
+    // Records for which the buffer had no room, vectors and requests that were not read, and calls without a file.
     __u64 lost, left_out, no_file;
 };
 
@@ -180,7 +180,7 @@ struct vectors {
     _Bool writes;
 };
 
-// Counts what could not be read.
+// Counts vectors and requests that were not read.
 static __always_inline long left_out(__u64 count_of_them) {
     struct counts *counts = count();
     if (counts)
@@ -289,7 +289,7 @@ int ring_request(__u64 *context) {
     if (done <= 0 || (!writes && !is_vector && operation != OP_READ && operation != OP_READ_FIXED))
         return 0;
     struct file *file = BPF_CORE_READ(asked, kiocb.ki_filp);
-    // The position has moved by what was done.
+    // The position has moved on by the bytes that were read or written.
     __u64 offset = BPF_CORE_READ(asked, kiocb.ki_pos) - done;
     __u64 address = BPF_CORE_READ(asked, addr);
     __u32 length = BPF_CORE_READ(asked, len);

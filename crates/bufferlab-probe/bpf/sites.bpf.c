@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 //
-// The accesses to pages at places in a database server's code. A record of each has the values that the place names, by
-// registers and memory of the thread that comes by.
+// Records the accesses to pages at places in a database server's code. Each record has the values that the place names,
+// taken from registers and memory of the thread that comes by.
 //
-// The address of the place says which one it is: a cookie would need Linux 5.15, and this runs from 5.8 on.
+// The program tells places by their addresses: a cookie would need Linux 5.15, and the program runs from 5.8 on.
 // tools/bpf makes sites.bpf.o of this file.
 
 #include "server.h"
 
-// The registers in the kernel's order (ptrace.h); it has no field twice.
+// The registers in the kernel's order (ptrace.h).
 struct pt_regs {
     __u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
 
-// As page_trace/sites.rs writes them.
+// The same numbers are in page_trace/sites.rs, which writes the values.
 enum { MOST_VALUES = 12, MOST_STEPS = 2, CONSTANT = 255 };
 
 struct value {
-    // What is taken where there is no register.
+    // The value if `source` is CONSTANT.
     __u64 constant;
-    // From a register on, the distances to the places that are read, one after another.
+    // The distances of the places that are read one after another, each from the value read before, first a register's.
     __s32 distances[MOST_STEPS];
-    // A register, or CONSTANT.
+    // The number of a register, or CONSTANT.
     __u8 source;
     __u8 steps;
     // Bytes that the last step reads.
     __u8 bytes;
-    // Whether only counts that the value is not zero.
+    // Whether the record keeps only that the value is not zero.
     __u8 truth;
-    // The place in a record. A value is written with its upper bytes, over which the next one comes.
+    // The place in a record. A value is written with its upper bytes, and the next value overwrites these.
     __u8 at;
     __u8 unused[3];
 };
@@ -44,7 +44,7 @@ struct site {
 
 enum { SITE_AT = 31, LAST_AT = 30 };
 
-// The first 32 bytes are those of a server that records itself.
+// A record. Its first 32 bytes have the layout of those that a server records itself.
 struct record {
     union {
         __u64 t_ns;
@@ -60,7 +60,7 @@ struct counts {
     __u64 lost, others;
 };
 
-// Maps have sizes in place of types: those would need the kernel to know this object's BTF.
+// Maps have sizes in place of types: with types the kernel would have to know this object's BTF.
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 1 << 25);
@@ -73,7 +73,7 @@ struct {
     __uint(value_size, sizeof(struct counts));
 } counted SEC(".maps");
 
-// By the address of each site in the server.
+// The sites, by their addresses in the server.
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 64);
@@ -89,7 +89,7 @@ struct {
     __uint(value_size, sizeof(__u8));
 } strangers SEC(".maps");
 
-// In assembler, as the verifier takes no place in the registers that is computed.
+// In assembler, because the verifier takes no computed place in the registers.
 #define REGISTER(number)                                                                                               \
     case number:                                                                                                       \
         asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(found) : "r"(context), "i"(8 * number));                          \
@@ -125,7 +125,7 @@ static __always_inline _Bool is_of(__s32 server, __u32 process) {
     return BPF_CORE_READ(task, real_parent, tgid) == server;
 }
 
-// Returns what is there; 0 where an address is null, or cannot be read without waiting.
+// Returns the value that is asked; 0 if an address is null, or cannot be read without waiting.
 static __always_inline __u64 value_of(struct pt_regs *context, struct value *asked) {
     if (asked->source == CONSTANT)
         return asked->constant;

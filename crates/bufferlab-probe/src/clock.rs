@@ -29,7 +29,7 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
-/// Returns nanoseconds on any clock, or None where the clock does not exist (a thread that has ended).
+/// Returns nanoseconds on any clock, or None if the clock does not exist (a thread that has ended).
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write; an unknown clock makes the call return -1.

@@ -96,7 +96,7 @@ fn mpstat_columns(ticks: &CpuTicks) -> [Option<u64>; 10] {
 pub(crate) fn microseconds_per_tick() -> u64 {
     // SAFETY: sysconf only reads a constant of the system.
     let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    // Every Linux shows 100 to programs, for any tick of the kernel.
+    // Every Linux reports 100 ticks a second to programs, whichever tick the kernel uses itself.
     1_000_000 / u64::try_from(ticks_per_second).ok().filter(|ticks| *ticks > 0).unwrap_or(100)
 }
 

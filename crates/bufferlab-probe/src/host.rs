@@ -22,7 +22,7 @@ pub struct HostFingerprint {
     pub architecture: &'static str,
     /// Model of the processor.
     pub cpu_model: Option<String>,
-    /// Processors this process may run on.
+    /// The number of processors that this process may run on.
     pub cores: Option<usize>,
     /// Memory of the machine.
     pub memory_total_bytes: Option<u64>,
@@ -43,9 +43,9 @@ pub struct HostFingerprint {
 /// The file system that holds a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Filesystem {
-    /// `ext4`, `xfs`, `overlay`...
+    /// The file system's kind: `ext4`, `xfs`, `overlay`...
     pub kind: String,
-    /// The directory on which it is mounted.
+    /// The directory on which the file system is mounted.
     pub mount_point: String,
     /// The mounted device or source.
     pub source: String,
@@ -117,7 +117,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// Returns a text that may hold invalid UTF-8.
+/// Returns a file's text, with invalid UTF-8 replaced; none if the file cannot be read.
 fn text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }

@@ -27,7 +27,7 @@ impl MemoryProbe {
         }
     }
 
-    /// Appends one reading per metric: made by `reading` where there is a value, else null with its reason.
+    /// Appends one reading per metric: a value made by `reading`, or a null with its reason.
     fn push<const N: usize>(
         &self,
         out: &mut Vec<Reading>,

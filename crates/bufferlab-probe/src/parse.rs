@@ -1,9 +1,9 @@
 //! Parsers of the kernel's texts: pure functions from bytes to values, one file per text. They never panic and never
 //! guess: an absent or unreadable value is None.
 //!
-//! The crate procfs (0.18) reads the same files and would save some 60 lines. But it lists processors without their numbers,
-//! so that those behind an offline one change their names; and one line that it cannot read, such as a mount whose path is
-//! no UTF-8, costs the whole file.
+//! The crate procfs (0.18) reads the same files and would save some 60 lines. But it lists processors without their
+//! numbers, so that those behind an offline one change their names; and one line that it cannot read, such as a mount
+//! whose path is not UTF-8, costs the whole file.
 
 pub mod cgroup;
 pub mod diskstats;

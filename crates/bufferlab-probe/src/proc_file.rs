@@ -1,5 +1,5 @@
 //! A file of /proc or /sys for repeated reads: opened once, read with pread from offset 0. Opening costs several times
-//! what reading does; a file that cannot be opened or read gives the reason instead.
+//! as much as reading. A file that cannot be opened or read gives the reason instead of its text.
 
 use std::fs::File;
 use std::io;

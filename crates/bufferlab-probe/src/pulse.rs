@@ -1,9 +1,9 @@
-//! A pulse of this process: a thread that wakes every 100 ms and adds up how late it wakes. A process that was stopped, a
-//! frozen container and a paused host all show in it, to a tenth of a second. Samples once a second miss half of the
+//! A pulse of this process: a thread that wakes every 100 ms and adds up how late it wakes. A process that was stopped,
+//! a frozen container and a paused host all show in it, to a tenth of a second. Samples once a second miss half of the
 //! stops of a second: one that lies between two samples delays neither. Source: `CLOCK_MONOTONIC`.
 //!
-//! A wake-up costs the thread about 25 us of processor time (measured at a load of 11 on two cores), 0.025 % of a core; a
-//! sample costs 0.1 us or less.
+//! A wake-up costs the thread about 25 us of processor time (measured at a load of 11 on two cores), 0.025 % of a core;
+//! a sample costs 0.1 us or less.
 
 use crate::reading::{Probe, Reading};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -88,7 +88,7 @@ impl Drop for PulseProbe {
         self.shared.lock().stopped = true;
         self.shared.wake.notify_all();
         if let Ok(thread) = std::mem::replace(&mut self.thread, Err("ended".into())) {
-            // A panic of the thread is nothing that the run's end could mend.
+            // If the thread panicked, the run's end cannot mend it.
             let _ = thread.join();
         }
     }

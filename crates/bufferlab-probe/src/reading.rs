@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One metric of one subject at one moment: a raw counter, a gauge, or a null with its reason. The fields are columns of
-/// samples.parquet, and the event of a sample has them under these names.
+/// One metric of one subject at one moment: a raw counter, a gauge, or a null with its reason. The fields are columns
+/// of samples.parquet; the event that reports a sample has the same names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reading {
     /// Name of the metric, with its unit at the end.
     pub metric: &'static str,
-    /// The measured subject: a whole disk, a core, a transaction type; empty where there is only one.
+    /// The measured subject: a whole disk, a core, a transaction type; empty if there is only one.
     pub subject: Arc<str>,
     /// Value of a cumulative counter.
     pub count: Option<i64>,
@@ -25,17 +25,17 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Returns a cumulative counter as the kernel gives it.
+    /// Returns a reading of a cumulative counter, as the kernel gives it.
     pub fn counter(probe: &'static str, metric: &'static str, subject: &Arc<str>, count: i64) -> Self {
         Self { metric, subject: Arc::clone(subject), count: Some(count), value: None, reason: None, probe }
     }
 
-    /// Returns a level at this moment.
+    /// Returns a reading of a gauge: a level at this moment.
     pub fn gauge(probe: &'static str, metric: &'static str, subject: &Arc<str>, value: f64) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: Some(value), reason: None, probe }
     }
 
-    /// Returns a metric that this host cannot give, with the reason.
+    /// Returns a reading without a value, for a metric that this host cannot give, with the reason.
     pub fn missing(probe: &'static str, metric: &'static str, subject: &Arc<str>, reason: &Arc<str>) -> Self {
         Self { metric, subject: Arc::clone(subject), count: None, value: None, reason: Some(Arc::clone(reason)), probe }
     }
@@ -76,7 +76,7 @@ pub trait Probe: Send {
     /// Appends one reading per metric and subject, and does not clear `out`.
     fn sample(&mut self, out: &mut Vec<Reading>);
 
-    /// Announces that the next sample is an edge's, before the engine's counters are read for it.
+    /// Announces, before the engine's counters are read, that the next sample is at an edge of the window.
     fn before_edge(&mut self) {}
 
     /// Begins recording at the start of the measured window, after all other work of its start edge. Keeps an error for

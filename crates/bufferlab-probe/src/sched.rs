@@ -15,7 +15,7 @@ use std::sync::Arc;
 const NAME: &str = "sched";
 const METRICS: [&str; 2] = ["sched_cpu_ns", "sched_wait_ns"];
 
-/// Nanoseconds that a thread ran, and that it waited.
+/// Nanoseconds that a thread ran, and that it waited for a processor.
 type Spent = [u64; METRICS.len()];
 
 /// One watched process, with or without its children.
@@ -96,7 +96,7 @@ impl Watched {
     }
 }
 
-/// Adds the times of a process's living threads.
+/// Adds the times of a process's living threads to `out`.
 fn read_threads(pid: u32, out: &mut HashMap<u32, Spent>) -> Result<(), Arc<str>> {
     let tasks = format!("/proc/{pid}/task");
     let listed = std::fs::read_dir(&tasks).map_err(|error| format!("cannot read {tasks}: {error}"))?;

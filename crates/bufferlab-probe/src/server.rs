@@ -63,7 +63,7 @@ impl ServerProbe {
         }
     }
 
-    /// Returns its own account, with that of the children it has waited for; each file may fail for itself.
+    /// Returns the process's own account, with that of the children it has waited for. Each file has a separate error.
     fn own(&mut self) -> [Result<Option<u64>, Arc<str>>; COUNTERS.len()] {
         let bytes = self.io.read().map(io::storage_bytes);
         let stat = self.stat.read().map(process_stat::process_stat);
@@ -73,7 +73,7 @@ impl ServerProbe {
         [of_bytes(|b| b.read_bytes), of_bytes(|b| b.write_bytes), of_stat(2), of_stat(3), of_stat(4), of_stat(5)]
     }
 
-    /// Returns the numbers of its living children; none where the kernel does not report them.
+    /// Returns the numbers of the server's living children; none if the kernel does not report them.
     fn children(&mut self) -> Vec<u64> {
         self.children.read().map_or_else(|_| Vec::new(), |text| fields(text).filter_map(number).collect())
     }

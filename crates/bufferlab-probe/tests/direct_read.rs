@@ -1,5 +1,5 @@
 //! The counters against known I/O: a file read and written with O_DIRECT must move them by its size. The test runs on
-//! the machine's own disk; it fails, with the reason, where the file has no block device.
+//! the machine's own disk. If the file has no block device, it fails with the reason.
 
 use bufferlab_probe::{DeviceProbe, Probe, ProcessProbe, Reading, device};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -15,7 +15,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 const ATTEMPTS: usize = 60;
 const TOLERANCE: f64 = 0.05;
 
-/// Others' I/O would move the device's counters too: ./test runs the tests in a module of this name alone.
+/// Other I/O would move the device's counters too, so ./test runs the tests in modules of this name by themselves.
 mod alone {
     use super::*;
 

@@ -50,7 +50,7 @@ fn touch(space: u32, page: u32) {
     assert_eq!(unsafe { bufferlab_test_touch(space, page) }, space + page);
 }
 
-/// Where the function is in the program's file.
+/// Returns where the function is in the program's file.
 fn offset() -> u64 {
     let address = bufferlab_test_touch as *const () as u64;
     let maps = fs::read_to_string("/proc/self/maps").expect("our own");
@@ -103,7 +103,7 @@ impl Trace {
         Self { folder, recorder, preload }
     }
 
-    /// A command that runs a task, recorded.
+    /// Returns a command that runs a task, recorded.
     fn command(&self, program: &Path, task: &str) -> Command {
         let mut command = self.preloaded(Command::new(program));
         command.args(["victim", "--exact", "--nocapture", "--test-threads=1"]);
@@ -111,7 +111,7 @@ impl Trace {
         command
     }
 
-    /// A command whose program is recorded, if it is the one of the plan.
+    /// Prepares a command so that its program is recorded, if it is the program of the plan.
     fn preloaded(&self, mut command: Command) -> Command {
         command.envs(self.preload.environment.iter().map(|(name, value)| (name, value)));
         let descriptor = self.preload.descriptor;
@@ -134,7 +134,7 @@ impl Trace {
         assert!(ended.success(), "{task}: {ended}");
     }
 
-    /// Ends the trace; returns its answer, and of each record time, space, page and thread.
+    /// Ends the trace; returns its answer, and time, space, page and thread of each record.
     fn end(self) -> (Told, Vec<(u64, u32, u32, u32)>) {
         let told = self.recorder.finish();
         assert_eq!(told.steps_back, 0, "the counters of this host's processors disagree");
@@ -222,7 +222,7 @@ fn each_thread(threads: u32, work: impl Fn(u32) + Sync) {
     });
 }
 
-/// Children of a program that has touched pages itself: every other one ends without freeing its slot.
+/// Makes children of a program that has touched pages itself. Every second child ends without freeing its slot.
 fn forks(children: u32) {
     touch(0, 0);
     for number in 1..=children {
@@ -230,7 +230,8 @@ fn forks(children: u32) {
         let child = unsafe { libc::fork() };
         if child == 0 {
             (0..50).for_each(|page| touch(number, page));
-            // SAFETY: as above; `exit` runs the library's handlers of the end.
+            // SAFETY: nor does the child here call anything that another thread could have locked; `exit` runs the
+            // library's handlers of the end.
             unsafe { if number % 2 == 0 { libc::_exit(0) } else { libc::exit(0) } }
         }
         let mut status = 0;
@@ -249,8 +250,8 @@ extern "C" fn at_signal(_: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Works while SIGALRM comes at intervals of `microseconds`, and SIGUSR1 as fast as a thread can send it; returns how
-/// many.
+/// Works while SIGALRM comes at intervals of `microseconds`, and SIGUSR1 as fast as a thread can send it; returns the
+/// number of signals.
 fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
     let every = [microseconds, 0].map(|tv_usec| libc::timeval { tv_sec: 0, tv_usec });
     let [on, off] = every.map(|every| libc::itimerval { it_interval: every, it_value: every });
@@ -265,7 +266,7 @@ fn signals_every(microseconds: libc::suseconds_t, work: impl Fn()) -> u64 {
         assert_eq!(libc::setitimer(libc::ITIMER_REAL, &raw const on, std::ptr::null_mut()), 0);
     }
     let is_over = AtomicBool::new(false);
-    // SAFETY: it only returns this thread's number.
+    // SAFETY: the call only returns this thread's number.
     let worker = unsafe { libc::pthread_self() };
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -417,7 +418,7 @@ fn other_libraries_to_preload_stay() {
     let trace = Trace::new();
     let ours = &trace.preload.environment.iter().find(|(name, _)| name == "LD_PRELOAD").expect("named").1;
     let other = trace.folder.path().join("other.so");
-    // The loader says that it is not there, and goes on.
+    // The loader says that the other library is not there, and goes on.
     let mut command = trace.command(&own_program(), "environment");
     command.env("LD_PRELOAD", format!("{ours}:{}", other.display())).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(command.status().expect("it runs").success());

@@ -1,4 +1,5 @@
-//! The block trace for Python: checks, decoding, removal of dead instances, and a trace outside of a run.
+//! The block trace for Python: checks whether it is possible, records outside of a run, decodes its pages, and removes
+//! the tracefs instances of dead processes.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +12,8 @@ use pyo3::prelude::*;
 
 use crate::error::{guarded, json_text, parse};
 
-/// A trace outside of a run, for measurements without the core. Dropping it unfinished leaves nothing behind.
+/// A block trace outside of a run, for measurements without the core. Dropping an unfinished trace leaves nothing
+/// behind.
 #[pyclass(frozen)]
 pub struct BlockTrace(Mutex<Option<Box<BlockTracer>>>);
 
@@ -23,24 +25,25 @@ impl BlockTrace {
 
 #[pymethods]
 impl BlockTrace {
-    /// Begins recording.
+    /// Begins to record requests to the device. A trace records only one span of time.
     fn begin(&self, py: Python<'_>) {
         py.detach(|| self.with(|tracer| tracer.iter_mut().for_each(|tracer| tracer.begin())));
     }
 
-    /// Ends recording.
+    /// Stops recording requests.
     fn end(&self, py: Python<'_>) {
         py.detach(|| self.with(|tracer| tracer.iter_mut().for_each(|tracer| tracer.end())));
     }
 
-    /// Ends the trace and returns its result as JSON; null the second time.
+    /// Ends the trace and returns its result as JSON; a second call returns null.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         let table = py.detach(|| self.with(Option::take).and_then(|tracer| tracer.finish()));
         json_text(&table.map(|table| table.told))
     }
 }
 
-/// Prepares a trace of the device that is a path, or that holds it. See `BlockTraceAsked`.
+/// Prepares a trace of the device at `path`, or of the device that holds the file at `path`. The options are
+/// `BlockTraceAsked` as JSON.
 #[pyfunction]
 pub fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<BlockTrace> {
     let asked: BlockTraceAsked = parse(asked_json)?;
@@ -48,8 +51,8 @@ pub fn block_trace(py: Python<'_>, path: &str, asked_json: &str) -> PyResult<Blo
     Ok(BlockTrace(Mutex::new(Some(Box::new(tracer)))))
 }
 
-/// Checks whether this user can trace the device that holds a path, and removes instances of dead processes. Returns
-/// the device's name and the names of these instances, as JSON.
+/// Checks whether this user can trace the device that holds a path, and removes the tracefs instances of dead
+/// processes. Returns the device's name and the names of the removed instances, as JSON.
 #[pyfunction]
 pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     let device = device::resolve(Path::new(path));
@@ -57,7 +60,7 @@ pub fn block_trace_check(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&serde_json::json!({ "device": device.name, "removed": removed }))
 }
 
-/// Decodes a spool into a file of records; returns its counts as JSON.
+/// Decodes a spool of trace pages into a file of records. Returns the counts of events as JSON.
 #[pyfunction]
 pub fn block_trace_decode(py: Python<'_>, spool: &str, out: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| decode(Path::new(spool), Path::new(out)).map_err(Failure::from)))?)

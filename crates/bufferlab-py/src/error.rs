@@ -1,4 +1,4 @@
-//! Rust failures become one Python exception, `NativeError(kind, what, where, hint)`.
+//! Makes one Python exception, `NativeError(kind, what, where, hint)`, of the core's failures.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,7 +21,7 @@ pub fn to_python(failure: Failure) -> PyErr {
     NativeError::new_err((failure.kind.name(), failure.what, failure.place, failure.hint))
 }
 
-/// Runs the core and turns failures, and panics, which are bugs, into exceptions.
+/// Calls code of the core. Turns its failures, and its panics, which are bugs, into exceptions.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(to_python),
@@ -42,12 +42,12 @@ pub fn json_text(value: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| to_python(internal(error.to_string())))
 }
 
-/// Returns the exception for a request that the core cannot do.
+/// Returns the exception for a request that the core cannot fulfil.
 pub fn unusable(what: String, place: &str) -> PyErr {
     to_python(Failure::new(FailureKind::Usage, what, place, "see `bufferlab list engines` for what is possible"))
 }
 
-/// Reads a job or a part of one; a mistake in it is a usage failure.
+/// Reads a job, or a part of one, from JSON. A mistake in it raises a usage failure.
 pub fn parse<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     let mut reader = serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(&mut reader)

@@ -1,4 +1,4 @@
-//! Generated page accesses for Python: the reads that pools of any size would do, without a server.
+//! Generated page accesses for Python: predicts the reads of a pool of any size without a server.
 
 use bufferlab_drive::failure::{Failure, FailureKind};
 use bufferlab_drive::gate::{Gate as Rule, GateEnd, Window};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::done;
 use crate::watch::Teller;
 
-/// The gate of measured runs.
+/// The warm-up gate of measured runs, for generated ones.
 struct Measured {
     rule: Rule,
     end: Option<GateEnd>,
@@ -31,10 +31,11 @@ impl Gate for Measured {
     }
 }
 
-/// Generates a run without a server. The job is `bufferlab_generate::job::Job`, the answer its `Run`, both as JSON.
+/// Generates a run without a server. The job is `bufferlab_generate::job::Job`, the answer is
+/// `bufferlab_generate::run::Run`, both as JSON.
 ///
-/// A watch gets, ten times a second, the number of transactions done, and of those in the window, None before it. An
-/// error of it ends the run and is raised here.
+/// The function `watch`, if given, gets up to ten times a second the number of transactions done, and the number of
+/// those in the window, None before the window. An exception of `watch` ends the run, which raises it.
 #[pyfunction]
 #[pyo3(signature = (job, watch = None))]
 pub(crate) fn generate(py: Python<'_>, job: &str, watch: Option<Py<PyAny>>) -> PyResult<String> {
@@ -43,7 +44,7 @@ pub(crate) fn generate(py: Python<'_>, job: &str, watch: Option<Py<PyAny>>) -> P
     teller.answer(answer)
 }
 
-/// Returns the bytes of memory that a job takes, about, as JSON.
+/// Returns the approximate bytes of memory that a job takes, as JSON.
 #[pyfunction]
 pub(crate) fn generated_bytes(py: Python<'_>, job: &str) -> PyResult<String> {
     done(py, job, |job: &Job| simulate::bytes(job).map_err(|error| failure(&error)))

@@ -1,6 +1,6 @@
-//! The Python extension module `bufferlab._native`: JSON in and out, error mapping, releasing the GIL. It has no logic:
-//! the crates below measure, and define jobs and answers. maturin builds it against Python's stable ABI (3.11 and
-//! later).
+//! The Python extension module `bufferlab._native`: takes and returns JSON, maps errors to Python's, and releases the
+//! GIL. It has no logic: the other crates measure, and define jobs and answers. maturin builds the module against
+//! Python's stable ABI (3.11 and later).
 
 mod block_trace;
 mod error;
@@ -31,13 +31,14 @@ use serde_json::json;
 
 use error::{NativeError, guarded, json_text, parse, unusable};
 
-/// Set by `cancel`, for good: a worker process does one job, and a stop may come before that job begins.
+/// The flag that `cancel` sets for good: a worker process does only one job, and a request to stop may come before that
+/// job begins.
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Time between two events of a load.
+/// The least time between two events of a load.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Passes an event to Python; stops the job when Python can no longer take it.
+/// Passes an event to Python as JSON. Stops the job when Python's function fails.
 fn deliver(on_event: &Py<PyAny>, event: &Event) {
     let Ok(text) = serde_json::to_string(event) else { return };
     Python::attach(|py| {
@@ -48,7 +49,7 @@ fn deliver(on_event: &Py<PyAny>, event: &Event) {
     });
 }
 
-/// Does a job without the GIL; returns its answer as JSON.
+/// Does a job, given as JSON, without the GIL. Returns the job's answer as JSON.
 fn done<J, A>(py: Python<'_>, job: &str, work: impl FnOnce(&J) -> Result<A, Failure> + Send) -> PyResult<String>
 where
     J: DeserializeOwned + Send + Sync,
@@ -62,7 +63,8 @@ fn unknown(engine: &str) -> PyErr {
     unusable(format!("the core has no engine {engine}"), "engine")
 }
 
-/// Does one run. The job is the engine's `job::Run`, the answer `Finished`, each event an `Event`.
+/// Does one run. The job is the engine's `job::Run`, the answer is `Finished`, and each event is an `Event`, all as
+/// JSON.
 #[pyfunction]
 fn run(py: Python<'_>, engine: &str, job: &str, on_event: Py<PyAny>) -> PyResult<String> {
     let sink = |event: Event| deliver(&on_event, &event);
@@ -75,7 +77,7 @@ fn run(py: Python<'_>, engine: &str, job: &str, on_event: Py<PyAny>) -> PyResult
     }
 }
 
-/// Loads new data. The job is the engine's `Load`, the answer `Loaded`, of a file `Filled`.
+/// Loads new data. The job is the engine's `Load`, and the answer is `Loaded`, or `Filled` for a file, all as JSON.
 #[pyfunction]
 fn load(py: Python<'_>, engine: &str, job: &str, on_event: Py<PyAny>) -> PyResult<String> {
     let begun = Instant::now();
@@ -96,8 +98,8 @@ fn load(py: Python<'_>, engine: &str, job: &str, on_event: Py<PyAny>) -> PyResul
     }
 }
 
-/// Returns what decides loaded data besides scale, seed and page size, as JSON: the schema's text, the loader's
-/// version. Takes the workload of a load job.
+/// Returns the recipe of loaded data, as JSON: the schema's text and the loader's version, which decide it together
+/// with scale, seed and page size. `workload` is the workload of a load job.
 #[pyfunction]
 fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String> {
     match engine {
@@ -109,13 +111,13 @@ fn load_recipe(py: Python<'_>, engine: &str, workload: &str) -> PyResult<String>
     }
 }
 
-/// Asks this process's job, begun or not, to stop at the next transaction or partition.
+/// Asks this process's job, even before it begins, to stop at the next transaction or partition.
 #[pyfunction]
 fn cancel() {
     CANCELLED.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether this process may use `io_uring`, as JSON.
+/// Returns whether this process may use `io_uring`, with the reason if not, as JSON.
 #[pyfunction]
 fn check_io_uring() -> PyResult<String> {
     let reason = random_read::io_uring_is_available().err().map(|error| error.to_string());
@@ -136,7 +138,8 @@ fn check_direct_io(py: Python<'_>, directory: &str) -> PyResult<String> {
     )
 }
 
-/// Reads a script and tries its expressions, with these variables predefined; returns its content as JSON.
+/// Reads a user's script and tries its expressions, with these predefined variables. Returns a summary of the script's
+/// transactions and statements, as JSON.
 #[pyfunction]
 fn check_script(source: &str, text: &str, variables: &str) -> PyResult<String> {
     let variables: Vec<(String, Number)> = parse::<BTreeMap<_, _>>(variables)?.into_iter().collect();
@@ -185,7 +188,7 @@ fn resolve_device(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&py.detach(|| device::resolve(Path::new(path))))
 }
 
-/// Returns the properties of the host that matter to a measurement in this path, as JSON.
+/// Returns the properties of the host that matter to a measurement of data at `path`, as JSON.
 #[pyfunction]
 fn host_fingerprint(py: Python<'_>, path: &str) -> PyResult<String> {
     json_text(&py.detach(|| host::fingerprint(Path::new(path))))

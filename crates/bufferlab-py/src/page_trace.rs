@@ -1,5 +1,5 @@
-//! The page trace of a server for Python: checks, recording one that starts or runs. And the removal of what dead
-//! processes left in tracefs.
+//! Page traces of servers for Python: checks whether they are possible, and records a server that bufferlab starts or
+//! one that runs already. It also removes from tracefs the objects of dead processes.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 use crate::error::{guarded, json_text, parse};
 
-/// A trace of a server's page accesses. Dropping it unfinished leaves nothing behind.
+/// A page trace of a server that bufferlab starts. Dropping an unfinished trace leaves nothing behind.
 #[pyclass(frozen)]
 pub struct PageTrace(Mutex<Option<Inside>>);
 
@@ -27,26 +27,26 @@ impl PageTrace {
 
 #[pymethods]
 impl PageTrace {
-    /// Begins to read the server's records. Returns how the server must be started, as JSON, and writes the files for
-    /// that into its folder; null once the trace has ended.
+    /// Begins to read the server's records. Returns as JSON how the caller must start the server, and writes the files
+    /// for that into `folder`. Returns null after the trace has ended.
     fn begin(&self, py: Python<'_>, folder: &str) -> PyResult<String> {
         let begin = || self.with(|trace| trace.as_mut().map(|trace| trace.begin(Path::new(folder))).transpose());
         json_text(&py.detach(|| guarded(|| begin().map_err(Failure::from)))?)
     }
 
-    /// Raises the exception that says why, if the server, which has answered, is not recorded.
+    /// Raises an exception with the reason, if a server that has started and answers is not recorded.
     fn require_on(&self, py: Python<'_>) -> PyResult<()> {
         let require = || self.with(|trace| trace.as_ref().map_or(Ok(()), |trace| trace.require_on()));
         py.detach(|| guarded(|| require().map_err(Failure::from)))
     }
 
-    /// Ends the trace and returns its result as JSON; null the second time.
+    /// Ends the trace and returns its result as JSON; a second call returns null.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         json_text(&py.detach(|| self.with(Option::take).map(|trace| trace.finish())))
     }
 }
 
-/// A trace of a server that runs already. Dropping it ends it and leaves nothing behind.
+/// A page trace of a server that runs already. Dropping the trace ends it and leaves nothing behind.
 #[pyclass(frozen, name = "LiveTrace")]
 pub struct LivePageTrace(Mutex<LiveTrace>);
 
@@ -63,7 +63,8 @@ impl LivePageTrace {
         json_text(&py.detach(|| self.lock().told()))
     }
 
-    /// Hands over the server's own list of its buffers, asked for at `asked_ns`. See `Buffers`.
+    /// Gives the trace the server's own list of its buffers. The caller asked the server for the list at `asked_ns`.
+    /// See `Buffers`.
     fn name_frames(
         &self,
         py: Python<'_>,
@@ -78,13 +79,13 @@ impl LivePageTrace {
         Ok(())
     }
 
-    /// Ends the trace and returns its result as JSON; null the second time.
+    /// Ends the trace and returns its result as JSON; a second call returns null.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         json_text(&py.detach(|| self.lock().finish()))
     }
 }
 
-/// Begins to record a server that runs. See `LiveSettings`.
+/// Begins to record a server that runs already. The options are `LiveSettings` as JSON.
 #[pyfunction]
 pub fn live_trace(py: Python<'_>, settings_json: &str) -> PyResult<LivePageTrace> {
     let settings: LiveSettings = parse(settings_json)?;
@@ -92,7 +93,7 @@ pub fn live_trace(py: Python<'_>, settings_json: &str) -> PyResult<LivePageTrace
     Ok(LivePageTrace(Mutex::new(trace)))
 }
 
-/// Prepares a trace of a server's binary. See `Settings`.
+/// Prepares a page trace of a server that bufferlab will start. The options are `Settings` as JSON.
 #[pyfunction]
 pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
     let settings: Settings = parse(settings_json)?;
@@ -100,27 +101,29 @@ pub fn page_trace(py: Python<'_>, settings_json: &str) -> PyResult<PageTrace> {
     Ok(PageTrace(Mutex::new(Some(trace))))
 }
 
-/// Raises the exception that says why, if a server that records itself cannot be started here. See `Settings`.
+/// Raises an exception with the reason, if bufferlab cannot start a server that records itself here. See `Settings`.
 #[pyfunction]
 pub fn page_trace_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
     let settings: Settings = parse(settings_json)?;
     py.detach(|| guarded(|| inside::check(&settings).map_err(Failure::from)))
 }
 
-/// Raises the exception that says why, if the kernel records no server for this user; `release` is that of another kernel.
+/// Raises an exception with the reason, if the kernel cannot record a running server for this user. `release` is a
+/// kernel's release to check instead of this one's.
 #[pyfunction]
 #[pyo3(signature = (release=None))]
 pub fn live_trace_check(py: Python<'_>, release: Option<&str>) -> PyResult<()> {
     py.detach(|| guarded(|| check_live(release).map_err(Failure::from)))
 }
 
-/// Raises the exception that says why, if the kernel follows no server's calls for this user.
+/// Raises an exception with the reason, if the kernel cannot follow a server's calls for this user.
 #[pyfunction]
 pub fn call_trace_check(py: Python<'_>) -> PyResult<()> {
     py.detach(|| guarded(|| check_calls().map_err(Failure::from)))
 }
 
-/// Returns the direct branches of a server's binary into bytes that code in the server would cover, as JSON: from, to.
+/// Returns the direct branches in a server's binary that lead into bytes which bufferlab's patches would replace, as
+/// JSON pairs of from and to.
 #[pyfunction]
 pub fn page_trace_branches(py: Python<'_>, settings_json: &str) -> PyResult<String> {
     let settings: Settings = parse(settings_json)?;
@@ -133,8 +136,8 @@ pub fn executable_ranges(py: Python<'_>, binary: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| executable_segments(Path::new(binary)).map_err(Failure::from)))?)
 }
 
-/// Removes from tracefs the objects of our dead processes; returns their names as JSON, none where this user may not
-/// look.
+/// Removes from tracefs the objects of bufferlab's dead processes. Returns the objects' names as JSON; an empty list if
+/// this user may not read tracefs.
 #[pyfunction]
 pub fn tracefs_clean(py: Python<'_>) -> PyResult<String> {
     let clean = || Tracing::open().and_then(|tracing| block_trace::remove_stale(&tracing)).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Sessions for questions: Python's control connections. A row becomes a tuple, a value an object of its column's type.
+//! Sessions for questions, which are Python's control connections. A row becomes a tuple, and a value an object of its
+//! column's type.
 
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -27,7 +28,7 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Lets Python's handlers of signals run; returns false when one raised.
+/// Lets Python's handlers of signals run. Returns false when one raised an exception, which it keeps.
 fn may_go_on() -> bool {
     let raised = Python::attach(|py| py.check_signals()).err();
     let may_go_on = raised.is_none();
@@ -45,7 +46,7 @@ fn to_python(unanswered: Unanswered) -> PyErr {
     Unanswerable::new_err((kind, code, what, hint))
 }
 
-/// A session of either family.
+/// A session at a server of either family.
 enum Questions {
     Mysql(mysql::questions::Questions),
     Postgres(postgres::questions::Questions),
@@ -60,12 +61,13 @@ impl Questions {
     }
 }
 
-/// One session. A thread that waits for the session does not hold Python's lock: the asking thread needs that lock to
-/// handle signals.
+/// One session. A thread that waits for the session does not hold Python's lock (GIL), because the thread that asks
+/// needs that lock to handle signals.
 #[pyclass(module = "bufferlab._native")]
 pub struct Session(Mutex<Option<Questions>>);
 
-/// Logs in to a server for questions. Takes the target of a job, whose database may have no name, and the limits.
+/// Logs in to a server for questions. `target` is the target of a job, whose database's name may be empty, and `limits`
+/// are `Limits`, both as JSON.
 #[pyfunction]
 pub fn ask_server(py: Python<'_>, engine: &str, target: &str, limits: &str) -> PyResult<Session> {
     let (target, limits): (Target, Limits) = (parse(target)?, parse(limits)?);
@@ -82,8 +84,8 @@ pub fn ask_server(py: Python<'_>, engine: &str, target: &str, limits: &str) -> P
 
 #[pymethods]
 impl Session {
-    /// Executes a statement, a change within `change_s`; returns the names of the columns, and the rows. After any error
-    /// but the server's the session is closed.
+    /// Executes a statement; returns the names of the columns, and the rows. `change_s` is the limit in seconds for a
+    /// statement that changes something. After any error but the server's the session is closed.
     fn ask<'py>(&self, py: Python<'py>, sql: &[u8], change_s: Option<f64>) -> PyResult<(Vec<String>, Rows<'py>)> {
         let asked = py.detach(|| {
             let mut held = self.held();
@@ -99,7 +101,7 @@ impl Session {
         rows(py, &asked.map_err(to_python)?)
     }
 
-    /// Allows answers up to this size.
+    /// Sets the most bytes of later answers.
     fn allow_bytes(&self, py: Python<'_>, most_answer_bytes: usize) {
         py.detach(|| match self.held().as_mut() {
             Some(Questions::Mysql(session)) => session.allow_bytes(most_answer_bytes),
@@ -108,7 +110,7 @@ impl Session {
         });
     }
 
-    /// Returns the session's number at the server.
+    /// Returns the session's number at the server; none if the session is closed.
     fn id(&self, py: Python<'_>) -> Option<i64> {
         py.detach(|| {
             self.held().as_ref().map(|questions| match questions {
@@ -118,12 +120,12 @@ impl Session {
         })
     }
 
-    /// Returns whether the session is open.
+    /// Returns true when the session is open.
     fn is_open(&self, py: Python<'_>) -> bool {
         py.detach(|| self.held().is_some())
     }
 
-    /// Returns the descriptor of the session's socket.
+    /// Returns the descriptor of the session's socket; none if the session is closed.
     fn descriptor(&self, py: Python<'_>) -> Option<i32> {
         py.detach(|| match self.held().as_ref()? {
             Questions::Mysql(session) => Some(session.descriptor()),

@@ -1,4 +1,5 @@
-//! The simulated pools for Python, on columns that Python passes without a copy. Wrong input is a `ValueError`.
+//! The simulated pools for Python, on columns of a trace that Python passes without a copy. Wrong input raises a
+//! `ValueError`.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +14,23 @@ use serde_json::json;
 use crate::error::{guarded, json_text};
 use crate::watch::Teller;
 
-/// See `bufferlab_sim::Curve`.
+/// The miss curve of `bufferlab_sim::Curve`, for Python.
 #[pyclass]
 pub(crate) struct Curve {
     curve: bufferlab_sim::Curve,
     pages: u32,
 }
 
-/// Returns a column as a slice, for as long as Python's lock is held, or longer where the column is read-only.
+/// Returns a column as a slice, which is valid while this thread holds Python's lock (GIL), and longer if the column is
+/// read-only.
 fn column<'a, T: pyo3::buffer::Element>(_py: Python<'a>, buffer: &'a PyBuffer<T>) -> PyResult<&'a [T]> {
     let cells = buffer.as_slice_ptr().ok_or_else(|| refused("a column must be contiguous"))?;
-    // SAFETY: the buffer keeps the memory. It is not written: this code does not, and others need Python's lock, or may
-    // not.
+    // SAFETY: the buffer keeps the memory. Nobody writes it: this code does not, and other code needs Python's lock, or
+    // cannot write a read-only column.
     Ok(unsafe { cells.as_ref() })
 }
 
-/// Returns the columns of a trace, for as long as Python's lock is held.
+/// Returns the columns of a trace, which are valid while this thread holds Python's lock (GIL).
 fn columns<'a>(
     py: Python<'a>,
     page: &'a PyBuffer<u32>,
@@ -52,13 +54,13 @@ fn refused(what: impl ToString) -> PyErr {
 
 #[pymethods]
 impl Curve {
-    /// Makes a curve for pages `0..pages`, of which those from `first_page` to before `end_page` count.
+    /// Makes a curve for pages `0..pages`. It counts misses only on the pages `first_page..end_page`.
     #[new]
     fn new(pages: u32, first_page: u32, end_page: u32) -> PyResult<Self> {
         Ok(Curve { curve: bufferlab_sim::Curve::new(pages, first_page..end_page).map_err(refused)?, pages })
     }
 
-    /// Takes accesses in their order. Misses count from the access `first` on.
+    /// Takes accesses in their order. Misses count from the access number `first` on.
     fn feed(&mut self, py: Python<'_>, page: PyBuffer<u32>, kind: PyBuffer<u8>, first: usize) -> PyResult<()> {
         let (page, kind) = (column(py, &page)?, column(py, &kind)?);
         if page.iter().any(|&page| page >= self.pages) || kind.len() != page.len() {
@@ -75,11 +77,12 @@ impl Curve {
     }
 }
 
-/// See `bufferlab_sim::Replay`. The manager's settings are JSON; the answer is `Replayed` as JSON. Times before the first
-/// row and from it on may be stretched.
+/// Replays a trace to the model of a buffer manager; see `bufferlab_sim::Replay`. The manager's settings are JSON; the
+/// answer is `Replayed` as JSON. The factors `before` and `within` stretch the times before the row `first_row` and
+/// from it on.
 ///
-/// Where all columns are read-only, other threads of Python go on meanwhile. A watch gets, ten times a second, the
-/// share that is done. An error of it ends the replay and is raised here.
+/// If all columns are read-only, other threads of Python run meanwhile. The function `watch`, if given, gets the share
+/// done, up to ten times a second. An exception of `watch` ends the replay, which raises it.
 #[pyfunction]
 #[pyo3(signature = (
     manager, settings_json, frames, load_row, first_row, end_row, page, kind, latch, thread, delta_us,
@@ -125,7 +128,8 @@ pub(crate) fn replay(
     json_text(&teller.answer(replayed)?.map_err(refused)?)
 }
 
-/// See `bufferlab_sim::replay_slices`. The answer is a list of `Slice`, one for each end, as JSON.
+/// Replays a trace in slices; see `bufferlab_sim::replay_slices`. The answer is a list of `Slice`, one for each of
+/// `ends`, as JSON.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "five of them are the columns of one table")]
 pub(crate) fn replay_slices(
@@ -145,7 +149,7 @@ pub(crate) fn replay_slices(
     json_text(&guarded(replayed)?.map_err(refused)?)
 }
 
-/// See `bufferlab_sim::ghost_depths`. The answer is the depths and the lengths, as u32 in native byte order.
+/// Returns the depths and the lengths of `bufferlab_sim::ghost_depths`, as u32 in native byte order.
 #[pyfunction]
 pub(crate) fn ghost_depths<'py>(
     py: Python<'py>,
@@ -168,13 +172,15 @@ pub(crate) fn ghost_depths<'py>(
     Ok((bytes(found.depth), bytes(found.len)))
 }
 
-/// Returns the settings of servers that each model obeys, with the servers' defaults, as JSON by the models' names.
+/// Returns the servers' settings that each model obeys, with the servers' defaults, as a JSON object by the models'
+/// names.
 #[pyfunction]
 pub(crate) fn model_defaults() -> PyResult<String> {
     json_text(&MODELS.iter().map(|model| (model.name, (model.defaults)())).collect::<BTreeMap<_, _>>())
 }
 
-/// Returns the words of a page trace as JSON: its kinds by their numbers, its columns, and the fields of a record.
+/// Returns the names in page traces as JSON: the kinds of records by their numbers, the columns, and the fields of a
+/// record.
 #[pyfunction]
 pub(crate) fn page_trace_words() -> PyResult<String> {
     json_text(&json!({ "kinds": KINDS.map(|(_, name)| name), "columns": COLUMNS, "record": RECORD }))

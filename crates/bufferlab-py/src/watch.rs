@@ -1,14 +1,14 @@
-//! Python watches work of the core, and may stop it.
+//! Lets Python watch work of the core, and stop it.
 
 use std::time::{Duration, Instant};
 
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
-/// Time between two calls of a watch.
+/// Least time between two calls of a watch, a function of Python.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Calls a watch, ten times a second, with the progress of the work.
+/// A caller of a watch, which tells it the progress of the work at most ten times a second.
 pub(crate) struct Teller {
     watch: Option<Py<PyAny>>,
     last: Instant,
@@ -16,12 +16,13 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    /// Makes the caller of a watch. Without a watch, it only lets Python handle signals.
+    /// Makes the caller of a watch. Without a watch, the caller only lets Python handle signals.
     pub(crate) fn new(watch: Option<Py<PyAny>>) -> Self {
         Teller { watch, last: Instant::now(), raised: None }
     }
 
-    /// Calls the watch if it is time; returns whether to go on.
+    /// Calls the watch with `told` if 0.1 s have passed since the last call. Returns false if the watch or a handler of
+    /// signals raised an exception; the work must then stop.
     pub(crate) fn tell<A: for<'py> PyCallArgs<'py>>(&mut self, told: A) -> bool {
         if self.last.elapsed() < INTERVAL {
             return true;

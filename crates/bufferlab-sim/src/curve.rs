@@ -10,8 +10,8 @@ use crate::stack::{StackDistances, TooManyPages};
 /// of `misses`.
 pub struct Curve {
     stack: StackDistances,
-    /// Whether a page was dropped since its last touch: every pool misses it then. Until the next touch the page keeps
-    /// its place in each, which is a frame too many where it had been in the pool.
+    /// For each page, whether it was dropped since its last touch: every pool then misses it. Until the next touch the
+    /// page keeps its place in every pool, and so a frame too many in those that held it.
     dropped: Vec<bool>,
     /// The pages whose misses count.
     counted: Range<u32>,
@@ -51,7 +51,7 @@ impl Curve {
     #[inline]
     fn touch(&mut self, page: u32, counts: bool) {
         let left_all = std::mem::replace(&mut self.dropped[page as usize], false);
-        // At its first access every pool misses a page.
+        // Every pool misses a page at the page's first access.
         let distance = self.stack.access(page).filter(|_| !left_all);
         if counts {
             self.accesses += 1;

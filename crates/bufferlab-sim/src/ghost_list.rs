@@ -1,10 +1,10 @@
 //! The ghost list: the pages that left a pool, the last one first. A page that is read again at depth `d` of the list
 //! would still have been in a pool of `d` more frames.
 //!
-//! Exact for LRU, whose larger pool holds the smaller one's pages and, after them, those that left it last (Mattson,
-//! Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970). For other
-//! managers it is an estimate. Where a page leaves before the read that it makes room for, depths are one more. The
-//! list needs only reads, creations and evictions, and no access that the pool satisfies.
+//! The depth is exact for LRU, whose larger pool holds the smaller one's pages and, after them, those that left it last
+//! (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970).
+//! For other managers it is an estimate. If a page leaves before the read that it makes room for, depths are one more.
+//! The list needs only reads, creations and evictions, and no access that the pool satisfies.
 
 use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING, RING};
 use bufferlab_model::trace::{Columns, Kind};
@@ -16,7 +16,7 @@ use crate::stack::TooManyPages;
 const SLOTS_PER_PAGE: usize = 4;
 const NEVER: u32 = u32::MAX;
 
-/// The depth of a read that no further frame would have spared: the ring of a scan evicted its page.
+/// The depth of a read that more frames would not have spared: the ring of a scan evicted its page.
 pub const BY_RING: u32 = u32::MAX;
 
 /// The pages that left a pool and did not come back.
@@ -103,16 +103,16 @@ pub struct Depths {
 struct LastRead {
     thread: u16,
     number: u32,
-    /// Whether a ring may have taken the page in: the trace says so, or lacks the mark.
+    /// Whether a ring may have taken the page in: the trace says so, or has no mark.
     may_have_ring: bool,
     left_by_ring: bool,
 }
 
 /// Plays the reads, creations and evictions of a trace to a ghost list, which needs no gets.
 ///
-/// A scan of PostgreSQL reuses the buffers of its ring: with more frames its pages would leave as they do. They are known
-/// by a thread that evicts a page which it read itself at most `ring_reads` reads before; 0 where no pool has rings. A
-/// trace of frames marks such evictions itself.
+/// A scan of PostgreSQL reuses the buffers of its ring, so that with more frames its pages would leave just the same.
+/// An eviction is a ring's if the thread has read the page itself, less than `ring_reads` of its reads before; give 0
+/// if no pool has rings. A trace of frames marks such evictions itself.
 ///
 /// # Errors
 /// `TooManyPages` above 2^29.

@@ -48,7 +48,7 @@ impl Counts {
         }
     }
 
-    /// Returns whether no count is lower later.
+    /// Returns whether no count is lower in `later`.
     fn have_not_fallen(&self, later: &Counts) -> bool {
         let mut fell = false;
         let _ = self.with(*later, |count, later| {
@@ -99,7 +99,7 @@ pub trait Manager {
         }
     }
 
-    /// Gives the page to a caller; reads it if it is not in the pool. It counts one miss then, and no read otherwise.
+    /// Gives the page to a caller. If it is not in the pool, reads it and counts one miss; otherwise reads nothing.
     fn get(&mut self, access: Access);
 
     /// Gives the page to a caller if it is in the pool.
@@ -120,34 +120,34 @@ pub trait Manager {
     /// Returns how many frames hold a page now.
     fn frames_used(&self) -> u32;
 
-    /// Takes, before the first event of a replay, all its events. No server can know them. The caller guarantees that
-    /// exactly these events follow.
+    /// Takes all events of a replay before the first one, which no server can know. The caller guarantees that exactly
+    /// these events follow.
     fn foresee(&mut self, _columns: &Columns) {}
 }
 
 /// The model of a buffer manager, which can be made by its name and settings.
 ///
-/// The caller guarantees that `check` took the settings before `new` gets them; `sample` keeps them such.
+/// The caller guarantees that `check` took the settings before `new` gets them; `sample` must keep them valid.
 ///
-/// The JSON of the default settings has those of the server that the model obeys, by the server's names and with the
-/// server's defaults. It lacks settings that follow from the server's version or from the sizes of pools and tables.
+/// The default settings, as JSON, have the names and the defaults of the server that the model follows. The JSON lacks
+/// settings that follow from the server's version or from the sizes of pools and tables.
 pub trait Model: Manager + Sized {
     /// The name by which Python and run.json know the model.
     const NAME: &'static str;
 
-    /// The settings of its pools.
+    /// The settings of the model's pools.
     type Settings: Default + Serialize + DeserializeOwned;
 
     /// Makes an empty pool of `frames` for pages `0..pages`.
     fn new(frames: NonZeroU32, pages: u32, settings: &Self::Settings) -> Self;
 
-    /// Adapts the settings to a pool that gets a share of the pages. Most models count nothing but frames.
+    /// Adapts the settings to a pool that gets a share of the pages. Most models have no settings that count pages.
     fn sample(_settings: &mut Self::Settings, _one_in: OneIn) {}
 
-    /// Refuses settings that no server of `frames` has.
+    /// Refuses settings that no server with `frames` frames has.
     ///
     /// # Errors
-    /// The reason.
+    /// The reason why it refuses them.
     fn check(_settings: &Self::Settings, _frames: NonZeroU32) -> Result<(), String> {
         Ok(())
     }
@@ -155,7 +155,7 @@ pub trait Model: Manager + Sized {
 
 /// The share of a database's pages that a pool gets, as one page in N, where N is at least 1.
 ///
-/// The caller divides the frames. Other settings in pages a model divides by [`OneIn::of`].
+/// The caller divides the frames. A model divides its settings that count pages, by [`OneIn::of`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneIn(f64);
 
@@ -201,23 +201,24 @@ pub struct Replayed {
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
     pub frames_used: u32,
-    /// Pages that got a frame since the load began, but for a scan's in its own ring: those do not fill the pool.
+    /// Pages that got a frame since the load began, but not those that a scan read into its own ring, which do not fill
+    /// the pool.
     pub brought_in_since_start: u64,
 }
 
-/// Takes the share of a replay's rows that were played; returns whether to go on.
+/// A function that takes the share of a replay's rows that were played, from 0 to 1, and returns whether to go on.
 pub type Watch<'a> = dyn FnMut(f64) -> bool + 'a;
 
-/// Rows between two calls of a watch: a tenth of a second's work of the slowest manager.
+/// Rows between two calls of a watch: the slowest manager plays them in a tenth of a second.
 const WATCHED: usize = 1 << 20;
 
-/// Plays the events before the window and in it. Events before it fill the pool and do not count; it skips events after
-/// it. `window` has the indices of its first event and of the first behind it; `load` is the index of the first event of
-/// the load, before which a check may have read all tables.
+/// Plays the events before the window, which fill the pool and do not count, and those in it; returns the window's
+/// counts. `window` has the index of its first event and of the first one behind it. `load` is the index of the first
+/// event of the load, before which a check may have read all tables.
 ///
 /// # Panics
-/// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of the
-/// manager's.
+/// If the columns differ in length, the window is not within them or begins before the load, or a page is not one of
+/// the manager's.
 pub fn replay<M: Manager>(manager: &mut M, columns: &Columns, load: usize, window: Range<usize>) -> Replayed {
     watched(manager, columns, load, window, &mut |_| true).expect("nothing stops it")
 }
@@ -273,7 +274,7 @@ pub(crate) fn play<M: Manager + ?Sized>(manager: &mut M, columns: &Columns, rows
 }
 
 const UNLIKE: &str = "the columns differ in length";
-/// The largest pool and the highest page: a manager takes some 30 bytes for each.
+/// The most frames of a pool, and the most pages: a manager takes some 30 bytes for each.
 const MOST: u32 = 1 << 28;
 
 /// The reason why a replay is refused.
@@ -281,12 +282,12 @@ const MOST: u32 = 1 << 28;
 #[error("{0}")]
 pub struct Refused(pub(crate) String);
 
-/// A replay with a new pool: takes the JSON of its settings, its frames, a trace, the load's first row, the rows of the
-/// window and a watch.
+/// A function that replays a trace with a new pool. It takes the JSON of the pool's settings, its frames, the trace,
+/// the load's first row, the rows of the window and a watch.
 pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>, &mut Watch<'_>) -> Result<Replayed, Refused>;
 
-/// Makes an empty pool: takes the JSON of its settings, its frames, the number of pages, and the share of the pages that
-/// these are.
+/// A function that makes an empty pool. It takes the JSON of the pool's settings, its frames, the number of pages, and
+/// the share of the database's pages that these are.
 pub type Make = fn(&str, u32, u32, OneIn) -> Result<Box<dyn Manager + Send>, Refused>;
 
 /// See [`Make`].
@@ -301,7 +302,7 @@ pub(crate) fn make_new<M: Model + Send + 'static>(
     Ok(Box::new(M::new(frames, pages, &settings)))
 }
 
-/// Returns the frames and the settings of a possible pool.
+/// Returns the frames and the settings of a pool, or the reason why there can be no such pool.
 fn checked<M: Model>(settings: &str, frames: u32, pages: u32) -> Result<(NonZeroU32, M::Settings), Refused> {
     let refused = |why: String| Err(Refused(why));
     if pages > MOST {
@@ -317,7 +318,7 @@ fn checked<M: Model>(settings: &str, frames: u32, pages: u32) -> Result<(NonZero
     }
 }
 
-/// Returns the rows and the pages of a trace, for which a manager can be made.
+/// Returns the numbers of rows and of pages of a trace, or the reason why no manager can be made for them.
 pub(crate) fn rows_and_pages(columns: &Columns) -> Result<(usize, u32), Refused> {
     let Some(rows) = columns.rows() else { return Err(Refused(UNLIKE.into())) };
     let pages = columns.page.iter().max().map_or(0, |&page| page.saturating_add(1));

@@ -19,7 +19,7 @@ pub struct Slice {
 /// Plays a trace to a new pool; returns its counts up to each of the rows `ends`, which are in order.
 ///
 /// # Errors
-/// `Refused` with the reason for a manager, settings or rows that cannot be.
+/// `Refused` with the reason, if there can be no such manager, settings or rows.
 pub fn replay_slices(
     manager: &str,
     settings: &str,

@@ -12,9 +12,9 @@ const BLOCKS_PER_GROUP: usize = GROUP / BLOCK;
 /// A set of time slots.
 pub(crate) struct Slots {
     words: Vec<u64>,
-    /// Bits set in each block.
+    /// The number of set bits in each block.
     blocks: Vec<u16>,
-    /// Bits set in each group.
+    /// The number of set bits in each group.
     groups: Vec<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Slots {
 pub(crate) struct Ranks {
     words: Vec<u64>,
     before: Vec<u32>,
-    /// Slots that were in the set.
+    /// The number of slots that were in the set.
     pub(crate) len: usize,
 }
 

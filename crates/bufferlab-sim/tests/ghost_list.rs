@@ -1,5 +1,5 @@
-//! The ghost list against a list that the test searches from its front, and against larger pools of LRU; the slices of a
-//! replay against replays that end there.
+//! The ghost list against a list that the test searches from its front, and against larger pools of LRU. Slices of a
+//! replay against replays that end at the same rows.
 
 mod strings;
 
@@ -101,7 +101,7 @@ proptest! {
             match pool.iter().position(|&other| other == page) {
                 Some(place) => drop(pool.remove(place)),
                 None => {
-                    // Read first: a server frees the frame before, so that its depths are one more.
+                    // Here the read comes first. A server frees the frame before the read, so that depths are one more.
                     told.push((page, Kind::Read as u8, 0, 0));
                     if pool.len() == small as usize {
                         told.push((pool.pop().expect("it is full"), Kind::Evict as u8, 0, 0));
@@ -125,7 +125,7 @@ proptest! {
         let events = Events::random(seed, 300, 50, 1000);
         let (columns, ends) = (events.columns(), [0, 1, 400, 400, 1050]);
         for model in MODELS {
-            // What follows from a server's version and tables has no default.
+            // Settings that follow from a server's version and tables have no default.
             let mut settings = (model.defaults)();
             match model.name {
                 "innodb57" => settings["wakes_cleaner"] = true.into(),

@@ -153,7 +153,7 @@ impl Naive {
     fn batch(&mut self, neighbors: u32) {
         let most = self.depth.min(self.list.len());
         let (mut taken, mut written) = (0, 0);
-        // Written pages are free when 120 are together.
+        // Written pages are free once 120 of them have gathered.
         while taken < most
             && self.free() - written % self.share(120).max(1) < self.depth
             && self.list.len() > self.share(256)
@@ -304,8 +304,8 @@ fn share(count: u32, one_in: f64) -> usize {
     (f64::from(count) / one_in).round() as usize
 }
 
-/// Returns how long the old sublist of a list should be, and by how much it may differ: at least one page is old, and at
-/// least one is not.
+/// Returns how long the old sublist of a list should be, and by how much it may differ: at least one page is old, and
+/// at least one is not.
 fn target(len: usize, ratio: usize, one_in: f64) -> (usize, usize) {
     let tolerance = share(20, one_in);
     ((len * ratio / 1024).min(len - tolerance - share(5, one_in).max(1)).max(tolerance + 1), tolerance)

@@ -83,7 +83,7 @@ impl Naive {
         self.settings.large_tables.iter().position(has)
     }
 
-    /// Returns how many of the first gets of a history make a scan of its last: four are one.
+    /// Returns how many gets in a row, up to the last of a history, are near each other, four at most. Four are a scan.
     fn in_a_row(&self, history: &[(u32, Told)]) -> u32 {
         let Some((&(page, told), before)) = history.split_last() else { return 0 };
         let Some(table) = self.table(page) else { return 0 };

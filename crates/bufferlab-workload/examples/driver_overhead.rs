@@ -1,6 +1,6 @@
-//! Measures the driver's own cost per transaction: `cargo run --release --example driver_overhead`.
+//! Measures the TPC-C driver's own cost per transaction. Run it by `cargo run --release --example driver_overhead`.
 //!
-//! Against a client that answers from constants, so the second figure includes that client and is an upper bound.
+//! The client answers from constants. The second figure includes this client's time, so it is an upper bound.
 
 #[path = "../tests/support/canned.rs"]
 mod canned;

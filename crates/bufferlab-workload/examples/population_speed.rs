@@ -1,6 +1,7 @@
-//! Measures how fast one core generates the population: `cargo run --release --example population_speed [warehouses]`.
+//! Measures how fast one core generates TPC-C's population. Run it by `cargo run --release --example population_speed
+//! [warehouses]`.
 //!
-//! Generates only; a loader also reads the values back and writes them to an engine.
+//! It only generates rows; a loader also reads their values and writes them to an engine.
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
-//! A workload as one bundle: its tables and its drivers, made from the fields of a job.
+//! A workload as one bundle of two functions, which make its tables and its drivers from the fields of a job.
 //!
-//! The list of all bundles is [`BUNDLES`](crate::BUNDLES). The engines' dialects have the SQL, in folders of the
+//! The list of all bundles is [`BUNDLES`](crate::BUNDLES). The engines' dialects have the SQL, in folders with the
 //! bundle's name.
 
 use std::fmt::Display;
@@ -14,16 +14,16 @@ use crate::script::ScriptError;
 
 /// A function that makes the initial database of a load job.
 pub type MakeTables = fn(Value) -> Result<Box<dyn Population>, Refused>;
-/// A function that makes a driver for each connection of a run job.
+/// A function that makes a [`Workload`] for each connection of a run job.
 pub type MakeDrivers = fn(Value, usize) -> Result<Vec<Box<dyn Workload>>, Refused>;
 
 /// A workload that jobs can name.
 pub struct Bundle {
     /// The workload's name in jobs, which is also the name of its folders of SQL.
     pub name: &'static str,
-    /// The workload's initial database; none if it uses the data of another workload.
+    /// Makes the workload's initial database; none if the workload uses the data of another one.
     pub tables: Option<MakeTables>,
-    /// Makes the workload's drivers.
+    /// Makes a [`Workload`] for each connection.
     pub drivers: MakeDrivers,
 }
 
@@ -31,7 +31,7 @@ pub struct Bundle {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refused {
-    /// The error.
+    /// The error's text.
     pub what: String,
     /// The part of the job, or the line of the script.
     pub place: String,
@@ -40,12 +40,12 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Refuses the parameters of a workload.
+    /// Makes the refusal of a workload's parameters.
     pub fn parameters(error: impl Display) -> Self {
         Refused::at("workload", error, "see `bufferlab list workloads`")
     }
 
-    /// Refuses a part of a job.
+    /// Makes the refusal of a part of a job.
     pub fn at(place: &str, what: impl Display, hint: &str) -> Self {
         Refused { what: what.to_string(), place: place.to_owned(), hint: hint.to_owned() }
     }
@@ -66,7 +66,7 @@ pub fn read<T: DeserializeOwned>(job: Value) -> Result<T, Refused> {
         .map_err(|error| Refused::at("job", error, "see `bufferlab list workloads` for what is possible"))
 }
 
-/// Boxes the drivers of one workload.
+/// Puts the drivers of one workload into boxes.
 pub fn boxed<W: Workload + 'static>(drivers: impl IntoIterator<Item = W>) -> Vec<Box<dyn Workload>> {
     drivers.into_iter().map(|driver| Box::new(driver) as Box<dyn Workload>).collect()
 }

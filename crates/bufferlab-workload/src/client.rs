@@ -1,9 +1,9 @@
 //! The client trait: everything that a workload needs of a database.
 //!
-//! A workload speaks in *calls*: one execution of one named statement with typed parameters. Calls that do
-//! not depend on each other's rows travel in one [`Batch`], so that a client over a network may send them
-//! in one round trip and coalesce runs of the same statement, while an embedded client steps through them.
-//! This file has no SQL; a client maps each [`StatementId`] to its dialect's text.
+//! A workload speaks in *calls*: one execution of one named statement with typed parameters. Calls that do not depend
+//! on each other's rows travel in one [`Batch`]. A client over a network may send a batch in one round trip, and merge
+//! calls of the same statement that follow each other. An embedded client executes them one by one. This file has no
+//! SQL; a client maps each [`StatementId`] to its dialect's text.
 //!
 //! A driver reuses one batch: after the first few transactions it allocates nothing.
 
@@ -38,7 +38,7 @@ pub enum Value<'a> {
     Null,
     /// Any integer.
     Int(i64),
-    /// A decimal.
+    /// A decimal number, as binary floating point.
     Real(f64),
     /// Text (ASCII in every workload here).
     Text(&'a str),
@@ -58,7 +58,8 @@ enum Cell {
     Text { start: u32, end: u32 },
 }
 
-/// Values in one flat array, texts in one arena: grows to its largest use and then allocates no more.
+/// A list of values: the values stand in one flat array, their texts in one arena. It grows to its largest use and then
+/// allocates no more.
 #[derive(Debug, Default)]
 pub struct Cells {
     cells: Vec<Cell>,
@@ -66,7 +67,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Forgets the values and keeps the memory.
+    /// Forgets the values, but keeps their memory for the next ones.
     pub fn clear(&mut self) {
         self.cells.clear();
         self.text.clear();
@@ -125,7 +126,7 @@ struct Call {
     affected: u64,
 }
 
-/// Calls that a client executes in order, and afterwards their rows.
+/// A list of calls that a client executes in order, and afterwards their rows.
 #[derive(Debug, Default)]
 pub struct Batch {
     calls: Vec<Call>,
@@ -134,19 +135,19 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Forgets calls and rows, keeps the memory.
+    /// Forgets calls and rows, but keeps their memory for the next ones.
     pub fn clear(&mut self) {
         self.calls.clear();
         self.params.clear();
         self.results.clear();
     }
 
-    /// Adds a call and returns its index, which finds its rows after `Client::execute`.
+    /// Adds a call and returns its index. After `Client::execute` the index finds the call's rows.
     pub fn call(&mut self, statement: StatementId, params: &[Value<'_>]) -> usize {
         self.call_with(statement, params.iter().copied())
     }
 
-    /// Adds a call, as [`Batch::call`] does, with parameters that are made one after the other.
+    /// Adds a call, as [`Batch::call`] does, with parameters from an iterator.
     pub fn call_with<'v>(&mut self, statement: StatementId, values: impl Iterator<Item = Value<'v>>) -> usize {
         let first_param = self.params.len();
         values.for_each(|value| self.params.push(value));
@@ -160,7 +161,7 @@ impl Batch {
         self.calls.len()
     }
 
-    /// Returns true without any call.
+    /// Returns true when the batch has no call.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
@@ -182,7 +183,7 @@ impl Batch {
         self.params.get(self.calls[call].first_param + index)
     }
 
-    /// For clients: says that the next rows belong to `call`. Clients answer calls in order.
+    /// For clients: begins the rows of `call`. Clients answer calls in order.
     pub fn begin_rows(&mut self, call: usize) {
         self.calls[call].first_cell = self.results.len();
         self.calls[call].rows = 0;
@@ -198,7 +199,7 @@ impl Batch {
         self.calls[call].rows += 1;
     }
 
-    /// For clients: records the number of rows that a write touched.
+    /// For clients: stores the number of rows that a write affected.
     pub fn set_affected(&mut self, call: usize, rows: u64) {
         self.calls[call].affected = rows;
     }
@@ -224,7 +225,8 @@ impl Batch {
 /// The error of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientError {
-    /// The engine chose the transaction as a deadlock's victim, or it met a lock time-out: roll back and try again.
+    /// The engine chose the transaction as a deadlock's victim, or the transaction's wait for a lock timed out. The
+    /// caller rolls back and tries again.
     Retry {
         /// The engine's message.
         message: String,
@@ -277,7 +279,7 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// A connection to an engine, synchronous. A client may hide a runtime or pipelining inside.
+/// A synchronous connection to an engine. A client may hide a runtime or pipelining inside.
 pub trait Client {
     /// Starts a transaction that may write. `read_only` lets an engine take a cheaper snapshot.
     ///
@@ -303,7 +305,7 @@ pub trait Client {
     /// The first call that fails ends the batch.
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
 
-    /// Returns the number of rows from all statements since the client was made.
+    /// Returns the number of rows that all statements have returned since the client was made.
     fn rows_returned(&self) -> u64;
 }
 
@@ -312,22 +314,22 @@ pub trait Client {
 pub struct Planned {
     /// Index into [`Workload::transaction_types`].
     pub transaction_type: usize,
-    /// The terminal that submits it, counted from zero among this driver's terminals.
+    /// The terminal that submits the transaction, counted from zero among this driver's terminals.
     pub terminal: usize,
 }
 
 /// The ending of an executed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Committed.
+    /// The engine committed the transaction.
     Committed,
-    /// Rolled back as the workload asked (1 % of New-Orders), not because of an error.
+    /// The engine rolled the transaction back because the workload asked (1 % of New-Orders), not because of an error.
     RolledBack,
 }
 
 /// The statements of a user's script, whose texts come from the script and not from dialects.
 pub struct OwnSql {
-    /// The source of the script, for messages.
+    /// The name of the script's source, for messages.
     pub source: String,
     /// The statements, named by their places, and their texts.
     pub statements: Vec<(StatementSpec, String)>,
@@ -335,31 +337,31 @@ pub struct OwnSql {
 
 /// The work of a driver thread: a stream of transactions with their inputs, one at a time.
 pub trait Workload: Send {
-    /// Returns its name, which is also the name of its folder in every dialect.
+    /// Returns the workload's name, which is also the name of its folder in every dialect.
     fn name(&self) -> &'static str;
 
-    /// Returns its catalogue: a [`StatementId`] is a position here.
+    /// Returns the workload's catalogue of statements. A [`StatementId`] is a position in it.
     fn statements(&self) -> &'static [StatementSpec] {
         &[]
     }
 
-    /// Returns the statements of a script, with `place(n)` for the n-th parameter, counted from zero. None where
-    /// dialects have the texts.
+    /// Returns the statements of a user's script, in whose texts `place(n)` stands for the n-th parameter, counted from
+    /// zero. Returns none for a workload whose texts the dialects hold.
     fn own_sql(&self, _place: fn(usize) -> String) -> Option<OwnSql> {
         None
     }
 
-    /// Returns the plan that its query must take. Most workloads leave plans to the engine.
+    /// Returns the plan that the workload's query must take; none if the engine may choose, as in most workloads.
     fn forced_plan(&mut self) -> Option<&mut ForcedPlan> {
         None
     }
 
-    /// Returns true when one statement may take so long that stopping the run must not wait for its end.
+    /// Returns true when one statement may take so long that a run that stops must not wait for the statement's end.
     fn has_long_statements(&self) -> bool {
         false
     }
 
-    /// Returns its draws and its work so far.
+    /// Returns the counts of the workload's random draws and of its work so far.
     fn findings(&self) -> Findings {
         Findings::default()
     }
@@ -367,27 +369,27 @@ pub trait Workload: Send {
     /// Returns the names of the transaction types, in the order of their indices.
     fn transaction_types(&self) -> Vec<String>;
 
-    /// Returns the number of terminals that this driver multiplexes.
+    /// Returns the number of terminals whose transactions this driver executes.
     fn terminals(&self) -> usize;
 
     /// Chooses the next transaction and generates its inputs.
     fn plan(&mut self) -> Planned;
 
-    /// Begins the measured window: chooses transactions from a separate stream from here on. It depends on the seed and
-    /// not on the number of transactions before, so that runs with different warm-ups measure the same transactions. It
-    /// differs from the stream of the warm-up, whose pages were just read. The state of the database and of the
-    /// workload stays.
+    /// Begins the measured window: from here on the workload draws transactions from a separate random stream. This
+    /// stream depends on the seed and not on the number of transactions before, so that runs with different warm-ups
+    /// measure the same transactions. It differs from the stream of the warm-up, whose pages were just read. The state
+    /// of the database and of the workload stays.
     fn begin_window(&mut self) {}
 
-    /// Executes the planned transaction once. After [`ClientError::Retry`] the caller rolls back and calls it again
-    /// with the same inputs.
+    /// Executes the planned transaction once. After [`ClientError::Retry`] the caller rolls back and calls this method
+    /// again, which then uses the same inputs.
     ///
     /// # Errors
     /// The client's error, or [`ClientError::Data`].
     fn execute(&mut self, client: &mut dyn Client) -> Result<Outcome, ClientError>;
 
-    /// Reads one bounded piece of the rows that transactions will read, before the first one counts. Returns true while
-    /// there is more to read. A workload with another way to fill the pool keeps this default.
+    /// Fills the pool before the warm-up: reads one bounded piece of the rows that transactions will read. Returns true
+    /// while there is more to read. A workload with another way to fill the pool keeps this default.
     ///
     /// # Errors
     /// The client's error, or [`ClientError::Data`].

@@ -1,16 +1,18 @@
-//! The findings of workloads at the end of a run, over warm-up and window, and the sum of several drivers' findings.
+//! The findings of workloads at the end of a run, over its warm-up and window, and the sum of several drivers'
+//! findings.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, to_value};
 
-/// The results of a workload besides counts and latencies of transactions.
+/// The results of a driver's workload besides counts and latencies of transactions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// Facts that are the same for all drivers of a run.
     pub facts: Map<String, Value>,
     /// Counts that add up over the drivers.
     pub counts: Map<String, Value>,
-    /// Orders delivered since the load: (warehouse, district, orders), for TPC-C's consistency condition 11.
+    /// Numbers of orders delivered since the load, as (warehouse, district, orders), for TPC-C's consistency condition
+    /// 11.
     pub delivered_orders: Vec<(u32, u32, u64)>,
 }
 

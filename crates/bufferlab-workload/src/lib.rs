@@ -1,7 +1,9 @@
-//! The workloads, over the [`client`] trait: no sockets, no SQL text, no clocks.
+//! The workloads, over the trait [`client::Client`]. This crate has no sockets, no clocks, and of SQL only the texts of
+//! users' scripts.
 //!
-//! A workload is a folder: its tables, its population, its catalogue of statements, its driver, and the [`Bundle`] of
-//! them that [`BUNDLES`] names. Dialects and clients live with the engines; all workloads share [`random`].
+//! A workload is a folder with its tables, its population, its catalogue of statements, its driver, and their
+//! [`Bundle`], which stands in [`BUNDLES`]. The crate bufferlab-drive has dialects and clients. All workloads share
+//! [`random`].
 
 pub mod bundle;
 pub mod client;

@@ -1,15 +1,15 @@
-//! A random permutation of 0..n in constant memory: callers may ask for its places in any order.
+//! A random permutation of `0..n` in constant memory. Callers may ask for its places in any order.
 //!
-//! A generalised Feistel network over the smallest power of two that holds n, repeated until the value falls below n
-//! again (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It is not for secrets: its rounds are
-//! SplitMix64.
+//! It is a generalised Feistel network over the smallest power of two that is not below n, repeated until the value is
+//! below n (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). It is not for secrets, because its
+//! rounds are SplitMix64.
 
 use crate::random::{Random, split_mix};
 
-/// Half-rounds; four change each half once by everything, the other four are margin.
+/// Number of half-rounds. After four of them every input bit has changed both halves; the other four are margin.
 const ROUNDS: usize = 8;
 
-/// One permutation.
+/// A random permutation of `0..n`.
 #[derive(Clone, Debug)]
 pub struct Permutation {
     n: u64,
@@ -45,14 +45,14 @@ impl Permutation {
     pub fn at(&self, place: u64) -> u64 {
         assert!(place < self.n, "there is no place {place} among {}", self.n);
         let mut value = self.network(place);
-        // The domain is less than twice n (but for n below 3), so this takes one step more on average, at most.
+        // The power of two is less than twice n (except for n below 3), so on average this takes at most one step more.
         while value >= self.n {
             value = self.network(value);
         }
         value
     }
 
-    /// Does one pass of the network: a permutation of the whole power of two.
+    /// Does one pass of the network, which permutes all numbers below the power of two.
     #[inline]
     fn network(&self, value: u64) -> u64 {
         let (mut low, mut high) = (value & self.low_mask, value >> self.low_bits);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn each_value_is_as_likely_at_each_place() {
-        // 1,000 x 7 x 7: each cell expects a seventh of 7,000.
+        // Cells of place and value: each of the 7 x 7 cells expects 1,000 hits.
         let mut cells = [[0_u32; 7]; 7];
         for number in 0..7_000 {
             let one = permutation(7, number);
@@ -97,7 +97,7 @@ mod tests {
     fn neighbours_do_not_stay_neighbours() {
         let one = permutation(1_000_000, 1);
         let near = (1..100_000).filter(|&place| one.at(place).abs_diff(one.at(place - 1)) <= 1_000).count();
-        // Two random values are this near in two of a thousand cases: 200, give or take 14.
+        // Two random values are this near in two of a thousand cases: 200 of the 100,000 pairs, give or take 14.
         assert!((130..270).contains(&near), "{near} of 100,000 neighbours are near each other");
     }
 }

@@ -1,21 +1,22 @@
-//! The plan by which an engine finds the rows of a query, where a workload forces one.
+//! The plan by which an engine finds the rows of a query, for a workload that forces one.
 
 use serde::Deserialize;
 
-/// A way to find the rows of the range.
+/// A plan to find the rows of Q1's range of ship dates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plan {
-    /// Along the index on the ship date, fetching each row of the table when its entry comes up.
+    /// The engine reads the index on the ship date, and fetches each row of the table when it reads the row's entry.
     IndexScan,
-    /// The whole table in the order in which it is stored.
+    /// The engine reads the whole table in the order in which it is stored.
     Sequential,
-    /// The index first, then the table's pages that hold matches, in the order in which they are stored.
+    /// The engine first reads the index, then the table's pages with matching rows, in the order in which they are
+    /// stored.
     Bitmap,
 }
 
 impl Plan {
-    /// Returns its name in settings and results.
+    /// Returns the plan's name in settings and results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,8 +32,8 @@ impl Plan {
 pub struct ForcedPlan {
     /// The plan asked for.
     pub asked: Plan,
-    /// The parameters of the query, in their order: days since 1970.
+    /// The parameters of the query, in order, in days since 1970.
     pub days: [i32; 2],
-    /// The engine's explanation of the plan that it takes, after the check.
+    /// The engine's explanation (EXPLAIN) of the plan that it takes; empty before the check of the plan.
     pub told: String,
 }

@@ -1,7 +1,8 @@
-//! A workload's initial database for loaders: tables, slices of them in load order, and the rows of each.
+//! A workload's initial database as loaders read it: tables, cut into slices in load order, and the rows of each slice.
 //!
-//! A partition is a slice of one table, small enough to generate many at once in bounded memory. Its rows depend only
-//! on the load seed and on the partition, not on the number of threads nor on the order. This file has no SQL.
+//! A partition is a slice of one table, so small that several threads generate partitions in bounded memory. The rows
+//! of a partition depend only on the load seed and on the partition, not on the number of threads or the order of
+//! generation. This file has no SQL.
 
 use crate::bundle::Refused;
 use crate::client::{Cells, Value};
@@ -21,7 +22,7 @@ pub enum ColumnKind {
     Days,
     /// ASCII text of at most this many characters.
     Text {
-        /// Longest value.
+        /// Characters of the longest value.
         max_chars: u16,
     },
 }
@@ -29,7 +30,7 @@ pub enum ColumnKind {
 /// A table for a loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedTable {
-    /// Its name, the same in every dialect.
+    /// The table's name, the same in every dialect.
     pub name: &'static str,
     /// The kind of each column, in the order of every dialect's schema.
     pub columns: Vec<ColumnKind>,
@@ -40,9 +41,8 @@ pub trait Population: Send + Sync {
     /// Returns the name of the workload, which is also the name of its folder in every dialect.
     fn workload(&self) -> &'static str;
 
-    /// Returns the version of everything that decides loaded data besides schema, scale, seed and page size: the rows,
-    /// and the order and manner of writing them. Raise it when any of them changes, or old cached data will count as
-    /// new.
+    /// Returns the version of the rows and of the way in which loaders write them. Raise it when either changes: the
+    /// cache of databases reuses data with the same version, schema, scale, seed and page size.
     fn version(&self) -> u32 {
         1
     }
@@ -50,28 +50,29 @@ pub trait Population: Send + Sync {
     /// Refuses a scale that the columns of servers' tables cannot hold.
     ///
     /// # Errors
-    /// When the scale is too large; the failure names the largest one.
+    /// When the scale is too large; the failure names the largest scale.
     fn check_columns(&self) -> Result<(), Refused> {
         Ok(())
     }
 
-    /// Returns the tables; blocks name them by their index here.
+    /// Returns the tables. A [`RowBlock`] names its table by the index in this list.
     fn tables(&self) -> Vec<LoadedTable>;
 
-    /// Returns the number of partitions, at least one. Those of a table follow each other.
+    /// Returns the number of partitions, at least one. The partitions of a table follow each other.
     fn partitions(&self) -> usize;
 
     /// Returns the table whose rows a partition holds, by its index in [`Population::tables`].
     fn table_of(&self, partition: usize) -> usize;
 
-    /// Returns the number of rows of all partitions: exact, or expected where a generator draws it.
+    /// Returns the number of rows of all partitions: the exact number, or the expected one if the generator draws it.
     fn expected_rows(&self) -> u64;
 
     /// Replaces the content of `block` by the rows of a partition.
     fn generate(&self, partition: usize, block: &mut RowBlock);
 }
 
-/// Rows of one table, stored flat and reused: once it has held its largest partition it allocates no more.
+/// Rows of one table, in flat memory that every partition reuses. Once the block has held its largest partition, it
+/// allocates no more.
 #[derive(Debug, Default)]
 pub struct RowBlock {
     table: usize,
@@ -85,7 +86,7 @@ impl RowBlock {
         RowBlock::default()
     }
 
-    /// Returns the index of the table of these rows.
+    /// Returns the index of the rows' table in [`Population::tables`].
     pub fn table(&self) -> usize {
         self.table
     }

@@ -1,8 +1,8 @@
-//! Seeded random numbers: independent named streams, unbiased bounded integers, shuffles.
+//! Random numbers from seeds: independent named streams, unbiased bounded integers, shuffles.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna), whose output its authors fix, so a seed written in a
-//! result stays valid. Bounded integers follow Lemire, "Fast random integer generation in an interval" (2019).
-//! Changing anything here changes every loaded database: the golden checksums of the tests say so.
+//! The generator is xoshiro256++ (Blackman and Vigna). Its authors have fixed its output, so a seed in a stored result
+//! stays valid. Bounded integers follow Lemire, "Fast random integer generation in an interval" (2019). Any change in
+//! this file changes every loaded database, and fails the tests with golden checksums.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -14,11 +14,12 @@ pub struct Random {
 }
 
 impl Random {
-    /// Returns the stream of a seed that belongs to a name and numbers: its purpose, and its number among several.
+    /// Returns the random stream for a seed, a name and numbers. The name is the stream's purpose; the numbers
+    /// distinguish it from other streams of that name.
     ///
-    /// The seed is mixed with the name's bytes (as 64-bit FNV-1a) and then with each number: `state =
-    /// mix(state ^ part)`, where `mix` is one step of SplitMix64. Mixing is a bijection at every step, so streams
-    /// that differ in one part never coincide, and a stream does not depend on which others were made.
+    /// The seed is mixed with the name's bytes (as 64-bit FNV-1a) and then with each number: `state = mix(state ^
+    /// part)`, where `mix` is one step of SplitMix64. Mixing is a bijection at every step, so streams that differ in
+    /// one part never coincide. A stream does not depend on which other streams were made.
     pub fn stream(seed: u64, name: &str, numbers: &[u64]) -> Self {
         let mut state = split_mix(seed ^ fnv_1a(name.as_bytes()));
         for &number in numbers {
@@ -33,13 +34,13 @@ impl Random {
         self.generator.next_u64()
     }
 
-    /// Returns a number of [0, 1), a multiple of 2^-53.
+    /// Returns a random number of [0, 1), a multiple of 2^-53.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns a number below `bound`, each with exactly the same probability.
+    /// Returns a random number below `bound`, each with exactly the same probability.
     ///
     /// # Panics
     /// When `bound` is zero.
@@ -48,7 +49,7 @@ impl Random {
         assert!(bound > 0, "there is no number below zero");
         let mut product = u128::from(self.bits()) * u128::from(bound);
         if (product as u64) < bound {
-            // Of 2^64 inputs, 2^64 mod bound would favour some results: draw again for them.
+            // Of 2^64 inputs, 2^64 mod bound would favour some results, so draw again for these inputs.
             let unfair = bound.wrapping_neg() % bound;
             while (product as u64) < unfair {
                 product = u128::from(self.bits()) * u128::from(bound);
@@ -57,14 +58,14 @@ impl Random {
         (product >> 64) as u64
     }
 
-    /// Returns a number of `[low .. high]`, both included: the specification's random(low, high).
+    /// Returns a random number of `[low .. high]`, both included, as random(low, high) in TPC-C's specification.
     #[inline]
     pub fn between(&mut self, low: u32, high: u32) -> u32 {
         debug_assert!(low <= high, "[{low} .. {high}] is empty");
         low + self.below(u64::from(high - low) + 1) as u32
     }
 
-    /// Returns true in `percent` of a hundred draws.
+    /// Returns true with a probability of `percent` / 100.
     #[inline]
     pub fn percent(&mut self, percent: u32) -> bool {
         self.between(1, 100) <= percent

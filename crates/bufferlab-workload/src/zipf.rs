@@ -1,26 +1,27 @@
-//! Ranks with probabilities proportional to 1 / rank^exponent, drawn exactly and in constant time and memory.
+//! Draws ranks with probabilities proportional to 1 / rank^exponent, exactly, and in constant time and memory.
 //!
-//! Rejection-inversion after Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
-//! distributions" (1996): no table of ranks, any exponent from 0 (uniform) upwards, exact but for rounding. The caller
-//! scatters ranks over keys.
+//! The method is rejection-inversion after Hörmann and Derflinger, "Rejection-inversion to generate variates from
+//! monotone discrete distributions" (1996). It needs no table of ranks, takes any exponent from 0 (uniform) upwards,
+//! and is exact but for rounding. The caller scatters ranks over keys.
 
 use crate::random::Random;
 
-/// The distribution of ranks 1..=n.
+/// Zipf's distribution of the ranks `1..=n`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Zipf {
     n: u64,
     exponent: f64,
-    /// Area under the hat left of the first rank's share, and left of the last rank's right edge.
+    /// Areas under the hat function from position 1 on: to the left edge of the first rank's share, and to the right
+    /// edge of the last rank's.
     area_low: f64,
     area_high: f64,
-    /// Candidates at most this far left of their rank need no further test.
+    /// A candidate position that lies at most this far left of its rank needs no further test.
     squeeze: f64,
 }
 
 impl Zipf {
-    /// Makes the distribution of ranks `1..=n` with this exponent; zero counts as one, since there is always a first
-    /// rank.
+    /// Makes the distribution of ranks `1..=n` with this exponent. An `n` of zero counts as one, because there is
+    /// always a first rank.
     ///
     /// # Panics
     /// When the exponent is negative or not finite.
@@ -55,7 +56,7 @@ impl Zipf {
         loop {
             let below_area = self.area_high + random.unit() * (self.area_low - self.area_high);
             let position = inverse_area(below_area, self.exponent);
-            // The cast saturates, so that a position pushed out of range by rounding becomes the nearest rank.
+            // The cast saturates, so a position that rounding pushes out of range becomes the nearest rank.
             let rank = ((position + 0.5) as u64).clamp(1, self.n);
             let at = rank as f64;
             if at - position <= self.squeeze || below_area >= area(at + 0.5, self.exponent) - weight(at, self.exponent)
@@ -71,25 +72,25 @@ fn weight(x: f64, exponent: f64) -> f64 {
     (-exponent * x.ln()).exp()
 }
 
-/// Returns the integral of [`weight`] from 1 to `x`; the form with `exp_m1` has no hole at exponent 1.
+/// Returns the integral of [`weight`] from 1 to `x`. The form with `exp_m1` is also right for the exponent 1.
 fn area(x: f64, exponent: f64) -> f64 {
     let ln = x.ln();
     exp_m1_over((1.0 - exponent) * ln) * ln
 }
 
-/// Returns the `x` that has this area.
+/// Returns the position `x` at which [`area`] has this value.
 fn inverse_area(area: f64, exponent: f64) -> f64 {
     // Rounding may push the argument of the logarithm just below zero.
     let t = (area * (1.0 - exponent)).max(-1.0);
     (ln_1p_over(t) * area).exp()
 }
 
-/// Returns (e^x - 1) / x, continued through zero.
+/// Returns (e^x - 1) / x, and its limit 1 at zero.
 fn exp_m1_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 * (1.0 + x / 3.0) }
 }
 
-/// Returns ln(1 + x) / x, continued through zero.
+/// Returns ln(1 + x) / x, and its limit 1 at zero.
 fn ln_1p_over(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x * (0.5 - x / 3.0) }
 }
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
     use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-    /// Returns the probability of a fit worse than this one with 1 / rank^exponent, summed directly.
+    /// Returns the p-value of a chi-square test of draws against 1 / rank^exponent, whose sum it adds up directly.
     fn p_value(n: u64, exponent: f64, draws: u32) -> f64 {
         let mut random = Random::stream(11, "zipf test", &[n, exponent.to_bits()]);
         let zipf = Zipf::new(n, exponent);
@@ -112,7 +113,7 @@ mod tests {
         let (mut statistic, mut cells, mut rest) = (0.0, 0, (0.0, 0.0));
         for (&count, weight) in observed.iter().zip(weights) {
             rest = (rest.0 + f64::from(count), rest.1 + weight / total * f64::from(draws));
-            // Pool ranks that expect little with their neighbours.
+            // Pool ranks with few expected draws with their neighbours.
             if rest.1 >= 20.0 {
                 statistic += (rest.0 - rest.1).powi(2) / rest.1;
                 cells += 1;

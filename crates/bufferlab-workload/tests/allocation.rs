@@ -1,6 +1,6 @@
-//! Proof that transactions allocate nothing once the driver's buffers have grown.
+//! Tests that transactions allocate nothing once the driver's buffers have grown.
 //!
-//! The counting allocator counts for each thread apart.
+//! The counting allocator counts separately for each thread.
 
 mod support;
 
@@ -13,11 +13,11 @@ use bufferlab_workload::tpcc::TpccDriver;
 use support::canned::Canned;
 use support::config;
 
-/// The system's allocator, counting.
+/// The system's allocator with a count of allocations.
 struct Counting;
 
 thread_local! {
-    /// Allocations of this thread alone: the test harness also allocates, at any time.
+    /// The number of allocations of this thread only, because the test harness also allocates, at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -26,7 +26,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system's too.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which the system's allocator has, too.
         unsafe { System.alloc(layout) }
     }
 
@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Answers each select with a text as long as sysbench's and each update with one row.
+/// A client that answers each select with a text as long as sysbench's, and each update with one row.
 struct OneRow;
 
 impl Client for OneRow {

@@ -1,4 +1,5 @@
-//! Transactions on the naive database: the twelve conditions, and the specification's rules for each row they touch.
+//! Tests of TPC-C's transactions on the naive database: the twelve consistency conditions, and the specification's
+//! rules for each row that a transaction changes.
 
 mod support;
 
@@ -18,7 +19,7 @@ const WAREHOUSES: u32 = 2;
 const LOAD_SEED: u64 = 77;
 const TRANSACTIONS: usize = 3_450;
 
-/// Returns the loaded database, made once.
+/// Returns the loaded database, which is made once for all tests.
 fn loaded() -> &'static Database {
     static LOADED: OnceLock<Database> = OnceLock::new();
     LOADED.get_or_init(|| Database::load(&config(WAREHOUSES, LOAD_SEED, 0)))
@@ -28,7 +29,8 @@ fn driver(run_seed: u64) -> TpccDriver {
     TpccDriver::new(config(WAREHOUSES, LOAD_SEED, run_seed), 0, 1).expect("one driver")
 }
 
-/// Returns the loaded database after [`TRANSACTIONS`] transactions with every one checked, and their driver.
+/// Returns the database after [`TRANSACTIONS`] transactions, each of which was checked, and the driver that executed
+/// them.
 fn after_a_run() -> &'static (Database, TpccDriver) {
     static RUN: OnceLock<(Database, TpccDriver)> = OnceLock::new();
     RUN.get_or_init(|| {
@@ -56,7 +58,7 @@ fn calls<'a>(database: &'a Database, name: &str) -> Vec<&'a Vec<Stored>> {
     database.log.iter().filter(|(called, _)| *called == name).map(|(_, params)| params).collect()
 }
 
-/// Checks the output of the last transaction against the database it left.
+/// Checks the output of the last transaction against the database after it.
 fn check_output(database: &Database, output: &TransactionOutput) {
     match *output {
         TransactionOutput::NewOrder { order, total_cents, brand_lines } => {
@@ -107,7 +109,7 @@ fn check_delivery(database: &Database, w: i64, d: i64, delivered: Option<i64>) {
     }
 }
 
-/// Counts what 2.8.2.2 asks for once more, from the district, its last twenty orders and their items.
+/// Checks the count of Stock-Level (2.8.2.2) against one from the district, its last twenty orders and their items.
 fn check_stock_level(database: &Database, low_stock: usize) {
     let asked = calls(database, "count_low_stock")[0].iter().map(Stored::int).collect::<Vec<_>>();
     let (w, d, threshold) = (asked[1], asked[2], asked[5]);
@@ -121,7 +123,8 @@ fn check_stock_level(database: &Database, low_stock: usize) {
     assert_eq!(low.count(), low_stock);
 }
 
-/// A customer found by name is the one in the middle, rounded up, of those of that name by first name.
+/// Checks that a customer found by name is the one in the middle, rounded up, of the customers of that name, ordered by
+/// first name.
 fn check_named_customer(database: &Database, customer: i64) {
     if let Some(&params) = calls(database, "list_customers_by_name").first() {
         let named = database.customers_named(params[0].int(), params[1].int(), params[2].text());
@@ -221,7 +224,7 @@ fn stock_counts_every_line_it_supplied() {
     for (key, row) in database.table(Stock) {
         let expected = supplied.get(&[key[0], key[1]]).copied().unwrap_or_default();
         assert_eq!(["s_ytd", "s_order_cnt", "s_remote_cnt"].map(|name| int(Stock, row, name)), expected, "{key:?}");
-        // Each line takes its quantity or, when stock is refilled, its quantity less 91.
+        // Each line takes its quantity from the stock or, if the stock is refilled, its quantity less 91.
         let before = loaded().value(Stock, &key[..2], "s_quantity").int();
         let quantity = int(Stock, row, "s_quantity");
         assert_eq!((before - expected[0] - quantity) % 91, 0, "{key:?}: {before}, {expected:?}, {quantity}");
@@ -292,7 +295,7 @@ fn payments_are_recorded_with_both_names_and_rising_dates() {
     }
 }
 
-/// Passes everything on, except that it asks for a retry at regular numbers of batches.
+/// A client that passes all calls on to another one, but asks for a retry at regular numbers of batches.
 struct Unreliable {
     inner: Database,
     executed: u32,
@@ -369,7 +372,7 @@ fn equal_seeds_leave_equal_databases_and_others_do_not() {
     assert!(base != after(2), "another seed left the same database");
 }
 
-/// Executes until a transaction fails, and returns its error.
+/// Executes transactions until one fails, and returns the error.
 fn first_error(database: &mut Database) -> ClientError {
     let mut driver = driver(9);
     for _ in 0..500 {

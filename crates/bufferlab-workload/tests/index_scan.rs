@@ -1,4 +1,5 @@
-//! The tables' rows against the text that the generator's own crate writes, and Q1's answers against sums over that text.
+//! Tests TPC-H's rows against the text that the generator's own crate writes, and Q1's answers against sums over that
+//! text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,7 +27,7 @@ fn config(factor: f64, from: &str, until: &str) -> IndexScanConfig {
     IndexScanConfig { scale_factor: scale(factor), from_day: day(from), until_day: day(until), plan: Plan::IndexScan }
 }
 
-/// LINEITEM as the crate writes it, in one part.
+/// Returns LINEITEM as comma-separated text, as the generator's crate writes it in one part.
 fn csv(factor: f64) -> String {
     let mut text = String::new();
     for item in LineItemGenerator::new(factor, 1, 1).iter() {
@@ -35,7 +36,7 @@ fn csv(factor: f64) -> String {
     text
 }
 
-/// Dates by their days, for every day there may be.
+/// Returns the text of every possible date, by its days since 1970.
 fn calendar() -> BTreeMap<i64, String> {
     let mut dates = BTreeMap::new();
     for year in 1992..=1999 {
@@ -51,7 +52,7 @@ fn calendar() -> BTreeMap<i64, String> {
     dates
 }
 
-/// A loaded row in the form in which that crate, and dbgen, write it: fields ended by a bar.
+/// Writes a loaded row in the form of the generator's crate and of dbgen, with a bar after each field.
 fn as_tbl(table: Table, block: &RowBlock, row: usize, dates: &BTreeMap<i64, String>, text: &mut String) {
     for (column, (name, kind)) in table.columns().iter().enumerate() {
         let written = match (block.value(row, column), kind) {
@@ -81,7 +82,7 @@ fn shown<T: std::fmt::Display>(rows: impl Iterator<Item = T>) -> String {
     })
 }
 
-/// Returns a whole table as the crate writes it, in one part.
+/// Returns a whole table as text, as the generator's crate writes it in one part.
 fn tbl(table: Table, factor: f64) -> String {
     match table {
         Table::Region => shown(RegionGenerator::default().iter()),
@@ -154,12 +155,13 @@ fn partitions_do_not_depend_on_each_other_and_keys_ascend() {
     assert!(keys(&alone).windows(2).all(|pair| pair[0] < pair[1]));
 }
 
-/// Sums over the text: rows, then quantity, price, discounted price, charge, discount.
+/// Returns the sums over the text for each flag and status: rows, then quantity, price, discounted price, charge and
+/// discount.
 fn summed(csv: &str, from: &str, until: &str) -> BTreeMap<(char, char), [i128; 6]> {
     let mut groups: BTreeMap<(char, char), [i128; 6]> = BTreeMap::new();
     for line in csv.lines() {
         let fields: Vec<&str> = line.split(',').collect();
-        // Dates written so are in the order of their texts.
+        // Dates in this form have the order of their texts.
         if fields[10] < from || fields[10] >= until {
             continue;
         }
@@ -210,7 +212,7 @@ fn the_generators_rows_give_the_published_answer() {
     assert_eq!(other.check_published(&config(0.001, "1992-01-01", "1998-09-03")), Ok(()), "nothing is published");
 }
 
-/// Answers Q1 correctly, save for one value.
+/// A client that answers Q1 correctly, except for one value.
 struct Engine {
     answer: Answer,
     change: Option<(usize, usize)>,

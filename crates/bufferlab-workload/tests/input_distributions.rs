@@ -1,4 +1,5 @@
-//! The driver's inputs, as they arrive at a client, against the exact distributions and shares of clause 2.
+//! Tests of TPC-C's inputs, as a client gets them, against the exact distributions and shares of the specification's
+//! clause 2.
 
 mod support;
 
@@ -13,12 +14,12 @@ use support::statistics::{SIGNIFICANCE, chi_square_p_value, nurand_probabilities
 
 const LOAD_SEED: u64 = 42;
 const RUN_SEED: u64 = 2_024;
-/// Ten thousand decks.
+/// The transactions of a long run: ten thousand decks of 23.
 const TRANSACTIONS: usize = 230_000;
-/// A share further than this from its probability would be seen once in 16,000 seeds.
+/// The largest allowed distance of a share from its probability; chance exceeds it for one seed in 16,000.
 const MAX_STANDARD_ERRORS: f64 = 4.0;
 
-/// A client's and the driver's counts of a long run.
+/// A run's counts, by the client and by the driver.
 struct Run {
     client: Canned,
     counts: InputCounts,
@@ -40,7 +41,7 @@ fn run(warehouses: u32, transactions: usize) -> Run {
     Run { client, counts: *driver.input_counts(), committed, rolled_back }
 }
 
-/// Returns the long run on five warehouses, made once for all tests.
+/// Returns the long run on five warehouses, which is made once for all tests.
 fn long_run() -> &'static Run {
     static RUN: OnceLock<Run> = OnceLock::new();
     RUN.get_or_init(|| run(5, TRANSACTIONS))
@@ -122,7 +123,7 @@ fn the_test_of_the_skew_fails_for_a_uniform_generator_and_for_a_wrong_constant()
 fn one_line_in_a_hundred_is_remote() {
     let run = long_run();
     assert_share("remote lines", run.counts.remote_lines, run.counts.order_lines, 0.01);
-    // The client does not see the line of an item that does not exist.
+    // The client gets no line of an item that does not exist.
     let unseen = run.counts.order_lines - run.client.seen.lines;
     assert_eq!(unseen, run.counts.unused_items);
     assert!(run.counts.remote_lines - run.client.seen.remote_lines <= unseen);
@@ -159,7 +160,7 @@ fn one_new_order_in_a_hundred_is_rolled_back() {
 fn orders_have_ten_lines_on_average() {
     let run = long_run();
     let mean = run.counts.order_lines as f64 / run.counts.new_orders as f64;
-    // One order's standard deviation is the square root of ten.
+    // The standard deviation of one order's number of lines is the square root of ten.
     let error = (10.0 / run.counts.new_orders as f64).sqrt();
     assert!((mean - 10.0).abs() < MAX_STANDARD_ERRORS * error, "mean of {mean} lines");
 }

@@ -1,4 +1,5 @@
-//! The population against 4.3.3: how many rows, which keys, which values, and the same ones for a seed.
+//! Tests of TPC-C's population against the specification's 4.3.3: numbers of rows, keys and values, and that equal
+//! seeds give equal rows.
 
 mod support;
 
@@ -14,7 +15,7 @@ use bufferlab_workload::tpcc::schema::TableId;
 use support::statistics::{SIGNIFICANCE, chi_square_p_value, nurand_probabilities};
 use support::{checksum, config};
 
-/// Runs over every row of a table, in load order.
+/// Calls `look` with every row of a table, in load order.
 fn each_row(table: TableId, config: &TpccConfig, mut look: impl FnMut(&RowBlock, usize)) {
     let mut block = RowBlock::new();
     for partition in partitions(config.warehouses()).iter().filter(|partition| partition.table() == table) {
@@ -62,7 +63,7 @@ fn every_table_has_its_cardinality() {
     }
     let mut lines = 0_i64;
     each_row(TableId::OrderLine, &config, |_, _| lines += 1);
-    // Ten a line on average, with a standard deviation of the square root of ten.
+    // An order has ten lines on average, with a standard deviation of the square root of ten.
     assert!((lines - 600_000).abs() < 4_000, "{lines} order lines");
 }
 
@@ -125,7 +126,7 @@ fn every_value_is_of_its_columns_kind_and_length() {
     }
 }
 
-/// Smallest and largest value seen.
+/// The smallest and the largest value seen.
 struct Range(i64, i64);
 
 impl Range {
@@ -255,7 +256,7 @@ fn orders_belong_to_a_permutation_of_the_customers_and_their_lines_agree() {
         counts_seen[lines as usize - 5] += 1;
     });
     assert_eq!(customers.len(), 30_000, "each customer has one order");
-    // A permutation leaves one in its place on average; there are ten.
+    // A random permutation leaves one element in its place on average, and there are ten permutations.
     assert!(unmoved < 30, "{unmoved} orders belong to the customer of their own number");
     assert!(chi_square_p_value(&counts_seen, &[1.0 / 11.0; 11]) > SIGNIFICANCE, "{counts_seen:?}");
 
@@ -280,7 +281,7 @@ fn orders_belong_to_a_permutation_of_the_customers_and_their_lines_agree() {
     assert_eq!((next, number), (30_000, 0), "every order has all its lines");
 }
 
-/// Checksums of all tables in load order.
+/// Returns the checksums of all tables, in load order.
 fn table_checksums(config: &TpccConfig) -> Vec<(&'static str, u64)> {
     let mut block = RowBlock::new();
     let all = partitions(config.warehouses());

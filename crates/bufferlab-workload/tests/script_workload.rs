@@ -1,6 +1,7 @@
-//! Running scripts: the statements that reach a client, their shares, and that they cost no allocation.
+//! Tests of running scripts: the statements that reach a client, the shares of transactions, and that they allocate
+//! nothing.
 //!
-//! One test counts the allocations of its thread.
+//! One test counts the allocations of its own thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 struct Counting;
 
 thread_local! {
-    /// Allocations of this thread alone: the test harness also allocates, at any time.
+    /// The number of allocations of this thread only, because the test harness also allocates, at any time.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -21,7 +22,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is the system's too.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which the system's allocator has, too.
         unsafe { System.alloc(layout) }
     }
 
@@ -34,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Remembers the last statements and their parameters; fails when asked to.
+/// A client that remembers the last statements and their parameters, and fails when a test asks for it.
 #[derive(Default)]
 struct Recorder {
     seen: Vec<(u16, Vec<f64>)>,
@@ -105,7 +106,7 @@ fn statements_reach_the_client_in_order_with_the_values_of_their_moment() {
         (2, vec![20.5]),
     ];
     assert_eq!(client.seen, expected);
-    // The setup's statements have no id.
+    // The statements of the setup section have no id.
     let script = Script::parse("my.sql", text, &[("rows".to_owned(), Number::Int(1))]).expect("it is right");
     let catalogue = script.catalogue();
     let names: Vec<&str> = catalogue.iter().map(|(spec, _)| spec.name.as_ref()).collect();
@@ -168,7 +169,8 @@ fn random_functions_have_their_distributions() {
         workload.plan();
         workload.execute(&mut client).expect("it is right");
     }
-    // The share of each tenth: of the uniform, of a normal cut at 3 deviations, of e^-4x on [0, 1).
+    // The share of each tenth of the range: of the uniform distribution, of the normal distribution cut off at 3
+    // standard deviations, and of e^-4x on [0, 1).
     let normal = |x: f64| 0.5 * statrs::function::erf::erfc(-x / 2f64.sqrt());
     let bell = |x: f64| (normal(6.0 * x - 3.0) - normal(-3.0)) / (normal(3.0) - normal(-3.0));
     let falling = |x: f64| (-4.0 * x).exp_m1() / (-4.0_f64).exp_m1();

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OnEvent = Callable[[str], None]
-"""Takes one event: a JSON object as text."""
+"""A function that takes one event: a JSON object as text."""
 
 NativeKnobs = Values
 """The values of the engine's knobs, by the knobs' names."""
@@ -85,9 +85,9 @@ class Behaviour(ABC):
 
     @abstractmethod
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return everything that decides the bytes of the loaded database; the hash of it is `data_key`.
+        """Return everything that decides the bytes of the loaded database; its hash is `data_key`.
 
-        `workload` is the load job's, with its version. Of a script's text only the setup may count.
+        `workload` is that of the load job, with its version. Of a script's text, only the setup may enter the recipe.
         """
 
     @abstractmethod
@@ -99,7 +99,7 @@ class Behaviour(ABC):
         """Load a new database; return the core's answer.
 
         Before: nothing is at job["database"]. After: the database is there, closed, and needs no recovery. After an
-        error `execute` removes it unused. Must send an event often enough: a silent worker is taken for dead.
+        error `execute` removes the database. Must send events often: `execute` takes a silent worker for dead.
         """
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Behaviour(ABC):
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Check the workload's consistency conditions on the closed database; return {seconds, conditions}.
 
-        It uses another client than the run, so that one cannot hide the other's mistakes.
+        It uses another client than the run, so that neither client can hide the other's mistakes.
         """
 
     # Only some engines override these.
@@ -125,7 +125,7 @@ class Behaviour(ABC):
         native().cancel()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return a check for each thing that a run with these knobs needs of a directory. The directory exists."""
+        """Return a check of each thing in the existing `directory` that a run with these knobs needs."""
         return []
 
     def shape(self, database: Path) -> dict[str, Any] | None:
@@ -136,11 +136,11 @@ class Behaviour(ABC):
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
-    """For kinds of access, the engine's counters that count them together, the best first; a version may lack the
-    first."""
+    """For kinds of page access, the engine's counters of these kinds together, best first. A trace is compared with the
+    first counter that the server's version has."""
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError where accesses to this engine's pages cannot be recorded with these knobs."""
+        """Raise SpecError when accesses to this engine's pages cannot be recorded with these knobs."""
         what = "accesses to this engine's pages cannot be recorded"
         raise SpecError(what, "--probe page-trace", "leave it out, or use --engine sqlite")
 
@@ -153,8 +153,9 @@ class Behaviour(ABC):
     ) -> list[OwnedPages]:
         """Return the tables and indexes of the closed database, each with its pages.
 
-        A page is the object's number in the trace times 2^32 plus its own number there; `touched` are those of the
-        trace. `relations`: tablespace, database, relation and fork of each object, where the trace numbers objects.
+        A page's number is its object's number in the trace times 2^32, plus its number in the object. `touched` has the
+        numbers in the trace. `relations`: tablespace, database, relation and fork of each object, if the trace has
+        them.
         """
         return []
 
@@ -167,14 +168,14 @@ class Behaviour(ABC):
         return self.find().version
 
     def server_user(self) -> tuple[int, int] | None:
-        """Return the (uid, gid) that servers run as when we are root; None where the engine runs as ourselves.
+        """Return the (uid, gid) that servers run as when bufferlab is root; None if they run as bufferlab's user.
 
         The caller must then keep databases in directories that this user may pass.
         """
         return None
 
     def data_in_place(self, knobs: NativeKnobs) -> tuple[Path, int] | None:
-        """Return the path and bytes of the user's own data that these knobs name; None where data are loaded.
+        """Return the path and bytes of the user's own data that these knobs name; None if data must be loaded.
 
         Such data are read in place: bufferlab does not write, copy or remove them, and `load` is not called.
         """

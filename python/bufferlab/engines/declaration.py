@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeclaredRates:
-    """The speed of each stage on a modest machine. Speeds that earlier runs on this host had replace it."""
+    """The speed of each stage on a modest machine. Speeds measured by earlier runs on this host replace them."""
 
     load_bytes_per_s: float
     restore_bytes_per_s: float
     warm_up_bytes_per_s: float
-    """The database's bytes divided by the seconds until its pool was warm, all pool sizes taken together."""
+    """The database's bytes divided by the seconds until its pool was warm; one value for all sizes of the pool."""
     transactions_per_s: float
     check_bytes_per_s: float
 
@@ -57,34 +57,34 @@ class EngineDeclaration:
     needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
     page_knob: str = "page_size"
-    """The knob that sets the bytes of a page; shares of the database are rounded down to whole pages; "": no pages."""
+    """The knob for the bytes of a page: shares of the database are rounded down to whole pages; "": no pages."""
     min_frames: int = 1
     size_factor: float = 1.0
     """The bytes of a loaded database divided by the workload's estimate."""
     base_bytes: int = 0
-    """The bytes that a loaded database takes besides its data (logs, system tables). Shares do not refer to them."""
+    """The bytes that a loaded database takes besides its data (logs, system tables). Percentages leave them out."""
     start_seconds: float = 0.5
     """The seconds from the start of a worker process until its database is open."""
     source: Literal["measured", "predicted"] = "measured"
     inputs: Literal["server", "given"] = "server"
     clock: Literal["wall", "virtual"] = "wall"
     results_in: str = ""
-    """The module whose `RESULTS` are `results`; "": an engine without any. Engines of one family share it."""
+    """The module whose constant `RESULTS` is `results`; "": the engine has none. Engines of one family share it."""
     chapters: str = ""
     """The module whose `CHAPTERS` the engine adds to a report; "": none."""
     family: str = ""
-    """The storage engine several engines share: an experiment may have sizes for all of them at once."""
+    """The storage engine that several engines share; by this name an experiment may set sizes for all of them."""
     data_kind: Literal["file", "directory"] = "file"
     """The kind of thing a loaded database is on the disk."""
     is_server: bool = False
     """Whether the engine runs as a separate process that other programs can connect to."""
     needs_unprivileged_user: bool = False
-    """Whether its server refuses to run as root: the user that it runs as must then be able to reach root's data."""
+    """Whether the server refuses to run as root. Then it runs as another user, who must be able to reach the data."""
     default_connections: int = 1
     rounds: tuple[str, ...] = ()
-    """The sizes that the engine may round to its own units: a finding to report, not an error."""
+    """The size knobs that the engine may round to its own units. A report names the rounded value; it is no error."""
     edge_rows: int = 0
-    """How many rows next to each leaf of a table make a lookup by key read that leaf too, on the way to their own."""
+    """For each leaf of a table, the number of rows of its neighbours that a lookup by key reaches through this leaf."""
     updates_move_rows: bool = False
     """Whether an update of a row that keeps its size may put it on another page."""
     data_frames: Callable[[Mapping[str, Value], int], int] | None = None
@@ -92,11 +92,11 @@ class EngineDeclaration:
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
-    """The prefix of the engine's own variables, which are given to it as they are written; "": it has none."""
+    """The prefix of knobs that set the engine's own variables, with values as written; "": the engine takes none."""
     data_is_read_only: bool = False
     """Whether no run writes to the data, so that they are used in place, not copied."""
     data_bytes: Callable[[Values], int] | None = None
-    """Returns the bytes of the data from the knobs' values, where the engine decides them; None: the workload does."""
+    """Returns the bytes of the data from the knobs' values, if the engine decides them; None: the workload does."""
     workloads: tuple[str, ...] = ()
     """The only workloads that can drive the engine; empty: any that does not need another engine."""
     changes_host: bool = False
@@ -121,7 +121,8 @@ class EngineDeclaration:
         return {knob.name: knob for knob in self.knobs}
 
     def variable(self, name: str) -> Knob | None:
-        """Return the knob that passes the engine's own variable through; None unless the name is of such a variable."""
+        """Return the knob that passes a variable of the engine through; None if its name lacks the prefix of such
+        knobs."""
         prefix = self.passes_through
         if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):
             return None

@@ -1,8 +1,8 @@
 """Finds the contents of a dump, and refuses one that cannot become a run's database, before any server is started.
 
-It looks at the beginnings of a mysqldump's lines, which takes as long as reading the file: mysqldump writes a line's
-end within a row as \\n. If these lines speak against the dump, each statement is split and judged as for a restore, and
-that decides. Of pg_dump's custom format it takes the table of contents (dump_head.py).
+Of a mysqldump it looks only at the beginnings of lines, which takes no longer than reading the file; mysqldump writes a
+line's end within a row as \\n. If these lines speak against the dump, each statement is split and judged as for a
+restore, and the statements decide. Of pg_dump's custom format it reads the table of contents (dump_head.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bufferlab.versions import numbers
 
 _CHUNK_BYTES = 4 << 20
 _MARGIN_BYTES = 512
-"""The bytes after a line's beginning that are known when it is looked at."""
+"""How many bytes after a line's beginning must have been read before the line is looked at."""
 _LINE = re.compile(
     rb"\n(?:(?P<delimiter>DELIMITER +;;?)|(?P<table>CREATE TABLE )|(?P<rows>(?:INSERT|REPLACE) )|"
     rb"(?:USE |CREATE DATABASE (?:/\*!32312 IF NOT EXISTS\*/ )?)`(?P<database>[^`\n]{1,256})`)"
@@ -34,7 +34,7 @@ _OF_MYSQL = "write the whole database: mysqldump --single-transaction app > app.
 
 @dataclass
 class _Found:
-    """The contents of a dump, each with its first line; 0 for a dump without lines."""
+    """The contents of a dump. `view` and `rows` are the numbers of their first lines, 0 if the line is not known."""
 
     tables: set[bytes] = field(default_factory=set)
     view: int | None = None
@@ -45,8 +45,8 @@ class _Found:
 def has_rows(path: Path, head: DumpHead) -> bool:
     """Return whether a dump holds rows.
 
-    Raises SpecError where it holds several databases, views without their tables, rows without their tables, or no
-    table; and for a statement that a restore would refuse, where it had to look at all of them.
+    Raises SpecError when it holds several databases, views without their tables, rows without their tables, or no
+    table. If all statements had to be judged, also raises it for one that a restore would refuse.
     """
     try:
         with path.open("rb") as file:
@@ -63,7 +63,7 @@ def has_rows(path: Path, head: DumpHead) -> bool:
 
 
 def _judged(found: _Found, head: DumpHead, path: Path) -> bool:
-    """Return whether the dump holds rows. Raises SpecError where it holds no table."""
+    """Return whether the dump holds rows. Raises SpecError when it holds no table."""
     if not found.tables:
         what, line = "the dump holds no table", None
         if found.rows is not None:
@@ -76,7 +76,7 @@ def _judged(found: _Found, head: DumpHead, path: Path) -> bool:
 
 
 def _of_lines(file: BinaryIO) -> _Found:
-    """Return the contents by the beginnings of lines; code, which has its own lines, stands between DELIMITERs."""
+    """Return the contents by the beginnings of lines, without the lines of code, which stand between DELIMITERs."""
     found, in_code = _Found(), False
     for line in _lines(file):
         if line["delimiter"]:
@@ -93,7 +93,7 @@ def _of_lines(file: BinaryIO) -> _Found:
 
 
 def _lines(file: BinaryIO) -> Iterator[re.Match[bytes]]:
-    """Yield the lines that show a dump's contents. A chunk's last bytes are looked at with the next."""
+    """Yield the lines that show a dump's contents. A chunk's last bytes are looked at with the next chunk."""
     kept, chunk = b"", b"\n"
     while chunk:
         text = kept + chunk
@@ -128,7 +128,7 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
 
 
 def _of_archive(file: BinaryIO) -> _Found | None:
-    """Return the contents by a table of contents; None for one that cannot be read, which pg_restore then judges."""
+    """Return the contents by a table of contents; None if it cannot be read: pg_restore then judges the file."""
     try:
         kinds = entries_of(file)
     except CutArchiveError as error:

@@ -5,7 +5,7 @@ any sweep, the sweep that lost its worker, and `bufferlab doctor` look for files
 back. If another program has changed a value since, that value stays. The files are in /run, which is empty after a
 boot, when the settings are at their defaults too.
 
-Read-ahead is one such setting, of the whole device, for all that read it through the page cache
+Read-ahead is one such setting. It belongs to the whole device, for every program that reads it through the page cache
 (/sys/block/*/queue/read_ahead_kb, kernel: mm/readahead.c). Engines that read through the page cache have it as a knob.
 """
 
@@ -156,7 +156,7 @@ def _write(entry: Path, told: dict[str, Any]) -> None:
 
 @contextmanager
 def _held(journal: Path) -> Iterator[bool]:
-    """Context manager that lets one process at a time use the journal; yields False without one."""
+    """Context manager that lets one process at a time use the journal; yields False if there is no journal."""
     try:
         descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -186,7 +186,7 @@ class ReadAhead:
 
 
 def read_ahead_of(path: Path) -> ReadAhead:
-    """Return the read-ahead of the whole device that holds a path, or that the path is."""
+    """Return the read-ahead of the device that `path` is, or else of the whole device that holds the path."""
     found = path.stat()
     is_block = stat.S_ISBLK(found.st_mode)
     if not is_block and os.major(found.st_dev) == 0:
@@ -202,7 +202,7 @@ def read_ahead_of(path: Path) -> ReadAhead:
 def read_ahead_changed(path: Path, asked: str) -> Iterator[int | None]:
     """Context manager that sets the read-ahead of a path's device to `asked` KiB, or leaves it ("as_is").
 
-    Yields the KiB read back, None where they are not known. Raises EnvironmentLackingError where it cannot be set.
+    Yields the KiB read back, None if they are not known. Raises EnvironmentLackingError when it cannot be set.
     """
     found = read_ahead_of(path)
     if asked == AS_IS:
@@ -216,7 +216,7 @@ def read_ahead_changed(path: Path, asked: str) -> Iterator[int | None]:
 
 @contextmanager
 def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | str]]:
-    """Context manager that applies a run's knob to the device of its database; yields the settings by name."""
+    """Context manager that applies a run's read-ahead to the device of its database; yields the settings by name."""
     asked = str(knobs.get(NAME, AS_IS))
     with read_ahead_changed(database, asked) as kib:
         if kib is None:
@@ -226,7 +226,7 @@ def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | s
 
 
 def checks(directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-    """Return the check whether a run's knob can be obeyed in a directory; empty where it asks for nothing."""
+    """Return the check whether a run's read-ahead can be set for a directory; [] if the knob leaves it as it is."""
     asked = str(knobs.get(NAME, AS_IS))
     return [] if asked == AS_IS else [settable(directory, f"{NAME} = {asked}")]
 
@@ -234,7 +234,7 @@ def checks(directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
 def settable(path: Path, asked: str, instead: str = "") -> HostCheck:
     """Return the check whether this user may set the read-ahead of a path's device.
 
-    `instead` is the hint's other advice.
+    `instead` is further advice for the hint.
     """
     found = read_ahead_of(path)
     hint = "leave read_ahead = as_is" + (f"; {instead}" if instead else "")

@@ -1,4 +1,4 @@
-"""Types the native core for Python, and imports it late, with a clear error where it is missing."""
+"""Declares the native core's functions for Python, and imports it at first use, with a clear error if it is missing."""
 
 from __future__ import annotations
 
@@ -47,10 +47,13 @@ class NativeBlockTrace(Protocol):
 
 
 class NativePageTrace(Protocol):
-    """A trace of a server's page accesses. An object that goes away leaves nothing behind."""
+    """A trace of a server's page accesses. Once the object is deleted, nothing of the trace remains."""
 
     def begin(self, folder: str) -> str:
-        """Begin to read; return what the server must be started with; write what that needs into its folder."""
+        """Begin to read; return, as JSON, the environment and descriptor that the server must be started with.
+
+        The library that the server loads is written into `folder`.
+        """
 
     def require_on(self) -> None:
         """Check that a server that has answered is recorded; raise NativeError with the reason when it is not."""
@@ -60,7 +63,7 @@ class NativePageTrace(Protocol):
 
 
 class ServerTrace(Protocol):
-    """A trace of a server that runs already. An object that goes away leaves nothing behind."""
+    """A trace of a server that runs already. Once the object is deleted, nothing of the trace remains."""
 
     def told(self) -> str:
         """Return the state of the trace now, as JSON."""
@@ -73,10 +76,10 @@ class ServerTrace(Protocol):
         file: NDArray[np.uint32],
         page: NDArray[np.uint32],
     ) -> None:
-        """Pass on which page each buffer held when the server was asked: numbers of buffers, files and pages.
+        """Tell the trace which page each buffer held at `asked_ns`: per entry a number of buffer, file and page.
 
-        `file` is a place in `files`, which are devices, as the kernel numbers them, and inodes. It has no effect on a
-        trace that follows no calls.
+        `file` holds positions in `files`, which lists (device as the kernel numbers it, inode). A trace that does not
+        follow calls ignores all this.
         """
 
     def finish(self) -> str:
@@ -84,10 +87,10 @@ class ServerTrace(Protocol):
 
 
 class Curve(Protocol):
-    """Misses of an LRU pool at every size; columns are handed over as buffers, without a copy."""
+    """The misses of an LRU pool at every size. Columns are passed as buffers, without a copy."""
 
     def feed(self, page: NDArray[np.uint32], kind: NDArray[np.uint8], first: int) -> None:
-        """Add accesses in their order. Misses of gets count from the access `first` on."""
+        """Add accesses in their order. `misses` counts gets from the access number `first` on."""
 
     def misses(self) -> bytes:
         """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
@@ -106,10 +109,10 @@ class NativeSession(Protocol):
         """Return the session's number at the server; None when it is closed."""
 
     def descriptor(self) -> int | None:
-        """Return the descriptor of its socket; None when it is closed."""
+        """Return the descriptor of the session's socket; None when the session is closed."""
 
     def is_open(self) -> bool:
-        """Return whether it is open."""
+        """Return whether the session is open."""
 
     def close(self) -> None:
         """End the session."""
@@ -128,12 +131,12 @@ class Native(Protocol):
         """Load a workload in bulk into a new database, or make a file; return the answer."""
 
     def load_recipe(self, engine: str, workload: str) -> str:
-        """Return what decides loaded data of this workload, apart from scale, seed and page size."""
+        """Return all that decides a workload's loaded data, apart from scale, seed and page size."""
 
     Unanswerable: type[Exception]
 
     def ask_server(self, engine: str, target: str, limits: str) -> NativeSession:
-        """Log in to a server for questions; `target` is that of a job. Raises Unanswerable(kind, code, what, hint)."""
+        """Log in to a server for questions; `target` is as in a job. Raises Unanswerable(kind, code, what, hint)."""
 
     def cancel(self) -> None:
         """Stop the running job at the next transaction."""
@@ -157,18 +160,18 @@ class Native(Protocol):
         """Return a script's content, parsed without an engine; raise NativeError with the line that is wrong."""
 
     def Curve(self, pages: int, first_page: int, end_page: int) -> Curve:  # noqa: N802
-        """Return a curve for pages from 0 on. Gets of those from `first_page` to before `end_page` count."""
+        """Return a curve for pages numbered from 0. It counts gets of pages from `first_page` to before `end_page`."""
 
     def generate(self, job: str, watch: Callable[[int, int | None], None] | None = None) -> str:
-        """Return the reads of pools for a run without a server: the transactions' page accesses are generated.
+        """Generate the page accesses of transactions, without a server; return the reads of each pool.
 
-        `watch` hears ten times a second how many transactions are done, and how many of them in the window, None
-        before it. Its exception ends the run.
+        `watch` is called ten times a second with how many transactions are done, and how many of these in the window
+        (None before the window). Its exception ends the run.
         """
         ...
 
     def generated_bytes(self, job: str) -> str:
-        """Return the bytes of memory that a job of `generate` takes, about."""
+        """Return about how many bytes of memory a job of `generate` takes."""
         ...
 
     def replay(
@@ -181,38 +184,39 @@ class Native(Protocol):
         end_row: int,
         **columns: Any,
     ) -> str:
-        """Return the counts of a buffer manager from the first row to before the end row, as JSON.
+        """Replay a page trace on a model of a buffer manager; return its counts, as JSON.
 
-        Rows before the first fill its pool; the pages that those from the load's row on bring into it are counted.
-        Columns, those of page-trace.parquet, are handed over as buffers, without a copy. Where all of them are
-        read-only, the replay releases Python's lock. Three further ones are optional: rows before the first take
-        `before` times as long as they took, and the rest `within` times; `watch` hears ten times a second the share
-        that is done, and its exception ends the replay. Raises ValueError.
+        Rows before `first_row` only fill the pool; the rows from there to before `end_row` are counted. So are the
+        pages that rows from `load_row` on bring into the pool. Columns are those of page-trace.parquet, passed as
+        buffers without a copy. If all of them are read-only, the replay releases Python's lock. Three further arguments
+        are optional. Rows before `first_row` take `before` times as long as they took, and the rest `within` times.
+        `watch` is called ten times a second with the share that is done, and its exception ends the replay. Raises
+        ValueError for wrong input.
         """
 
     def replay_slices(
         self, manager: str, settings_json: str, frames: int, ends: Sequence[int], **columns: NDArray[Any]
     ) -> str:
-        """Return the counts of a new pool from the first row to before each of the `ends`, as JSON. Raises ValueError.
+        """Replay on an empty pool; return the counts from row 0 to each of the `ends`, as JSON.
 
-        Columns are those of `replay`.
+        Columns are those of `replay`. Raises ValueError for wrong input.
         """
 
     def ghost_depths(self, ring_reads: int, **columns: NDArray[Any]) -> tuple[bytes, bytes]:
-        """Return for each row how deep the page that it reads is in the list of evicted pages, and the list's length.
+        """Return, for each row that reads, the depth of its page in the list of evicted pages, and the list's length.
 
-        Both are u32. The depth is 0 where the list lacks the page or the row is not a read, and 2^32 - 1 where the ring
-        of a scan evicted the page. Columns are those of `replay`. Raises ValueError.
+        Both are u32. The depth is 0 if the list lacks the page or the row is not a read, and 2^32 - 1 if the ring of a
+        scan evicted the page. Columns are those of `replay`. Raises ValueError for wrong input.
         """
 
     def model_defaults(self) -> str:
-        """Return the settings of servers that each model obeys, with the servers' defaults."""
+        """Return, for each model, the server settings that it obeys, with the server's defaults."""
 
     def core_version(self) -> str:
         """Return the core's version (plain text)."""
 
     def resolve_device(self, path: str) -> str:
-        """Return the block device that holds a path, or that it is."""
+        """Return the block device that holds a path; if the path is a block device, return that."""
 
     def host_fingerprint(self, path: str) -> str:
         """Return the description of the host for host.json."""
@@ -245,7 +249,7 @@ class Native(Protocol):
         """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""
 
     def page_trace_branches(self, settings_json: str) -> str:
-        """Return [from, to] of each branch of a binary into bytes that code in the server would cover."""
+        """Return [from, to] of each branch in a binary that leads into bytes which code in the server would cover."""
 
     def executable_ranges(self, binary: str) -> str:
         """Return [offset, bytes] of each executable segment in a binary's file."""
@@ -255,7 +259,7 @@ class Native(Protocol):
 
 
 def ask_host(lacking: str, ask: Callable[[], T]) -> T:
-    """Return the core's facts about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
+    """Return the core's answer about this host. Raise EnvironmentLackingError, with its reason, when it refuses."""
     try:
         return ask()
     except Exception as error:
@@ -277,7 +281,7 @@ def failure_of_core(error: Exception) -> Failure | None:
 
 
 def refusal_of_core(error: Exception) -> BufferlabError | None:
-    """Return the error that a command ends with where the core refused; None for a bug, and for any other error."""
+    """Return the error that a command ends with when the core refused; None for a bug, and for any other error."""
     failure = failure_of_core(error)
     if failure is None or failure.kind == "internal":
         return None
@@ -285,13 +289,13 @@ def refusal_of_core(error: Exception) -> BufferlabError | None:
 
 
 def run_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
-    """Call the core to do one run; return its answer. It sends its events to `on_event` meanwhile."""
+    """Call the core to do one run; return its answer. Meanwhile the core sends events to `on_event`."""
     told: dict[str, Any] = json.loads(native().run(engine, json.dumps(job), on_event))
     return told
 
 
 def load_core(engine: str, job: Mapping[str, Any], on_event: Callable[[str], None]) -> dict[str, Any]:
-    """Call the core to load new data; return its answer. It sends its events to `on_event` meanwhile."""
+    """Call the core to load new data; return its answer. Meanwhile the core sends events to `on_event`."""
     told: dict[str, Any] = json.loads(native().load(engine, json.dumps(job), on_event))
     return told
 

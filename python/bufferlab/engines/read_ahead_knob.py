@@ -5,7 +5,7 @@ from __future__ import annotations
 from bufferlab.knob import Knob
 
 AS_IS = "as_is"
-"""The value that leaves the host's setting alone."""
+"""The value that leaves the host's setting as it is."""
 NAME = "read_ahead"
 
 READ_AHEAD = Knob.text(

@@ -1,9 +1,9 @@
 """The list of engines: their declarations, how each one's behaviour is made, and their chapters, by name.
 
 Declarations are pure data. A behaviour is imported when it is asked for, because it may need the native core:
-`bufferlab list` works where an engine cannot. Its module is `behaviour` in the engine's folder, which names the class
-`BEHAVIOUR`; of a server it is `family`, which has the `FAMILIES`. A module `bufferlab_engines` on Python's path adds
-engines of others: its `ENGINES` has the form of the one here.
+`bufferlab list` works where an engine cannot. A behaviour is the class `BEHAVIOUR` in the module `behaviour` of the
+engine's folder. A server has a module `family` instead, with its `FAMILIES`. A module `bufferlab_engines` on Python's
+path adds engines of others: its `ENGINES` has the form of the one here.
 """
 
 from __future__ import annotations

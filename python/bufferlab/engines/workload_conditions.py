@@ -1,9 +1,9 @@
 """Reads a workload's consistency conditions from the files of its folder, and checks them in one order for all engines.
 
 A condition is a query in workloads/<name>/consistency/condition_NN.sql. It returns one row per violation. Its first
-line says what must hold, and its variables are the workload's parameters. The shared queries are SQLite's; a subfolder
-of a dialect, or of all servers, holds those that must be written otherwise. The file expect.toml says which rows must
-exist at all.
+line says what must hold, and its variables are the workload's parameters. The shared queries are SQLite's; subfolders,
+one for all servers and one per dialect, replace those that must be written otherwise. The file expect.toml says which
+rows the data must have at all.
 
 This module opens no database. The files named consistency_by_CLIENT do: SQLite's, and one in each server family.
 """
@@ -35,7 +35,7 @@ _ROWS_OF_A_STATEMENT = 1000
 
 @dataclass(frozen=True)
 class Dialect:
-    """How an engine asks the conditions: the folders that reword queries, and its words for a join of fixed order."""
+    """An engine's form of the conditions: the folders that replace queries, and words for a join of fixed order."""
 
     folders: tuple[str, ...]
     join_in_order: str
@@ -64,7 +64,7 @@ class WorkloadCondition:
         return re.sub(r"(?m)^--.*\n?", "", self.query).strip().rstrip(";")
 
     def with_values(self, variables: Mapping[str, Any]) -> str:
-        """Return the query with the whole numbers it names in their places.
+        """Return the query with each variable replaced by its whole number.
 
         >>> WorkloadCondition(1, "b", "-- a: b\\nSELECT k::int WHERE 2 > :rows;").with_values({"rows": 3})
         'SELECT k::int WHERE 2 > 3'
@@ -110,10 +110,10 @@ def check_by_two(
     some: Callable[[Any, Iterator[WorkloadCondition]], list[dict[str, Any]]],
     parts: Sequence[WorkloadCondition],
 ) -> list[dict[str, Any]]:
-    """Return the result of the trees and, if they are sound, those of the conditions, asked in two sessions at once.
+    """Check the trees in one session and the conditions in another at the same time; return all results.
 
-    The session of the trees then helps with the conditions that are left; `some` takes them one by one. When a tree is
-    damaged, what the queries found, or how they failed, means nothing.
+    When the trees are done, their session helps with the conditions that are left; `some` takes these one by one. If a
+    tree is damaged, only the result of the trees is returned: answers and errors of the conditions mean nothing then.
     """
     left, found = iter(parts), list[dict[str, Any]]()
     failed: list[BaseException] = []
@@ -150,17 +150,18 @@ def check_on_server(
     dialect: Dialect,
     explained: Callable[[Exception], DataFileError | None],
 ) -> dict[str, Any]:
-    """Return the result of every condition: {"seconds", "conditions": [{"condition", "name", "passed", "violations",
+    """Check every condition. Return {"seconds", "conditions": [{"condition", "name", "passed", "violations",
     "example"}]}.
 
     `cursors` opens a session, `job` is that of a check. A violated condition is a result, not an error. `explained`
-    returns what an error of the client says of the data; None: it says nothing of them, and passes through.
+    returns the DataFileError that a client's error amounts to; None: the error does not concern the data, and is
+    raised.
     """
     started = time.monotonic()
 
     def some(cursor: Any, left: Iterator[WorkloadCondition]) -> list[dict[str, Any]]:
         try:
-            # Of PostgreSQL's second client `stream` keeps few rows of an answer.
+            # psycopg's `stream` keeps few rows of an answer in memory; other clients have no such method.
             ask = getattr(cursor, "stream", None)
             return check_some(left, job["workload"], job["delivered_orders"], database, cursor, ask)
         except Exception as error:
@@ -183,8 +184,8 @@ def check_some(
     """Check the conditions that are left, through a DB-API cursor, and return their results.
 
     `delivered` is [warehouse, district, orders delivered since the load]. `ask` returns the rows of a query one by one,
-    where the cursor's `execute` would keep all of them. Raises DataFileError for a database without data, or of another
-    size than asked for: no condition breaks in empty tables.
+    if the cursor's `execute` would keep all of them. Raises DataFileError for a database without data, or of another
+    size than asked for: empty tables violate no condition.
     """
 
     def rows(query: str) -> Iterator[Any]:

@@ -1,1 +1,1 @@
-"""Runs a plan on an engine: one worker process per run. A room each for data, run, host and probes."""
+"""Runs a plan on an engine: one worker process per run. Data, run, host, probes and fleet have a folder each."""

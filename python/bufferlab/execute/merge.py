@@ -1,8 +1,8 @@
 """Joins folders with other blocks of one plan into one folder, as if one host had done them all. Measures nothing.
 
 The folders may come from strangers. `SweepFolder.open` bounds, validates and hashes their contents; this file refuses
-links, and runs that are not of the plan. A block is one host's work: each host measures every point once, so that hosts
-cancel in the differences between points.
+links, and runs that are not of the plan. One host does a whole block: it measures every point once, so that differences
+of hosts cancel in the differences between points.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bufferlab.results.schema import StoredFile
 from bufferlab.results.store import OTHER_POOLS_FILE, PREDICTED_FROM, RunRecord, SweepFolder
 
 _NOT_THE_PLAN = ("format", "format_version", "blocks", "versions", "page_trace")
-"""The keys of plan.json that describe one host, or the file."""
+"""The keys of plan.json that may differ: they describe one host, or the file."""
 _NO_MATTER = "python"
 """The version that may differ from host to host: no number depends on it."""
 _MOST_NAMED = 6
@@ -52,7 +52,7 @@ def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]
 
 @dataclass(frozen=True)
 class Part:
-    """A folder that may be merged, with its runs. They are kept, because each reading hashes their files."""
+    """A folder that may be merged, with its runs. The runs are kept, because each reading hashes their files."""
 
     folder: SweepFolder
     records: list[RunRecord]
@@ -76,7 +76,10 @@ class Part:
 
 
 def checked(path: Path) -> Part:
-    """Return a folder all of whose runs are those of its plan, each measured by the host of its block."""
+    """Open a folder and check that each run is one of its plan, measured by the host of its block.
+
+    Raises DataFileError for a wrong run or a damaged folder, SpecError for a folder of predictions.
+    """
     refuse_links(path)
     folder = open_sweep(path)
     if PREDICTED_FROM in folder.plan:
@@ -107,7 +110,10 @@ def checked(path: Path) -> Part:
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse a folder that holds anything but files and folders: a link leads elsewhere, and a pipe never ends."""
+    """Refuse a folder with anything but files and folders: a link leads elsewhere, and a pipe never ends.
+
+    Raises DataFileError.
+    """
     for above, folders, files in os.walk(path):  # Follows no link.
         for name in (*folders, *files):
             mode = Path(above, name).lstat().st_mode
@@ -137,7 +143,7 @@ def _cell(record: RunRecord) -> tuple[int, int]:
 
 
 def _differing(record: RunRecord, planned: Mapping[str, Any], key: object, folder: SweepFolder) -> list[str]:
-    """Return the difference between a run and its line in the plan."""
+    """Return the names of the facts in which a run differs from its line in the plan."""
     run = record.run
     pairs = {
         "order": (run.order, planned.get("order")),
@@ -199,7 +205,7 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
 
     def fill(folder: Path) -> None:
         _copy_runs(records, folder / "runs")
-        if pools is not None:  # Before the folder has its name: a merged folder is not resumed.
+        if pools is not None:  # Written before the folder gets its name: no resume could add the pools.
             write_bytes(folder / OTHER_POOLS_FILE, json_bytes(pools.model_dump(mode="json")))
 
     with storage.locked(parent):
@@ -216,7 +222,7 @@ def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
 
 
 def _pools(parts: Sequence[Part]) -> OtherPools | None:
-    """Return the predictions that the folders have; None where none has any."""
+    """Return the predictions that the folders have; None if no folder has any."""
     predicted = [part.pools for part in parts if part.pools]
     if not predicted:
         return None
@@ -248,7 +254,7 @@ def _copy_runs(records: Sequence[RunRecord], runs: Path) -> None:
 def _copy(inside: int, name: str, target: Path, stored: StoredFile | None) -> None:
     """Copy a file of an open folder, without following a link. `stored` is its entry in run.json.
 
-    Raises DataFileError when it is not the checked file any more; run.json is checked where it is opened.
+    Raises DataFileError when the file changed since it was checked; run.json is checked when it is opened.
     """
     changed = DataFileError("the file was changed while it was merged", f"{target.parent.name}/{name}", COPY_HINT)
     try:

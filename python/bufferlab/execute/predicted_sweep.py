@@ -98,7 +98,7 @@ def _predict_sweep(
 
 
 def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None, stored: Experiment | None) -> Origin:
-    """Return the traced run, or the experiment. A folder of results wins over an experiment of its name."""
+    """Return the traced run or the experiment that `asked` names. A folder of results wins over an experiment."""
     given = overrides != Overrides()
     if asked is None and (folder is None or stored is None):
         raise SpecError("no run and no experiment given", "argument RUN", "see `bufferlab predict --help`")
@@ -124,7 +124,7 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
 
 
 def _require_for_trace(asked: Path, overrides: Overrides) -> None:
-    """Refuse what only an experiment can have. Raises SpecError."""
+    """Refuse options that only an experiment can have. Raises SpecError."""
     told = {"--engine": overrides.engine, "--seed": overrides.seed, f"--{overrides.profile}": overrides.profile}
     if flags := [flag for flag, value in told.items() if value is not None]:
         what = f"{' and '.join(flags)} cannot be with a traced run, whose transactions are replayed"

@@ -15,7 +15,7 @@ Findings = dict[str, list[ServerCheck]]
 def look(plan: Plan) -> Findings:
     """Return the checks of each server that the plan names by URL. Changes nothing.
 
-    Raises EnvironmentLackingError when one cannot be asked.
+    Raises EnvironmentLackingError when a server cannot be asked.
     """
     experiment = plan.experiment
     behaviour, found = engines.behaviour(experiment.engine), Findings()
@@ -31,7 +31,7 @@ def look(plan: Plan) -> Findings:
 
 
 def require(findings: Findings) -> None:
-    """Raise SpecError or EnvironmentLackingError, with every reason, where no run can work on a server.
+    """Raise SpecError or EnvironmentLackingError, with every reason, when no run can work on a server.
 
     The error names other faults of that server last, because nothing else would report them.
     """
@@ -46,9 +46,9 @@ def require(findings: Findings) -> None:
 
 
 def look_at(url: str) -> tuple[str, list[ServerCheck]]:
-    """Return the engine of a server, and the checks that need no experiment. Raises EnvironmentLackingError.
+    """Return the engine of a server, and the checks that need no experiment.
 
-    Raises SpecError when the URL is not a server's.
+    Raises SpecError when the URL is not a server's, EnvironmentLackingError when the server cannot be asked.
     """
     scheme = url.partition("://")[0]
     for name in engines.names():

@@ -29,7 +29,7 @@ class SweepStatus:
 
 @dataclass(frozen=True)
 class Standing:
-    """What a sweep has so far: its folder, with the predictions in it, and its runs."""
+    """The state of a sweep's results so far: its folder, with the predictions in it, and its runs."""
 
     folder: SweepFolder
     runs: Sequence[RunRecord]
@@ -46,7 +46,7 @@ class Progress(Protocol):
         """Show the answer so far; the sweep calls this before its first run and between runs."""
 
     def say(self, text: str) -> None:
-        """Show a text on its own line."""
+        """Show a text on a separate line."""
 
     def warn(self, problem: Problem) -> None:
         """Show a problem that did not stop the sweep and that the user should know."""

@@ -1,6 +1,6 @@
 """Remembers the speed of each stage on this host from run to run, so that estimates come true.
 
-The rates are kept in one small JSON file in the cache. A lost or damaged file makes an estimate worse; it is never an
+The rates are kept in one small JSON file in the cache. A lost or damaged file makes an estimate worse, and is not an
 error.
 """
 
@@ -46,7 +46,7 @@ class KnownRates:
         """Write the observed rates to the cache, for the next estimate."""
         rates = asdict(self.now)
         known = {**self._read(), self._key: {name: rates[name] for name in sorted(self._observed)}}
-        # One name for all sweeps: the next one overwrites a killed sweep's file, and a torn file only loses rates.
+        # All sweeps use one name: the next sweep overwrites a killed one's file, and a torn file only loses rates.
         temporary = self._file.with_name(".tmp-rates.json")
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 A resume does the missing, interrupted and failed runs. Of a point whose settings were refused, one run is tried first:
 if it is refused again, the point's other refused runs stay as they are. A run done again moves its failed predecessor
 to superseded/, so that nothing is dropped and nothing counted twice. Good runs of a block that another host or boot
-began go there too.
+began also go there.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from bufferlab.spec import Experiment, loads
 _LOG = logging.getLogger(__name__)
 SUPERSEDED = "superseded"
 _MACHINE = ("architecture", "cpu_model", "cores", "memory_total_bytes", "virtualisation")
-"""The facts of host.json by which a host is taken for the one that began a sweep; its disks may differ."""
+"""The facts of host.json that make a host count as the one that began a sweep, if all are equal; disks may differ."""
 
 
 def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder, Experiment]:
     """Return the folder and the experiment it was made for. Raises DataFileError when either is damaged.
 
-    Raises SpecError for a folder of the other kind: measured runs are not added to predictions, nor the reverse; and
-    for a merged folder, whose hosts have their own folders.
+    Raises SpecError for a merged folder, because each of its hosts has a separate one. Also raises it for a folder of
+    the other kind: measured runs are not added to predictions, nor the reverse.
     """
     folder = SweepFolder.open(path, registry())
     if folder.merged is not None:
@@ -60,11 +60,11 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
 
 
 def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
-    """Return where the rest of a sweep keeps its copies of databases: on the device on which the sweep began.
+    """Return the folder for a resumed sweep's copies of databases, on the device on which the sweep began.
 
-    It is `chosen` or, where nothing was chosen, the directory that the folder names. Runs of another host are kept
-    separate: there any directory will do, and `usual` replaces a missing one. On the same host EnvironmentLackingError
-    is raised when the named directory is gone, and SpecError when `chosen` is on another device.
+    It is `chosen` or, if nothing was chosen, the directory that the sweep folder names. Runs of different hosts are
+    kept apart, so on another host any directory will do, and `usual` replaces a missing one. On the same host raises
+    EnvironmentLackingError when the named directory is gone, and SpecError when `chosen` is on another device.
     """
     own = folder.host.get("data_directory")
     known = Path(own) if own else usual
@@ -93,7 +93,7 @@ def _mounted(host: Mapping[str, Any]) -> str:
 
 
 def _existing(place: Path) -> Path:
-    """Return the folder itself, or the nearest one above it that is there."""
+    """Return the path itself, or the nearest folder above it that exists."""
     return next((folder for folder in (place, *place.parents) if folder.exists()), place)
 
 
@@ -125,7 +125,7 @@ def blocks_to_do(folder: SweepFolder | None, asked: tuple[int, ...] | None) -> t
 
 
 def require_same_plan(folder: SweepFolder, now: Mapping[str, Any]) -> None:
-    """Refuse a folder whose plan is not today's: the loaded data has other sizes, or plan.json was changed.
+    """Refuse a folder whose plan is not the one made now: the loaded data has other sizes, or plan.json was changed.
 
     Versions may differ, with a warning. Raises SpecError.
     """
@@ -162,14 +162,14 @@ def set_aside_other_boots(
 ) -> Problem | None:
     """Move to superseded/ the good runs of other hosts and boots in blocks that are not whole; return a warning of it.
 
-    A block is the work of one system that runs: its runs are compared with each other. `host` is this one's
-    fingerprint.
+    All runs of a block must be of one boot of one host, because they are compared with each other. `host` is the
+    fingerprint of this host.
     """
     good = [record for record in folder.runs() if record.ok]
     # A run whose settings were refused counts as settled, because a resume cannot repair it.
     settled = {_cell(record) for record in good} | refused_cells(folder)
     begun = {run.block for run in plan.runs if run.cell not in settled}
-    # The folder has the boot in which it was made; for runs of a later resume their start time decides.
+    # host.json has the boot in which the folder was made; runs of a later resume are judged by their start time.
     has_booted = folder.host.get("boot_key") != host["boot_key"]
     others = [
         record
@@ -202,19 +202,19 @@ def done_cells(folder: SweepFolder) -> set[tuple[int, int]]:
 
 
 def to_do(plan: Plan, folder: SweepFolder) -> list[PlannedRun]:
-    """Return the runs of a plan that a folder lacks, in their order."""
+    """Return the runs of the plan that the folder lacks, in the plan's order."""
     done = done_cells(folder)
     return [run for run in plan.runs if run.cell not in done]
 
 
 def refused_cells(folder: SweepFolder) -> set[tuple[int, int]]:
-    """Return point and block of every run whose last attempt failed in a way that lasts."""
+    """Return point and block of every run whose last attempt failed for a reason that another try does not change."""
     last = {_cell(record): record.failure for record in folder.runs()}
     return {cell for cell, failure in last.items() if failure is not None and failure.lasts}
 
 
 def supersede(folder: SweepFolder, earlier: Iterable[RunRecord], new: RunRecord) -> None:
-    """Move those of the `earlier` runs that failed, and are of the new run's point and block, to superseded/."""
+    """Move to superseded/ each of the `earlier` runs that failed and has the point and block of the new run."""
     for record in earlier:
         if _cell(record) == _cell(new) and not record.ok:
             _set_aside(folder, record)
@@ -222,7 +222,7 @@ def supersede(folder: SweepFolder, earlier: Iterable[RunRecord], new: RunRecord)
 
 def supersede_all(folder: SweepFolder) -> None:
     """Complete a killed resume: move aside the predecessors of every run that succeeded."""
-    records = folder.runs()  # It reads and hashes all files: once.
+    records = folder.runs()  # Called once, because it reads and hashes all files.
     done = {_cell(record) for record in records if record.ok}
     for record in records:
         if not record.ok and _cell(record) in done:

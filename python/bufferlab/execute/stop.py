@@ -25,7 +25,7 @@ class StopRequest:
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
-        # Python allows handlers in the main thread alone; the owner of any other thread stops its sweep.
+        # Python allows handlers only in the main thread; the owner of any other thread stops its sweep.
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:

@@ -1,6 +1,6 @@
 """Does a whole sweep: checks the host, locks the device, loads the data, does and publishes every run, cleans up.
 
-`run_sweep` reads as the pipeline; each step has its own file. This file draws nothing and computes no result.
+`run_sweep` reads as the pipeline; each step has a separate file. This file draws nothing and computes no result.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ class SweepOptions:
     keeps_restored: bool = False
     """Whether a database that was restored from a dump stays in the cache when the sweep ends."""
     blocks: tuple[int, ...] | None = None
-    """The blocks of the plan to do, where other hosts do the others."""
+    """The numbers of the blocks that this host does, if other hosts do the rest; None: all blocks."""
     device_wait_s: float = 0.0
-    """How long to wait for a device that another sweep uses."""
+    """How many seconds to wait for a device that another sweep uses."""
 
 
 @dataclass
@@ -162,8 +162,8 @@ def _run_sweep(
 def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, SweepCost, Findings]:
     """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
 
-    Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has, what
-    probes raise that cannot watch one, and what `preflight.require` raises.
+    Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has. Raises the
+    errors of `preflight.require`, and those of a probe that cannot watch a point.
     """
     loaded, options = 0, options or SweepOptions()
     plan = make(experiment, estimated_facts(experiment), options.blocks)
@@ -183,10 +183,10 @@ def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None
 
 
 def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
-    """Return the versions that results depend on, on this host, and the keys of the databases that it would load.
+    """Return the versions on this host that results depend on, and the keys of the databases that it would load.
 
-    Hosts that share a sweep must have the same. Loads nothing. Raises EnvironmentLackingError where the engine is
-    missing.
+    Hosts that share a sweep must agree in all of them. Loads nothing. Raises EnvironmentLackingError when the engine
+    is missing.
     """
     plan = make(experiment, estimated_facts(experiment))
     cache = storage.cache_root(servers_owner(experiment.engine))
@@ -195,7 +195,7 @@ def what_decides(experiment: Experiment) -> tuple[dict[str, str], list[str]]:
 
 
 def _data_directory(experiment: Experiment, options: SweepOptions, out: Path, folder: SweepFolder | None) -> Path:
-    """Return the folder for copies of databases: of a sweep that is resumed, one on the device where it began."""
+    """Return the folder for copies of databases. A resumed sweep's folder is on the device where the sweep began."""
     usual = storage.data_directory(options.data_dir, out, servers_owner(experiment.engine))
     if folder is None or not engines.declaration(experiment.engine).needs_disk:
         return usual
@@ -207,7 +207,7 @@ def _patience(options: SweepOptions, progress: Progress, stop: StopRequest) -> P
 
 
 def _uses_this_host(plan: Plan) -> bool:
-    """Return whether a run uses this host's device: other sweeps there need not wait for a server on another host."""
+    """Return whether a run uses a device of this host. If none does, other sweeps here need not wait."""
     behaviour = engines.behaviour(plan.experiment.engine)
     return any(behaviour.uses_this_host(point.knobs) for point in plan.points)
 
@@ -239,9 +239,9 @@ def _require_versions(plan: Plan) -> None:
 
 
 def _require_named_programs(plan: Plan) -> None:
-    """Refuse a server that is named by its path or URL and cannot be used. Raises EnvironmentLackingError.
+    """Check the servers that are named by path or URL. Raises EnvironmentLackingError when one cannot be used.
 
-    A server that is named otherwise may be fetched before the runs begin.
+    A server with another name may still be fetched before the runs begin.
     """
     behaviour = engines.behaviour(plan.experiment.engine)
     servers = {str(point.knobs.get("server")): point.knobs for point in plan.points}
@@ -262,7 +262,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
     experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
     fingerprint.require_memory(declaration, plan.points)
-    if not declaration.is_server:  # A server is found by its own name, which a point has.
+    if not declaration.is_server:  # Each point names its server, which `_require_versions` finds.
         behaviour.find()
     _require_versions(plan)
     storage.require_directory(out, "the results", "--out")
@@ -343,7 +343,7 @@ def _databases(plan: Plan) -> list[DataKnobs]:
 def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
     """Check free space, load the databases that percentages refer to, and make the plan from their sizes.
 
-    `guess` is the plan made from estimated sizes. Where no setting is a percentage, it is returned unchanged.
+    `guess` is the plan made from estimated sizes. If no setting is a percentage, it is returned unchanged.
     """
     experiment = sweep.experiment
     loaded = _cached(experiment, guess, cache)
@@ -357,14 +357,14 @@ def _plan(sweep: _Sweep, guess: Plan, data_dir: Path, cache: Path) -> Plan:
 
 
 def _facts(sweep: _Sweep, data: DataKnobs, cost: SweepCost) -> DataFacts:
-    """Return the size and trees of a database, and load the database first if the cache lacks it."""
+    """Return the size and trees of a database, which is loaded first if the cache lacks it."""
     sweep.progress.show(SweepStatus("verifying the database", 0, sweep.pace.runs, "", 0.0, cost.seconds))
     dataset = sweep.datasets.get(data, sweep.estimated(data).allocated_bytes)
     return DataFacts(dataset.allocated_bytes, dataset.shape)
 
 
 def _load_reporter(sweep: _Sweep, cost: SweepCost, databases: int) -> Callable[[float], None]:
-    """Return a function that takes the done share of one load and shows the progress of the whole sweep."""
+    """Return a function that takes the share of one load that is done, and shows the progress of the whole sweep."""
     runs, seconds = sweep.pace.runs, cost.load_seconds / max(1, databases)
 
     def on_load(share: float) -> None:
@@ -412,7 +412,7 @@ def _context(
 def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
     """Return the version of each thing that the results depend on: bufferlab, its core, Python and the engine.
 
-    Of an engine that is a server, every build that a point asks for has an entry.
+    For an engine that is a server, each build that a point asks for has an entry.
     """
     behaviour = engines.behaviour(experiment.engine)
     if not engines.declaration(experiment.engine).is_server:
@@ -426,9 +426,10 @@ def _versions(experiment: Experiment, plan: Plan) -> dict[str, str]:
 
 
 def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool) -> SweepOutcome:
-    """Do all runs, and with `predicts` the predictions: without any run before the first, from page traces at the end.
+    """Do all runs, with a prediction before and after them if `predicts`.
 
-    A prediction that is interrupted ends the sweep as an interrupted run does.
+    The first prediction needs no run; the second replays the page traces of the runs. Ctrl-C or a signal during a
+    prediction ends the sweep as it does during a run.
     """
     folder, outcome = context.folder, SweepOutcome(context.folder)
     backend = EngineBackend(context, lambda point: _dataset(sweep, point))
@@ -453,8 +454,8 @@ def _run_all(sweep: _Sweep, plan: Plan, context: SweepContext, *, predicts: bool
 
 
 def _kept(folder: SweepFolder) -> GeneratedPoints | None:
-    """Return the predictions without any run that a folder has."""
-    with suppress(DataFileError):  # One that is damaged is made anew.
+    """Return the predictions made without any run that the folder holds; None if it holds none that can be read."""
+    with suppress(DataFileError):  # A damaged file is written again.
         found = folder.other_pools()
         return found.generated if found else None
     return None
@@ -466,9 +467,9 @@ def _keep(folder: SweepFolder, of: list[PoolsOfTrace], generated: GeneratedPoint
 
 
 def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoints | None:
-    """Return the predicted reads of the points without any run. Log why some are missing."""
+    """Predict the reads of the points without any run; log why some are missing."""
     engine = context.engine
-    # Of several servers none is predicted: nothing obeys that setting.
+    # A plan with several servers is not predicted at all: no model has a setting for the server.
     build = f"{engine.name} {plan.points[0].knobs['server']}" if engine.is_server else engine.name
     server = Server(engine.name, context.versions[build])
     watch = _shower(sweep, "predicting the points without any run")
@@ -479,7 +480,7 @@ def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoi
 
 
 def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
-    """Return the predicted reads of other pools from the traced runs. Log the reasons for missing ones."""
+    """Predict the reads of other pools from the traced runs; log why some are missing."""
     if not any(record.run.page_trace for record in folder.runs()):
         return []
     found, why_not = other_pools(folder, _shower(sweep, "replaying page traces for other pools"))
@@ -489,7 +490,7 @@ def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
 
 
 def _shower(sweep: _Sweep, stage: str) -> Callable[[float], None]:
-    """Return a function that takes the done share of a stage outside of the runs, shows it, and raises Interrupted."""
+    """Return a function that shows the share done of a stage without runs, and raises Interrupted after a signal."""
     started = time.monotonic()
 
     def show(share: float) -> None:
@@ -502,7 +503,7 @@ def _shower(sweep: _Sweep, stage: str) -> Callable[[float], None]:
 
 
 def _dataset(sweep: _Sweep, point: GridPoint) -> Dataset:
-    """Return the point's database. A load that failed once raises the same error again and is not tried again."""
+    """Return the point's database. If its load failed before, raise the same error without trying again."""
     key = sweep.datasets.key(point.data)
     if key in sweep.load_failures:
         raise sweep.load_failures[key]

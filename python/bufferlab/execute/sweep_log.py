@@ -1,7 +1,7 @@
 """Keeps bufferlab.log in a sweep's folder: the decisions during its runs and the messages, with the time.
 
-What comes before the folder exists is held and written first. The log is for people; no command reads it. `--debug`
-shows the same, and more, on the terminal.
+Entries made before the folder exists are held, and written first. The log is for people; no command reads it. `--debug`
+shows the same entries, and more, on the terminal.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LoggedProgress:
         self._shown.show(status)
 
     def look(self, standing: Standing) -> None:
-        """Show the answer so far. One that cannot be made must not cost a sweep its runs: it is a warning, once."""
+        """Show the answer so far. If that fails, the sweep goes on: the failure is a warning, given once."""
         try:
             self._shown.look(standing)
         except Exception as error:
@@ -83,7 +83,7 @@ class _Lines(logging.StreamHandler[TextIO]):
 
 @contextmanager
 def sweep_log(progress: Progress) -> Iterator[LoggedProgress]:
-    """Context manager for the log of one sweep, which holds entries from now on; yield the display that logs."""
+    """Context manager for the log of one sweep, which collects entries from now on; yields the display that logs."""
     handler = MemoryHandler(_HELD, flushLevel=logging.CRITICAL + 1)
     handler.setLevel(logging.INFO)
     level = LOG.level

@@ -1,4 +1,4 @@
-"""Does the runs of a plan that a folder lacks, one after another, with one backend. Knows neither engine nor model."""
+"""Does the runs of a plan that a folder lacks, one after another, with one backend. It knows no engine and no model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bufferlab.units import format_bytes
 
 _LOG = logging.getLogger(__name__)
 _POINTS_OF_A_LOOK = 50
-"""The points up to which an answer so far is a small part of a run: it compares each point with each other."""
+"""Up to so many points an answer so far takes little of a run's time: it compares every point with every other."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class SweepOutcome:
 
 @dataclass
 class SweepRuns:
-    """The runs of a plan, and who does them."""
+    """The runs of a plan, with the backend that does them."""
 
     plan: Plan
     folder: SweepFolder
@@ -54,7 +54,7 @@ class SweepRuns:
 
     @property
     def _blocks(self) -> int:
-        """Return how many blocks are done, as far as that is decided."""
+        """The number of blocks to do, as far as that is decided."""
         return self.folder.stop.blocks if self.folder.stop else self.plan.experiment.design.most
 
     @property
@@ -62,7 +62,7 @@ class SweepRuns:
         return sum(run.block < self._blocks for run in self.plan.runs)
 
     def _is_over(self, run: PlannedRun) -> bool:
-        """Return whether this run's block is not needed. After the first blocks, decide how many are."""
+        """Return whether this run's block is not needed. After the first blocks, decide how many blocks are needed."""
         stop = self.folder.stop
         if stop is not None and stop.enough is None and run.block >= stop.blocks:
             analysis = Analysis.of(self.folder)
@@ -74,9 +74,9 @@ class SweepRuns:
         return run.block >= self._blocks
 
     def begin(self) -> None:
-        """Note in the folder how many blocks are done for certain, where the runs decide on more.
+        """If the runs decide the number of blocks, note in the folder how many blocks are done in any case.
 
-        Blocks that sufficed without runs that are done only now are judged again with them.
+        If runs of blocks that sufficed are done only now, these blocks are judged again with them.
         """
         stop = self.folder.stop
         if stop is not None and stop.enough:
@@ -94,10 +94,10 @@ class SweepRuns:
             resume.supersede_all(self.folder)
             left = sum(run.block < self._blocks for run in todo)
             self.progress.say(f"{self._before(todo)} of {self._runs} runs are there; {left} to do")
-        earlier = self.folder.runs()  # It reads and hashes all files: not after each run.
+        earlier = self.folder.runs()  # Called once, not after each run: it reads and hashes all files.
         runs = {(record.run.point.index, record.run.block): record for record in earlier}
         self._look(runs, todo)
-        # A look takes as the square of the points: with more of them it is had after as many runs more.
+        # The time of a look grows with the square of the points, so with many points looks are rarer.
         every = max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
@@ -165,7 +165,7 @@ class SweepRuns:
     ) -> Callable[[str, float], None]:
         """Return a function that takes a run's stage and its done share, and shows the progress of the whole sweep.
 
-        It notes in `begun_s` how many seconds after `started` each stage began.
+        `begun_s` gets how many seconds after `started` each stage began.
         """
         run = todo[place]
         point = self.plan.points[run.point]

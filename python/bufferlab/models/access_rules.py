@@ -14,10 +14,10 @@ class KnownError:
     """How far predictions by the rules were from measured reads, in the cells of docs/prediction.md."""
 
     most: float
-    """Of a mean error, a share of the reads; else a difference of reads per transaction."""
+    """The largest error: a share of the reads if a mean is known, else a difference of reads per transaction."""
     cells: int
     mean: float | None = None
-    """The mean error, a share of the reads; None where most cells have so few reads that a share says nothing."""
+    """The mean error, a share of the reads; None if most cells have so few reads that a share says nothing."""
 
 
 @dataclass(frozen=True)

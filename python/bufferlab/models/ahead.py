@@ -17,7 +17,7 @@ from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
 Watch = Callable[[str, float], None]
-"""A function that gets the stage of a work and the share of it that is done; it raises to stop it."""
+"""A function that gets the stage of a work and the share of it that is done. It raises an error to stop the work."""
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
@@ -35,7 +35,7 @@ class _UnwantedError(Exception):
 
 
 def replay_bytes(pages: int, accesses: int) -> int:
-    """Return the bytes that a replay takes besides its accesses, at most; `pages` are those touched, and the frames."""
+    """Return the most bytes of a replay besides its accesses; `pages` counts touched pages and frames."""
     return _BYTES_OF_PAGE * pages + _BYTES_OF_ROW * accesses
 
 

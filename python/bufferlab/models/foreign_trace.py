@@ -35,7 +35,7 @@ _SHARED = 1
 
 @dataclass(frozen=True)
 class PlayedTrace:
-    """The misses of a model at each size, and where it must not be believed."""
+    """The misses of a model at each size, and the cases in which it must not be believed."""
 
     name: str
     version: int
@@ -54,7 +54,8 @@ def play(
 ) -> PlayedTrace:
     """Return a model's misses in pools of `sizes` pages, computed on all cores; `progress` gets the share done.
 
-    `asked` has settings as typed. Raise SpecError for one that the model does not obey or allow.
+    `asked` has settings as typed. Raises SpecError for a setting that the model does not obey, or a value it does not
+    allow.
     """
     manager = next(one for one in MANAGERS if one.name == name)
     settings = _settings(manager, asked)

@@ -1,7 +1,7 @@
 """Predicts the reads of an experiment from no run at all: the core generates the page accesses of its transactions.
 
-Each run of the plan is generated with its own seed, which is that of the measured run in its place. The warm-up ends
-by the rule of measured runs. A plan's percentages refer to the generated database.
+Each run of the plan is generated with the seed that the measured run in its place has. The warm-up ends by the rule of
+measured runs. A plan's percentages refer to the generated database.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ _HOT_TABLE = "sbtest1"
 _PREFILLED = ("hot_rows",)
 """Workloads whose prefill reads exactly the pages that their transactions get."""
 LEAST_RUNS = 3
-"""Runs of a point at least, each with its own seed, so that means have intervals."""
+"""The least number of runs of a point, each with another seed, so that means have intervals."""
 _FILLINGS = 4
-"""Transactions per frame at which a warm-up ends at the latest, if a measured run fails at its own, lower cap.
+"""The transactions per frame after which a warm-up ends at the latest, if a measured run fails at a lower cap.
 
-The gate watches as many transactions as the pool has frames where misses are rare (gate.rs, `last_span`).
+If misses are rare, the gate watches as many transactions as the pool has frames (gate.rs, `last_span`).
 """
 
 _OWN_TIME = "the generator's time"
 _SCALE = "warehouses"
 
 _MOST_TRANSACTIONS = 99_000_000
-"""The most transactions asked of a run, which may add a stretch (`MAX_TRANSACTIONS` of bufferlab-generate)."""
+"""The most transactions asked of a run; the core may add a stretch (`MAX_TRANSACTIONS` of bufferlab-generate)."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ class _Played:
     found: Replayed
     replays: dict[str, Replayed]
     speed: Verdict | None
-    """The doubt that leaves no prediction; None where speed does not matter."""
+    """The doubt that leaves no prediction; None if speed does not matter."""
     verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
 class Generated:
-    """The points of an experiment, to be predicted from generated accesses, and by which rules and model."""
+    """The points of an experiment, to be predicted from generated accesses, with the rules and the model."""
 
     plan: Plan
     server: Server
@@ -113,7 +113,7 @@ class Generated:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what decides the predictions besides experiment and plan."""
+        """Return all that decides the predictions besides experiment and plan."""
         return {
             "server": f"{self.server.engine} {self.server.version}",
             "rules": self.rules.name,
@@ -182,9 +182,7 @@ class Generated:
         return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
 
     def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
-        """Generate one run of a point as `predicted` does; return only its reads, and the doubts about them. Raises the
-        errors of `predicted`.
-        """
+        """Generate one run of a point; return only its reads, and the doubts about them. Raises as `predicted` does."""
         played = self._played(planned, point, self._pool(point), watch, [])
         reads = None if played.speed else played.found.reads
         return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts
@@ -307,7 +305,7 @@ class Generated:
         yield from presumed_otherwise({**self.manager.presumes, **self.rules.presumes}, lambda name: _set(point, name))
 
     def _samples(self, played: Mapping[str, Any]) -> list[tuple[str, str, float | None]]:
-        """Return each metric that a measured run samples, with its subject and change; None where nothing is known."""
+        """Return each metric that a measured run samples, with its subject and change; None if nothing is known."""
         types = workloads.declaration(self.plan.experiment.workload.name).transaction_types
         of_types = {"transactions_committed": played["committed"], "transactions_rolled_back": played["rolled_back"]}
         found: list[tuple[str, str, float | None]] = [
@@ -344,7 +342,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
         if data not in databases:
             databases[data] = _loaded(rules, experiment, data)
         told = databases[data]["database_bytes"]
-        # Where hot_rows' index on k has no rules, the analytic model's table gives its knee, and its bytes are unknown.
+        # If hot_rows' index on k has no rules, the bytes are unknown; the knee then follows from the analytic model.
         return estimate(data) if told is None else DataFacts(int(told), _shape(databases[data]))
 
     plan = make(experiment, facts)
@@ -358,7 +356,8 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
 def _shape(database: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the tree for the knee of hot rows, in the form of `database.shape`; None for other workloads.
 
-    It is PostgreSQL's: the key's pages, then the heap. Those between root and leaves count as leaves.
+    The tree is PostgreSQL's: the pages of the key's index, then the heap. Index pages above the leaves, except the
+    root, count as leaves.
     """
     pages = {one["name"]: one["pages"] for one in database["objects"]}
     key = pages.get(f"{_HOT_TABLE}.{_HOT_TABLE}_pkey")
@@ -379,7 +378,7 @@ def _require_bytes(pool: Setting) -> None:
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
 
-    For the others it returns sentences with the reasons. Pools have the sizes of the plan. Raises SpecError as
+    Also return, for each other point, a sentence with the reason. Pools have the sizes of the plan. Raises SpecError as
     `generated` does.
     """
     experiment = plan.experiment
@@ -415,7 +414,7 @@ def _require_obeyed(
 
 
 def window_transactions(experiment: Experiment) -> int:
-    """Return the transactions of a window; of one that is a time, as many as the generator's clock has in it."""
+    """Return the transactions of a window; for a window of fixed time, as many as the generator's clock has in it."""
     measure = experiment.measure
     return measure.transactions or round((measure.duration or 0) * _PER_S[experiment.workload.name])
 
@@ -435,7 +434,7 @@ def notes(experiment: Experiment) -> list[str]:
 
 
 def rules_for(experiment: Experiment) -> AccessRules:
-    """Return the rules by which page accesses of an experiment are generated. Raises SpecError where none exist."""
+    """Return the rules by which page accesses of an experiment are generated. Raises SpecError if none exist."""
     rules = access_rules.of_engine(experiment.engine)
     if rules is None:
         there = ", ".join(name for one in access_rules.RULES for name in one.engines)
@@ -456,7 +455,7 @@ def _loaded(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> Mapp
 
 
 def _job(rules: AccessRules, experiment: Experiment, data: DataKnobs) -> dict[str, Any]:
-    """Return the parts of a job that decide the database; a run has others in place of the last four."""
+    """Return the parts of a job that decide the database; a run replaces the last four of them."""
     words = {knob.name: knob.spelling for knob in workloads.declaration(experiment.workload.name).parameters}
     return {
         "engine": rules.name,
@@ -508,7 +507,7 @@ def _yardstick(pool: Pool) -> dict[str, Any]:
 def _cap(experiment: Experiment, frames: int) -> int:
     """Return the transactions after which a warm-up ends at the latest.
 
-    A cap that fails a measured run protects its host's time. Here the gate may have more of it.
+    The cap that fails a measured run protects its host's time; a generated warm-up may take more transactions.
     """
     warm_up, most = experiment.warm_up, max(0, _MOST_TRANSACTIONS - window_transactions(experiment))
     return min(max(warm_up.max_transactions, _FILLINGS * frames if warm_up.on_cap == "fail" else 0), most)
@@ -570,6 +569,6 @@ def _value(point: GridPoint, name: str, default: int) -> int:
 
 
 def _set(point: GridPoint, name: str) -> Value:
-    """Return the value of a setting; None where it is left to the engine, or does not exist."""
+    """Return the value of a setting; None if it is left to the engine, or does not exist."""
     setting = {**point.engine, **point.workload}.get(name)
     return setting.value if setting else None

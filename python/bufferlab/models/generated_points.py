@@ -1,7 +1,7 @@
 """Predicts the points of a sweep without any run, before its first one: three generated runs of each point.
 
-Runs have the seeds of the sweep's first blocks. Whether it is done depends on the size of the work alone: a clock would
-leave it out on a busy host.
+Runs have the seeds of the sweep's first blocks. Whether points are predicted depends only on the size of the work: a
+time limit by the clock would leave them out on a busy host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.units import format_duration
 
 _MOST_S = 60.0
-"""The most seconds of one processor that predictions may take before the first run, where their cost was timed."""
+"""The most seconds of one processor that predictions may take before the first run, by the costs below."""
 _TRANSACTION_S = {
     ("tpcc", "sqlite"): 40e-6,
     ("tpcc", "innodb"): 15e-6,
@@ -32,7 +32,7 @@ _TRANSACTION_S = {
 }
 """The cost of a generated transaction, by workload and rules: the processor time of the shipped experiments, n = 1."""
 _WARM_UP = 10_000
-"""Transactions that a warm-up is taken to have: those of the shipped experiments have 500 to 40,000."""
+"""The number of transactions that a warm-up is assumed to have: the shipped experiments have 500 to 40,000."""
 
 _Told = tuple[GeneratedReads, list[Verdict]]
 
@@ -40,11 +40,10 @@ _Told = tuple[GeneratedReads, list[Verdict]]
 def generated_points(
     plan: Plan, server: Server, watch: Callable[[float], None]
 ) -> tuple[GeneratedPoints | None, list[str]]:
-    """Return the reads of a plan's points without any run, with the pools that it plans; why some are left out, in
-    sentences.
+    """Return the predicted reads of a plan's points with its pools, and sentences on why some are left out.
 
-    It calls `watch` ten times a second with the share of the runs that are done, and raises Interrupted when that does.
-    No other error leaves it.
+    Calls `watch` ten times a second with the share of the runs that are done. Raises Interrupted when `watch` does, and
+    no other error.
     """
     try:
         return _generated_points(plan, server, watch)
@@ -74,7 +73,7 @@ def with_other_pools(plan: Plan, folder: SweepFolder) -> Plan:
 
 
 def with_points(found: GeneratedPoints, anew: GeneratedPoints | None) -> GeneratedPoints:
-    """Return predictions in which those of `anew` take the places of those of the same points."""
+    """Return the predictions `found`, in which the points of `anew` replace the same points."""
     later = {point.index: point for point in (anew.points if anew else ())}
     return found.model_copy(update={"points": [later.get(point.index, point) for point in found.points]})
 
@@ -131,7 +130,7 @@ def _command(plan: Plan) -> str:
 
 
 def _processor_s(plan: Plan) -> float:
-    """Return the processor time that all generated runs take together, where their cost was timed."""
+    """Return the processor time that all generated runs take together, by the costs of `_TRANSACTION_S`."""
     experiment = plan.experiment
     warm_ups = (max(_WARM_UP, least_transactions(experiment, point)) for point in plan.points)
     each_s = _TRANSACTION_S[experiment.workload.name, rules_for(experiment).name]

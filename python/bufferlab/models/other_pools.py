@@ -1,6 +1,6 @@
 """Predicts the reads of other pools in the runs of a measured sweep, from its own page traces.
 
-Points that differ in their pool alone are one group, and the traced run with the middle pool predicts the group's
+Points that differ only in their pool are one group, and the traced run with the middle pool predicts the group's
 reads: at the pools that were measured, and between them.
 """
 
@@ -22,18 +22,18 @@ from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.spec import Overrides
 
 MOST_GROUPS = 6
-"""The number of colours in a figure."""
+"""The most groups that are replayed: the number of colours in a figure."""
 _MOST_BETWEEN = 100_000_000
-"""Accesses that pools between measured ones may replay, some ten seconds."""
+"""The most accesses that pools between measured ones may replay: some ten seconds' work."""
 _AROUND = (1, 2, 8, 16)
-"""The pools around a single measured one, in quarters of it."""
+"""The sizes of the pools around a single measured pool, in quarters of that pool."""
 
 
 def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> tuple[list[PoolsOfTrace], list[str]]:
     """Return the predicted reads of other pools, and sentences on the groups of points without them.
 
-    It calls `before_replay` ten times a second with the share of the pools that are done. Raises Interrupted when that
-    does.
+    Calls `before_replay` ten times a second with the share of the pools that are done. Raises Interrupted when
+    `before_replay` does.
     """
     found, why_not = [], []
     groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
@@ -64,14 +64,14 @@ def _others_swept(record: RunRecord) -> tuple[tuple[str, str], ...]:
 
 
 def pool_bytes_of(record: RunRecord) -> int | None:
-    """Return the bytes of a run's pool; None where run.json lacks them."""
+    """Return the bytes of a run's pool; None if run.json lacks them."""
     knob = engines.declaration(record.run.engine).results.pool
     value = record.run.settings.get(knob, StoredSetting()).value
     return value if isinstance(value, int) else None
 
 
 def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None]) -> PoolsOfTrace:
-    """Return the reads of a group's pools. Raises BufferlabError where they cannot be predicted."""
+    """Return the reads of a group's pools. Raises BufferlabError when they cannot be predicted."""
     traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
     # Without a good trace the reader of traces says why.
     middle = sorted(traced or runs, key=lambda run: pool_bytes_of(run) or 0)[(len(traced or runs) - 1) // 2]
@@ -91,7 +91,7 @@ def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None])
 
 
 def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
-    """Return the measured pools, and those between them where there is time; around a single one."""
+    """Return the measured pools and, if time allows, pools between them; for a single one, pools around it."""
     page = of_group.source.page_size_bytes
     more = [isqrt(a * b) // page * page for a, b in pairwise(measured)]
     if len(measured) == 1:

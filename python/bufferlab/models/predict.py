@@ -1,6 +1,6 @@
 """Predicts the reads of other settings from one traced run: a replay of its accesses for each point.
 
-Frames of a target are its bytes times the frames per byte that the source's engine counted. It knows no engine: a
+A pool's frames are its bytes times the frames per byte that the traced engine counted. This file knows no engine: a
 model's declaration has the settings that it obeys and the cases where it must not be believed.
 """
 
@@ -34,8 +34,8 @@ LARGEST_POOL = 1 << 28
 YARDSTICK = "lru"
 FLOOR = "opt"
 UNFILLED_LIMIT = 0.2
-"""Share of the window's pages that may be missing before it: with fewer, predictions were within 3.5 %
-(docs/prediction.md)."""
+"""How much of the filling that a model needs may be missing before the window, as a share of what the window fills.
+Within this limit predictions were within 3.5 % (docs/prediction.md)."""
 _HIDDEN_LIMIT = 0.001
 
 
@@ -70,7 +70,7 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Target:
-    """The points to predict, from which run, by which model."""
+    """The points to predict, the traced run whose accesses are replayed, and the model."""
 
     source: Source
     manager: BufferManager
@@ -84,7 +84,7 @@ class Target:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what decides the predictions besides experiment and plan."""
+        """Return all that decides the predictions besides experiment and plan."""
         return {
             "run_id": self.traced.run_id,
             "page_trace_sha256": self.traced.page_trace_sha256,
@@ -109,7 +109,7 @@ class Target:
         return {"inputs": "trace", "interval_kind": "none", **{name: getattr(run, name) for name in told}}
 
     def predicted(self, _planned: PlannedRun, point: GridPoint, watch: Watch) -> Predicted:
-        """Replay the trace with a point's pool and settings. Raises DataFileError, and what `watch` raises."""
+        """Replay the trace with a point's pool and settings. Raises DataFileError, and the errors of `watch`."""
         prediction = predict(self, point, lambda: watch("replaying the trace", 0.0))
         edges, source = self.source.edges, self.source
         counted = [
@@ -134,7 +134,7 @@ class Target:
 
     @cached_property
     def traced(self) -> TracedRun:
-        """Return the source as a predicted run holds it."""
+        """The facts about the traced run that a predicted run stores."""
         source = self.source
         return TracedRun(
             run_id=source.run.run_id,
@@ -154,10 +154,10 @@ class Target:
 def target(source: Source, overrides: Overrides, stored: Experiment | None = None) -> Target:
     """Return the points of the source's experiment with the changes of the command line, each to be predicted once.
 
-    With `stored`, the experiment of a sweep that is resumed, its points.
+    With `stored`, the experiment of a resumed sweep, return the points of that experiment.
 
-    Raises SpecError for a server without a model, for a setting that the model does not obey, and for a pool that
-    cannot be; DataFileError for a run that cannot be replayed.
+    Raises SpecError for a server without a model, for a setting that the model does not obey, and for an impossible
+    pool; DataFileError for a run that cannot be replayed.
     """
     manager = manager_of(source.server, str(source.folder.path))
     plan = _plan(source, manager, overrides, stored)
@@ -173,10 +173,10 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
 
 
 def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Prediction:
-    """Return the model's counts at a point, with the yardstick's and the floor's.
+    """Return the model's counts at a point, with those of the yardstick (LRU) and of the floor (OPT).
 
-    It calls `check` before each replay, and ten times a second while it lasts. Raises DataFileError for a trace that
-    cannot be replayed, and what `check` raises.
+    Calls `check` before each replay, and ten times a second while it lasts. Raises DataFileError for a trace that
+    cannot be replayed, and the errors of `check`.
     """
     source, manager = target.source, target.manager
     pool_bytes = _pool_bytes(source, point)
@@ -209,7 +209,7 @@ def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Pred
 def predict_pool(target: Target, pool_bytes: int, check: Callable[[], None]) -> OtherPool:
     """Return the model's reads with another pool and the traced run's other settings, without a yardstick.
 
-    Raises as `predict` does, and SpecError for a pool that cannot be.
+    Raises the errors of `predict`, and SpecError for an impossible pool.
     """
     frames, _ = _frames(target.source, pool_bytes, format_bytes(pool_bytes))
     played = _played(target, pool_bytes, Pool(frames, target.seen.pool.values), check)
@@ -230,10 +230,10 @@ def replay(
     check: Callable[[], None],
     clock: Clock = AS_TRACED,
 ) -> Replayed:
-    """Return a manager's counts in the source's window. With a clock the run takes other times than it took.
+    """Return a manager's counts in the source's window. `clock` stretches the times that the run took.
 
-    Calls `check` at first, and ten times a second. Raises DataFileError for a run that cannot be replayed, and what
-    `check` raises.
+    Calls `check` at first, and ten times a second. Raises DataFileError for a run that cannot be replayed, and the
+    errors of `check`.
     """
     check()
     trace = source.trace
@@ -251,7 +251,7 @@ def _play(
     rows: tuple[int, int, int],
     further: Mapping[str, Any],
 ) -> Replayed:
-    """Play a part of the trace; `rows` are the first of its load, the first of its window, and the first behind."""
+    """Play a part of the trace; `rows`: the first row of the load, the first of the window, the first after it."""
     try:
         load, first, end = rows
         told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns, **further)
@@ -268,7 +268,7 @@ class _Played:
     as_traced: Replayed
     """The counts at the trace's own speed."""
     found: Replayed | None
-    """The counts; None where they depend on the speed of the run."""
+    """The counts; None if they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
     verdicts: list[Verdict]
@@ -296,7 +296,7 @@ def manager_of(server: Server, where: str) -> BufferManager:
 
 
 def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: Experiment | None) -> Plan:
-    """Return the points asked for, one run each, with shares of the same bytes as in the source's sweep."""
+    """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep."""
     toml, where = source.folder.experiment_toml, str(source.folder.path / "experiment.toml")
     try:
         base = loads(toml, where)
@@ -337,8 +337,8 @@ def require_known(
 ) -> None:
     """Refuse settings that were set or swept and that nothing obeys. Raises SpecError, which names each.
 
-    `ran` returns the value that a setting has anyhow: it may be asked for. `who` obeys the `known` settings, and
-    `where` is the place of those that no flag has.
+    `ran` returns the value that a setting has without the flags; asking for that value is allowed. `who` obeys the
+    `known` settings. `where` is the place of settings that no flag names.
     """
     flags = {name: f"--set {name}={value}" for name, value in overrides.set_knobs}
     flags |= {name: f"--sweep {name}={','.join(values)}" for name, values in overrides.sweep}
@@ -361,7 +361,10 @@ def _pool_bytes(source: Source, point: GridPoint) -> int:
 
 
 def _frames(source: Source, pool_bytes: int, label: str) -> tuple[int, int]:
-    """Return the frames of a pool, as the source's engine counts them and as bytes by page size."""
+    """Return the frames of a pool, as the source's engine counts them, and as its bytes divided by the page size.
+
+    Raises SpecError for a pool without frames, and for one that is too large.
+    """
     frames, nominal = round(pool_bytes * source.frames / source.pool_bytes), pool_bytes // source.page_size_bytes
     if not 0 < min(frames, nominal) <= max(frames, nominal) <= LARGEST_POOL:
         raise SpecError(
@@ -373,12 +376,12 @@ def _frames(source: Source, pool_bytes: int, label: str) -> tuple[int, int]:
 
 
 def _values(source: Source, manager: BufferManager, point: GridPoint | None) -> dict[str, int]:
-    """Return the settings that the model obeys, at a point or of the source itself."""
+    """Return the settings that the model obeys: at a point, or without one in the traced run."""
     return {name: _value(source, point, name, default) for name, default in manager.defaults.items()}
 
 
 def _value(source: Source, point: GridPoint | None, name: str, default: int) -> int:
-    """Return a setting at a point, or of the source itself; one that is left to the server has its default."""
+    """Return a setting at a point, or without one in the traced run; a setting left to the server has its default."""
     planned, ran = point.settings.get(name) if point else None, source.setting(name)
     if planned and planned.value is not None:
         return planned.number
@@ -387,7 +390,7 @@ def _value(source: Source, point: GridPoint | None, name: str, default: int) -> 
 
 
 def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], None]) -> dict[str, Replayed]:
-    """Return replays by their names: in the trace's time, in half and twice of it, and roughly in the point's."""
+    """Return replays by name: in the trace's time, in half and in twice that time, and in the point's rough time."""
     clocks = dict(CLOCKS)
     if rough := _rough_clock(target, found):
         clocks["the point's rough time"] = rough
@@ -401,10 +404,10 @@ def _before(found: Replayed) -> int:
 
 
 def _rough_clock(target: Target, found: Replayed) -> Clock | None:
-    """Return the estimated factors of the run's time at a point, from the time that each read more or less takes.
+    """Return the estimated factors of the run's time at a point: more reads take longer, and fewer save time.
 
-    It only shows whether speed matters, and is not a prediction. The result is None where the run did not measure how
-    long a read takes, or where transactions arrive at a fixed rate.
+    They only show whether speed matters, and are not a prediction. The result is None if the run did not measure how
+    long a read takes, or if transactions arrive at a fixed rate.
     """
     source, own = target.source, target.own
     if source.read_us is None or source.run.load.mode == "open":
@@ -421,7 +424,7 @@ def _rough_clock(target: Target, found: Replayed) -> Clock | None:
 
 
 def depends_on_speed(why: str, replays: Mapping[str, Replayed], transactions: int) -> Verdict | None:
-    """Return the doubt about reads that replays at several speeds do not agree about; None where they do."""
+    """Return the doubt about reads if replays at several speeds do not agree; None if they do."""
     reads = [one.reads for one in replays.values()]
     if not _differ(max(reads), min(reads), SPEED_LIMIT):
         return None
@@ -491,7 +494,7 @@ def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
 
 
 def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[Verdict]:
-    """Yield the doubt about each setting that is presumed to have another value than it ran with."""
+    """Yield the doubt about each setting that the model takes to have another value than the run had."""
     for name, presumed in presumes.items():
         value = ran(name)
         if value is not None and value != presumed:

@@ -27,11 +27,11 @@ class Source:
     server: Server
     pool_bytes: int
     frames: int
-    """Frames as the engine counted them, which are not always bytes by page size."""
+    """The pool's frames as the engine counted them; not always the pool's bytes divided by the page size."""
     page_size_bytes: int
     edges: Window
     read_us: float | None
-    """Mean time of a device's read in the window; None where it was not sampled."""
+    """The mean time of a device's read in the window, in us; None if it was not sampled."""
 
     @property
     def run(self) -> Run:
@@ -39,11 +39,11 @@ class Source:
         return self.trace.record.run
 
     def setting(self, name: str) -> StoredSetting:
-        """Return a setting of the run; an empty one where the run has none of that name."""
+        """Return a setting of the run; an empty one if the run has none of that name."""
         return self.run.settings.get(name, StoredSetting())
 
     def seen(self, values: Mapping[str, int]) -> Traced:
-        """Return the facts about this run that a model may use; `values` are the settings that it obeys."""
+        """Return the facts about this run that a model may use; `values` are the settings that the model obeys."""
         return Traced(
             server=self.server,
             pool=Pool(self.frames, values),
@@ -56,7 +56,7 @@ class Source:
         )
 
     def others(self) -> list[tuple[int, int, Window]]:
-        """Return frames, transactions and window of each measured run of the sweep that differs in its pool alone.
+        """Return frames, transactions and window of each measured run of the sweep that differs only in its pool.
 
         Raises DataFileError for a damaged run.
         """
@@ -71,10 +71,10 @@ class Source:
 
 
 def read(path: Path) -> Source:
-    """Return the traced run of a run's folder or a sweep folder. Raises DataFileError.
+    """Return the traced run of a run's folder or a sweep folder.
 
-    A run without its window, its pool's size or its frames cannot be the source of a prediction; for one without a
-    transaction a SpecError is raised.
+    Raises DataFileError when there is none, or it lacks its window, its pool's size or its frames: it cannot be the
+    source of a prediction. Raises SpecError when no transaction lies in its window.
     """
     trace = page_trace.read(path)
     record, run, where = trace.record, trace.record.run, str(trace.record.folder)

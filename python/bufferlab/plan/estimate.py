@@ -20,7 +20,7 @@ from bufferlab.units import MIB
 _PHASE_COST = 3.0
 """How many of the workload's transactions one transaction of a phase costs: phases scan and insert many rows."""
 _PHASE_SETUP_SECONDS = 0.3
-"""The time in which a phase makes its tables, before its measured window begins."""
+"""The seconds in which a phase makes its tables, before its measured window begins."""
 _PHASE_BYTES = 64 * MIB
 """The room for a phase's tables and inserted rows: a guess, because a script does not say."""
 
@@ -37,9 +37,9 @@ class SweepCost:
     measure_seconds: float
     check_seconds: float
     cache_bytes: int
-    """Bytes of the databases that must be loaded. They are kept for the next time."""
+    """Bytes of the databases that must be loaded. The databases are kept for later sweeps."""
     data_bytes: int
-    """Bytes of the largest copy of a run with its growth. It is deleted after the run."""
+    """Bytes of the largest copy of a run with its growth. The copy is deleted after the run."""
     results_bytes: int
 
     @property

@@ -93,7 +93,7 @@ def _data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked:
 
 
 def _reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataKnobs) -> DataKnobs:
-    """Return the database that percentages of a point refer to: `own`, or the same at the reference page size."""
+    """Return the database that percentages of a point refer to: `own`, or the same data at the reference page size."""
     page_size = experiment.reference.page_size
     if page_size == OWN or not engine.page_knob:
         return own
@@ -225,7 +225,7 @@ def stored_workload(experiment: Experiment, point: GridPoint) -> dict[str, Any]:
 def points_of(experiment: Experiment, facts: Facts) -> list[GridPoint]:
     """Return every point. `facts` gives size and trees of the databases that percentages refer to.
 
-    Raises SpecError when a point cannot be, such as a pool of too few frames.
+    Raises SpecError for an impossible point, such as a pool of too few frames.
     """
     engine, workload = engines.declaration(experiment.engine), workload_of(experiment)
     identity = workload_identity(experiment)
@@ -236,13 +236,14 @@ def points_of(experiment: Experiment, facts: Facts) -> list[GridPoint]:
 
 
 def least_transactions(experiment: Experiment, point: GridPoint) -> int:
-    """Return the transactions for which the gate stays shut at a point, of measured and of generated runs.
+    """Return how many transactions a warm-up has before its gate may open, in measured and in generated runs.
 
-    They are the experiment's `min_transactions`. Where updates move rows, they are as many as it takes until nearly all
-    rows have moved, but at most half of the warm-up's cap, so that the gate has the other half.
+    The number is at least the experiment's `min_transactions`. If updates move rows, it is also at least the number
+    after which nearly all rows have moved, but for that at most half of the warm-up's cap: the gate needs the other
+    half.
     """
-    # The gate watches misses: a pool that was filled and turned over is warm by its rule. Where most gets miss, that
-    # takes 1,000 transactions, and the pages of rows that move change for much longer.
+    # The gate watches misses, and takes a pool for warm that was filled and turned over. If most gets miss, that takes
+    # 1,000 transactions, while the pages of rows that move change for much longer.
     warm_up, settles_after = experiment.warm_up, workload_of(experiment).settles_after
     if settles_after is None or not engines.declaration(experiment.engine).updates_move_rows:
         return warm_up.min_transactions

@@ -1,7 +1,7 @@
-"""Makes the plan: every run with its point, block, order and seed. It is pure, touches no file and asks no server.
+"""Makes the plan: every run with its point, block, order and seed. Touches no file and asks no server.
 
-The order within each block and the seed of each block come from one number by `random.Random(int).random()` alone:
-Python promises to keep its sequence for a given seed. `shuffle` and `randrange` carry no such promise. Ten years from
+The order within each block and the seed of each block come from one number, only by `random.Random(int).random()`,
+whose sequence for a given seed Python promises to keep. `shuffle` and `randrange` carry no such promise. Ten years from
 now the same experiment gives the same plan. `lacking` finds settings that a server's version does not have.
 """
 
@@ -51,11 +51,11 @@ class Plan:
     points: tuple[GridPoint, ...]
     runs: tuple[PlannedRun, ...]
     blocks: tuple[int, ...] | None = None
-    """The blocks of `runs`, where other folders have the other blocks of the plan."""
+    """The blocks of `runs`, if other folders have the other blocks of the plan; None: all blocks."""
 
     @property
     def least_runs(self) -> int:
-        """Return how many runs are done in any case: those of the first blocks, where their number is "auto"."""
+        """The number of runs that are done in any case: with "auto" blocks, those of the first blocks."""
         design = self.experiment.design
         blocks = LEAST_AUTO_BLOCKS if design.repetitions == AUTO_BLOCKS else design.most
         return sum(run.block < blocks for run in self.runs)
@@ -78,9 +78,9 @@ class Plan:
 
 
 def make(experiment: Experiment, facts: Facts, blocks: tuple[int, ...] | None = None) -> Plan:
-    """Return the plan of an experiment on databases with these facts; of `blocks` alone, where some are given.
+    """Return the plan of an experiment on databases with these facts; only of `blocks`, if some are given.
 
-    Raises SpecError when a point cannot be.
+    Raises SpecError for an impossible point.
     """
     points = points_of(experiment, facts)
     blocks = None if blocks is not None and len(blocks) == experiment.design.most else blocks
@@ -131,9 +131,9 @@ VersionOf = Callable[[Values], str]
 
 
 def lacking(engine: EngineDeclaration, points: Sequence[GridPoint], version_of: VersionOf) -> list[Problem]:
-    """Return a problem for each setting, or value of one, that a point's server version does not have; each once.
+    """Return one problem for each setting, or value of one, that a point's server version does not have.
 
-    "auto" is never refused: it means "where the version has the setting".
+    "auto" is never refused: it means "if the version has the setting".
     """
     problems: dict[tuple[str, str], Problem] = {}
     for point in points:

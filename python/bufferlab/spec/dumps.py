@@ -1,7 +1,7 @@
 """Reads which dump an experiment restores, and refuses one that its engine or its script cannot work on.
 
 In a TOML a dump is a path, relative to the TOML. In an experiment as run it is the file's absolute path, its size and
-its SHA-256, which is a part of `data_key`. The dump itself is read by the server's worker alone.
+its SHA-256, which is a part of `data_key`. Afterwards only the server's worker reads the dump again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_dump(
     script: Mapping[str, str] | None,
     problems: list[Problem],
 ) -> dict[str, Any] | None:
-    """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if it cannot be used.
+    """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if the dump cannot be used.
 
     Return None without a problem if the script does not use a dump.
     """
@@ -60,7 +60,7 @@ def read_dump(
 
 
 def require_servers_for(path: str, head: DumpHead, servers: Iterable[str]) -> None:
-    """Raise SpecError where a server that is asked for by name is of another family than the dump, or older."""
+    """Raise SpecError when a server that is asked for by name is of another family than the dump, or older."""
     for server in servers:
         named = _NAMED.fullmatch(server)
         if named and (wrong := misfit(head, _FLAVOURS[named[1]], named[2])):
@@ -68,7 +68,7 @@ def require_servers_for(path: str, head: DumpHead, servers: Iterable[str]) -> No
 
 
 def refuse_setup(told: Mapping[str, Any], source: str, problems: list[Problem]) -> None:
-    """Add a problem where a script has a setup section, because the dump brings all data."""
+    """Add a problem if a script has a setup section, because the dump brings all data."""
     if told.get("setup_statements"):
         what = "a script that works on a dump has no setup section: the dump brings all its data"
         hint = "do it on your server before the dump, or leave --load out"

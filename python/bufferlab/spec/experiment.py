@@ -1,8 +1,8 @@
 """The typed Experiment: types and limits of everything in a TOML except the settings (settings.py).
 
-It is frozen: the validated values are the ones that run. It reads no files and knows no lines: load.py adds those.
-`to_toml` writes the experiment.toml of a sweep folder, "as run": everything is spelt out, defaults included, and
-reading the TOML back gives an equal Experiment.
+The Experiment is frozen: the validated values are the ones that run. This file reads no files and knows no lines of the
+TOML: load.py adds those. `to_toml` writes the experiment.toml of a sweep folder, "as run": everything is spelt out,
+defaults included, and reading the TOML back gives an equal Experiment.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_durat
 FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
 AUTO_BLOCKS: Literal["auto"] = "auto"
-"""The number of repetitions that stands for as many as the answer needs."""
+"""The word, in place of a number of repetitions, for as many as the answer needs."""
 _MOST_BLOCKS = 1000
 LEAST_AUTO_BLOCKS = 2
-"""The blocks that are done before their number is decided: one shows no scatter."""
+"""The number of blocks that are done before "auto" decides how many are: one block shows no scatter."""
 _MOST = 2**53 - 1
 """The largest number of transactions: no disk does more in a lifetime, and JSON's readers keep 53 bits."""
 MAX_SEED = 2**53 - 1
@@ -117,9 +117,9 @@ class Workload(TomlTable):
 
 
 class Reference(TomlTable):
-    """The page size of the database that percentages refer to: one for all points, or each point's own.
+    """The page size of the database that percentages refer to: one size for all points, or each point's own.
 
-    One for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
+    One size for all keeps the bytes of a share equal across page sizes; "own" keeps the share itself.
     """
 
     page_size: ReferencePage = 4096
@@ -134,7 +134,7 @@ class AskedWarmUp(TomlTable):
     """The cap of the warm-up. Zero: no warm-up, and the window begins with the pool as it was opened."""
     max_duration: Seconds
     on_cap: Literal["fail", "report"] = "fail"
-    """The fate of a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
+    """What happens to a run whose warm-up hits the cap: it fails, or it is kept and reported with a failed check."""
 
     @model_validator(mode="after")
     def _in_order(self) -> AskedWarmUp:
@@ -185,11 +185,11 @@ class Design(TomlTable):
 
     repetitions: Repetitions = 3
     at_most: int = Field(default=5, ge=LEAST_AUTO_BLOCKS, le=_MOST_BLOCKS)
-    """The most repetitions where their number is "auto"."""
+    """The most repetitions if their number is "auto"."""
     smallest_effect: Share = 0.05
-    """The change of the headline from point to point that matters: "auto" stops where a step is shown to be smaller."""
+    """The least change of the headline between points that matters: "auto" stops when a step is shown to be smaller."""
     precision: Share | None = None
-    """Half the width of each mean's interval, relative to the mean, that "auto" goes on for."""
+    """The half-width of each mean's interval, relative to the mean, that "auto" goes on to reach."""
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
     @model_validator(mode="after")
@@ -200,7 +200,7 @@ class Design(TomlTable):
 
     @property
     def most(self) -> int:
-        """Return the number of blocks of the plan: all of them, or the most where the number is "auto"."""
+        """The number of blocks of the plan: all of them, or the most if the number is "auto"."""
         return self.at_most if self.repetitions == AUTO_BLOCKS else self.repetitions
 
 
@@ -242,12 +242,12 @@ class Experiment(TomlTable):
 
     @property
     def asked(self) -> dict[str, Setting]:
-        """Return every setting that is not swept, whose ever it is, by its name."""
+        """Every setting that is not swept, of engine, load and workload, by its name."""
         return {**self.workload.parameters, **self.knobs}
 
     @property
     def with_fixed_blocks(self) -> Experiment:
-        """Return the experiment with a fixed number of blocks: the most, where it was "auto"."""
+        """The experiment with a fixed number of blocks: the most, if it was "auto"."""
         return self.model_copy(update={"design": Design(repetitions=self.design.most, seed=self.design.seed)})
 
     def same_work(self, other: Experiment) -> list[str]:
@@ -314,7 +314,8 @@ def _value(value: Any) -> str:
 def _long_text(text: str) -> str:
     """Return a multi-line basic string. Of the control characters, only line feeds are written as themselves."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
-    # Quotes read better without escapes; they need them where three meet or where the last would end the string.
+    # Quotes read better without escapes. They need escapes where three meet, or where the last one would end the
+    # string.
     body = "\n".join(line.replace('\\"', '"') if _may_bare(line) else line for line in lines)
     return f'"""\n{body}"""'
 

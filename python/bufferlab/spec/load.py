@@ -1,4 +1,4 @@
-"""Read a TOML, merge profile and flags, validate everything, and report all problems at once."""
+"""Reads a TOML, merges profile and flags, validates everything, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _of_other_profiles(
     folder: Path,
     known: list[Problem],
 ) -> list[Problem]:
-    """Return the problems in profiles that were not asked for: a mistake there shows before the profile is first run.
+    """Return the problems in profiles that were not asked for, so that a mistake shows before the profile is first run.
 
     These profiles are read on the file's engine and without flags, which are meant for the profile that is asked for.
     """
@@ -173,7 +173,7 @@ def _keep(
 
 
 def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Problem]) -> dict[str, str] | None:
-    """Read the workload's script, if it has one. A flag puts it among the knobs; a TOML writes it under [workload]."""
+    """Read the workload's script, if it has one. A flag puts it among the knobs; a TOML has it in [workload]."""
     knob = next((known for known in workload.parameters if known.kind is KnobKind.FILE), None)
     if knob is None:
         return None
@@ -263,7 +263,7 @@ def _known(
     *,
     hidden: list[str] | None = None,
 ) -> str | None:
-    """Return the name at `path` if the registry has it, hidden or not. Experiment reports a missing one."""
+    """Return the name at `path` if the registry has it, hidden or not. Experiment reports a missing name later."""
     value: Any = merged.document
     for key in path:
         if not isinstance(value, dict) or key not in value:
@@ -282,7 +282,7 @@ def _validate(merged: Merged, problems: list[Problem]) -> Experiment | None:
     """Validate the document as an Experiment. A problem that settings.py or a registry has reported is not repeated."""
     document = dict(merged.document)
     if problems:
-        # Settings that were not judged are not texts yet; Experiment would report them a second time.
+        # Settings that were not judged are not texts yet. Experiment would report their problems a second time.
         document |= {"knobs": {}, "sweep": {}}
         if isinstance(table := document.get("workload"), dict):
             document["workload"] = {key: table[key] for key in NOT_SETTINGS if key in table}
@@ -326,7 +326,7 @@ def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, 
 
 
 def _limit(detail: ErrorDetails) -> str | None:
-    """Return, in words, what may be written in place of a number beyond its limits or of a non-number."""
+    """Return, in words, which values are allowed in place of a value that is no number or is beyond its limits."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "greater_than_equal":
@@ -353,7 +353,7 @@ def _similar_key(path: tuple[str, ...]) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return the path as the user would type it: relative to the current folder if it is below it."""
+    """Return the path as the user would type it: relative to the current folder if the path is below it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):

@@ -1,8 +1,9 @@
 """Merges base tables, the engine's tables, a profile and flags, in this order, and notes where each value came from.
 
-[engines.NAME] holds the differences on one engine, by its name or its family's (innodb: mysql and mariadb). Its knobs
-and its sweep replace [knobs] and [sweep], because another engine has other knobs. Its other tables change single
-values. The profiles [quick], [full] and [smoke] are applied after it, and [engines.NAME.quick] after those.
+[engines.NAME] holds the differences on one engine. NAME is the engine's name or its family's (innodb: mysql and
+mariadb). Its knobs and its sweep replace [knobs] and [sweep], because another engine has other knobs. Its other tables
+change single values. After [engines.NAME] come the profiles [quick], [full] and [smoke], and after them
+[engines.NAME.quick].
 
 `Overrides` holds the flags. This file judges no value: experiment.py and settings.py do, and ask here for the origin of
 a value that they refuse.
@@ -107,7 +108,7 @@ def merge(
 
 
 def _engine_tables(merged: Merged, tables: Any, engine: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return the experiment's tables for this engine: its family's first, then its own."""
+    """Return the experiment's tables for this engine: the table of its family first, then the engine's own."""
     declared = {name: registry.declaration(name) for name in registry.names(hidden=True)}
     known = {*declared, *(each.family for each in declared.values() if each.family)}
     if not isinstance(tables, dict):
@@ -137,7 +138,7 @@ def _apply_engine(merged: Merged, table: Any, at: KeyPath) -> None:
 
 
 def _flatten(merged: Merged) -> None:
-    """Turn the table of a table that TOML reads in `var.innodb_x = 4` into a setting with a dot in its name."""
+    """Turn the inner table that TOML makes of `var.innodb_x = 4` into a setting with a dot in its name."""
     for name in ("knobs", "sweep"):
         table = merged.document.get(name)
         if isinstance(table, dict):
@@ -196,7 +197,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
     try:
         "".join((*path, *(map(str, value) if isinstance(value, list) else [str(value)]))).encode()
     except UnicodeEncodeError:
-        # Bytes of the command line that are not UTF-8: results could not keep them.
+        # Results could not keep bytes of the command line that are not UTF-8.
         merged.problems.append(Problem("a setting's value is not UTF-8", flag, "write it in UTF-8"))
         return
     table = merged.document
@@ -213,7 +214,7 @@ def _set(merged: Merged, path: KeyPath, value: Any, flag: str) -> None:
 def _drop_rivals(document: dict[str, Any], path: KeyPath, value: Any) -> None:
     """Remove the settings that a later one at `path` replaces, also those in another table.
 
-    Of [measure], transactions and duration exclude each other; a duration becomes the cap of a later count. A later
+    In [measure], transactions and duration exclude each other; a duration becomes the cap of a later count. A later
     number of repetitions drops the precision that "auto" had.
     """
     if len(path) != 2:

@@ -17,7 +17,7 @@ from bufferlab.errors import BufferlabError, Problem
 from bufferlab.spec.merge import Merged
 
 MAX_BYTES = 4 << 20
-"""The largest script: one of a slow log has lists of values. A larger file was named by mistake."""
+"""The bytes of the largest script: a slow log's script has lists of values. A larger file was named by mistake."""
 
 _Path = tuple[str, ...]
 
@@ -58,7 +58,7 @@ def check_script(
 ) -> Mapping[str, Any]:  # fmt: skip
     """Have the core parse the script; return its contents.
 
-    Add a problem that names the script's line, and return nothing, when it cannot be parsed.
+    If it cannot be parsed, add a problem that names the script's line, and return {}.
     """
     core = _core()
     if core is None:
@@ -96,7 +96,7 @@ def _core() -> Any:
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _TAKEN = ("load", "prefill", "warm_up", "measure", "closing")
-"""The names of the stages that every run has: samples and progress use them."""
+"""The names of the stages that every run has: samples and progress use these names."""
 
 
 def gather_phases(merged: Merged, problems: list[Problem]) -> tuple[dict[str, Any], ...]:

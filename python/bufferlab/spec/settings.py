@@ -25,7 +25,7 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """The settings that can be, and the problems of those that were refused."""
+    """The valid settings, and the problems of the refused ones."""
 
     knobs: dict[str, Setting] = field(default_factory=dict)
     """The settings of the engine and the load."""
@@ -41,7 +41,7 @@ class _Known:
 
     engine: EngineDeclaration
     workload: WorkloadDeclaration | None
-    """None when the experiment names no known workload: an unknown name may then be one of its parameters."""
+    """None when the experiment names no known workload. An unknown name may then be a parameter of the intended one."""
 
     @cached_property
     def homes(self) -> dict[str, tuple[str, Knob]]:
@@ -53,7 +53,7 @@ class _Known:
         }
 
     def home(self, name: str) -> tuple[str, Knob] | None:
-        """Return the same of one setting, also of a variable that is passed through; None for an unknown one."""
+        """Return table and knob of one setting, also of a variable for the server; None for an unknown name."""
         variable = self.engine.variable(name)
         return self.homes.get(name) or (("knobs", variable) if variable else None)
 
@@ -82,7 +82,7 @@ def judge_settings(merged: Merged, engine: EngineDeclaration, workload: Workload
         default = engine.default_connections if knob is CONNECTIONS else knob.default
         setting = given[name] if name in given else knob.parse(default)
         if setting is not None:
-            # The connections are the load's, though they stand in [workload].
+            # The connections are a setting of the load, though they stand in [workload].
             of_workload = table == "workload" and knob is not CONNECTIONS
             (judged.parameters if of_workload else judged.knobs)[name] = setting
     _judge_connections(merged, engine, judged)
@@ -209,7 +209,7 @@ def _judge_value(merged: Merged, known: _Known, path: tuple[str, str], value: An
 
 
 def _place(merged: Merged, name: str) -> str:
-    """Return where a setting is given."""
+    """Return the place that gives a setting: file, line and key in a TOML, or the flag."""
     tables = [table for table in ("sweep", "knobs", "workload") if isinstance(merged.document.get(table), dict)]
     return merged.where((next(table for table in tables if name in merged.document[table]), name))
 

@@ -1,15 +1,15 @@
-"""The analytic model of the workload hot_rows: how many hot rows a pool can hold, and how often it misses beyond that.
+"""The analytic model of the workload hot_rows: how many hot rows fit into a pool, and how often it misses beyond that.
 
-It knows a b-tree by its pages per level, and no engine. Distinct pages follow the hypergeometric distribution
+The model knows a b-tree by its pages per level, and no engine. Distinct pages follow the hypergeometric distribution
 (Yao, CACM 20(4), 1977); misses of LRU follow Che's approximation (Che, Tung and Wang, IEEE JSAC 20(7), 2002) under
 independent references. The estimated tree follows SQLite's file format, sections 1.6 and 2.1.
 
 From 10.5 on, MariaDB's page cleaner begins when the free list is shorter than half of innodb_lru_scan_depth. It frees
 pages at the LRU list's tail until the free list has that depth, as long as more than 256 pages are left (buf0lru.cc:
 buf_LRU_get_free_block; buf0flu.cc: buf_flush_LRU_list_batch). So the list has three quarters of that depth on average.
-In other servers and versions the cleaner looks once a second, and a thread that finds the list empty frees a page by
-itself. So a pool that misses often keeps nothing free.
-`frames_of_data` predicts how many frames hold pages there.
+In other servers and versions the cleaner looks once a second, and a thread that finds the list empty frees a page
+itself. So a pool that misses often keeps nothing free. `frames_of_data` predicts how many frames hold pages in MariaDB
+from 10.5 on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Layout = Literal["scattered", "clustered"]
 
-#: A tree's key for the rows of a leaf's neighbours whose lookup also gets this leaf (EngineDeclaration.edge_rows).
+#: The key, in a tree, for the number of a leaf's neighbouring rows whose lookup also gets this leaf (edge_rows).
 EDGE_ROWS = "edge_rows"
-#: Every transaction reads the first page of the file too.
+#: The first page of the file, which every transaction reads too.
 _FIRST_PAGE = 1
 _LEAF_HEADER_BYTES, _INTERIOR_HEADER_BYTES, _CELL_POINTER_BYTES, _CHILD_POINTER_BYTES = 8, 12, 2, 4
 #: The bytes of the two texts of sysbench's table: ten and five groups of eleven digits, joined by a dash.
@@ -37,7 +37,7 @@ _C_BYTES, _PAD_BYTES = 119, 59
 _RECORD_HEADER_BYTES, _RECORD_LENGTH_BYTES = 7, 2
 #: Interior pages of a table filled in key order end about this full (seen on SQLite 3.40 and 3.50).
 _INTERIOR_FILL = 0.9
-#: Numbers of hot rows in a page that are further from their mean than this are too rare to count.
+#: The standard deviations from the mean beyond which a number of hot rows in a page is too rare to count.
 _STANDARD_DEVIATIONS = 12.0
 
 
@@ -52,7 +52,7 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
         cell = _row_bytes(rows, key_bytes) + _CELL_POINTER_BYTES
         pages += math.ceil((last - first + 1) / max(1, int((page_size_bytes - _LEAF_HEADER_BYTES) / cell)))
     interior_cell = _CHILD_POINTER_BYTES + _varint_bytes(rows) + _CELL_POINTER_BYTES
-    # A page has one child more than cells: the right-most child's pointer is in the header.
+    # A page has one more child than cells: the right-most child's pointer is in the header.
     fan_out = int(_INTERIOR_FILL * (page_size_bytes - _INTERIOR_HEADER_BYTES) / interior_cell) + 1
     levels = [pages]
     while levels[0] > 1:
@@ -63,8 +63,8 @@ def estimated_tree(rows: int, page_size_bytes: int) -> dict[str, Any]:
 def distinct_pages(hot_rows: float, pages: float, rows: int | None = None, edge_rows: int = 0) -> float:
     """Return the expected number of pages that hold at least one of `hot_rows` rows drawn without replacement.
 
-    `rows` are the whole table's; without them pages are taken to be large: P(1-exp(-N/P)). `edge_rows` neighbouring
-    rows of each page count as the page's.
+    `rows` is the number of the table's rows; without it a page is assumed to have many: P(1-exp(-N/P)). The `edge_rows`
+    neighbouring rows of each page count as rows of that page.
 
     >>> round(distinct_pages(8447, 137_152))
     8192
@@ -105,7 +105,7 @@ def predicted_knee(tree: Mapping[str, Any], rows: int, frames: float, layout: La
 
 
 def miss_ratio(hot_rows: int, tree: Mapping[str, Any], rows: int, frames: float, layout: Layout) -> float:
-    """Return the misses per select of a warm LRU pool, when each select draws one of the hot rows evenly."""
+    """Return the misses per select of a warm LRU pool. Each select draws one of the hot rows, all equally often."""
     return _misses(_references(hot_rows, _levels(tree), rows, layout), frames)
 
 
@@ -126,7 +126,7 @@ def fit_effective_frames(
     def squares(log_frames: float) -> float:
         return sum((_misses(references, math.exp(log_frames)) - misses) ** 2 for references, misses in curves)
 
-    # The sum has flat stretches far from its minimum, so search coarsely first, then finely around the best.
+    # The sum has flat stretches far from its minimum, so the search is coarse first, then fine around the best point.
     grid = np.linspace(math.log(frames / 4), math.log(frames * 4), 41)
     best = int(np.argmin([squares(float(place)) for place in grid]))
     bounds = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
@@ -183,7 +183,7 @@ def _by_hot_rows(hot_rows: int, pages: int, rows: int, edge_rows: int) -> Iterab
 
 
 def _misses(references: _References, frames: float) -> float:
-    """Return the misses per select by Che: all pages stay for one time T, such that those that stay fill the frames."""
+    """Return the misses per select by Che: a page stays for a time T after its last use; such pages fill the frames."""
     from scipy.optimize import brentq
 
     pages, rates = references.pages, references.per_select

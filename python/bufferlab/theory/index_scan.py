@@ -3,9 +3,9 @@
 A sequential scan reads every page of the table once, at any pool size. An index scan asks for a page for each row that
 it wants; in a pool of B pages that holds a part of the T pages of the table, a row at a random place finds its page
 with probability B / T. So it reads about rows (1 - B / T) pages, and never fewer than the distinct pages of its rows
-(Yao, CACM 20(4), 1977; `hot_rows.distinct_pages`). A bitmap scan sorts the rows by their pages first, and reads each of
-these once. The last two read the leaves of the part of the index that they scan too.
-Rows are taken to lie at random in the table, and the pool to hold nothing but the table.
+(Yao, CACM 20(4), 1977; `hot_rows.distinct_pages`). A bitmap scan sorts the rows by their pages first, and reads each
+page once. An index scan and a bitmap scan also read the leaves of the part of the index that they scan. The model
+assumes that rows lie at random in the table, and that the pool holds only pages of the table.
 """
 
 from __future__ import annotations

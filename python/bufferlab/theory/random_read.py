@@ -1,7 +1,7 @@
-"""Predicts the pages that a random read covers and must cost, from its size and alignment alone.
+"""Predicts the pages that a random read covers, and the bytes that it costs, only from its size and alignment.
 
-A read of s bytes at a random multiple of a covers whole and partial pages of p bytes. Only the place r of its offset in
-the first page matters: r = 0, g, 2g, ... p - g with g = gcd(a, p), each as often. From r it covers
+A read of s bytes, at a random multiple of a bytes, covers whole and partial pages of p bytes. Only the place r of its
+offset in the first page matters: r = 0, g, 2g, ... p - g with g = gcd(a, p), each equally often. From r the read covers
 ceil((r + s) / p) pages. With n = p / g places and k = ceil(s / g) steps that is ceil((j + k) / n) at place j, and
 
     sum over j of ceil((j + k) / n) = k + n - 1,   so that   E = (k + n - 1) / n.

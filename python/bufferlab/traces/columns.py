@@ -9,13 +9,13 @@ from bufferlab.errors import SpecError
 from bufferlab.units import GIB, UnitError, parse_bytes
 
 SECONDS_OF = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "100ns": 1e-7, "ns": 1e-9}
-"""The units of times, with their seconds."""
+"""The units of times, with the seconds of each."""
 PAGE_UNITS = ("bytes", "sectors", "pages")
 ROLES = ("time", "page", "size", "file")
 ASKED = "?"
-"""The unit of a name with several meanings."""
+"""The unit of a column whose name has several meanings, so that the user must say which."""
 
-#: Names of pages in the order in which they are preferred, without case, blanks and underscores, with their unit.
+#: Names of columns of pages in the order of preference, without case, blanks and underscores, with their unit.
 _PAGES = (
     (("page", "pageid", "pageno", "pagenumber"), "pages"),
     (("block", "blockid"), "pages"),
@@ -67,9 +67,9 @@ class WantedColumns:
 
 
 def parse_columns(text: str | None) -> dict[str, WantedColumns]:
-    """Return the columns that an option names, by role. Raise SpecError where it cannot be understood.
+    """Return the columns that an option names, by role. Raise SpecError when the option cannot be understood.
 
-    Digits alone are a number from 1; a name of digits is in quotes.
+    A column written as digits is a number from 1; a name of digits stands in quotes.
 
     >>> {role: str(column) for role, column in parse_columns('time=ts:ms,page=3,file="7"').items()}
     {'time': 'ts:ms', 'page': '3', 'file': '"7"'}
@@ -121,32 +121,32 @@ def plain(name: str) -> str:
 
 
 def page_rank(name: str) -> int | None:
-    """Return the place of a name of pages among those that are preferred; None of another name."""
+    """Return the place of a column's name among the names of pages that are preferred; None for any other name."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[0]
 
 
 def page_unit(name: str) -> str | None:
-    """Return what a column of this name counts: bytes, sectors, pages, or ASKED; None where the name does not say."""
+    """Return what a column of this name counts: bytes, sectors, pages, or ASKED; None if the name does not say."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[1]
 
 
 def is_size(name: str) -> bool:
-    """Return whether a name is one of sizes."""
+    """Return whether a column of this name holds sizes."""
     return plain(name) in _SIZES
 
 
 def size_unit(name: str) -> str | None:
-    """Return the unit of a column of sizes by its name; None if the name has none."""
+    """Return the unit of a column of sizes by its name; None if the name is not one of a column of sizes."""
     return _SIZES.get(plain(name))
 
 
 def is_in_kib(name: str) -> bool:
-    """Return whether a name says that its numbers are of thousands of bytes, or of millions."""
+    """Return whether a name says that its numbers are in KB, MB or GB."""
     return not {word.lower() for word in re.findall(r"[A-Za-z]+", name)}.isdisjoint(_KIB)
 
 
 def time_rank(name: str) -> int | None:
-    """Return the place of a name of times among those that are preferred; None of another name."""
+    """Return the place of a column's name among the names of times that are preferred; None for any other name."""
     if plain(name) in _TIMES:
         return _TIMES.index(plain(name))
     *rest, unit = _WORD.findall(name) or [""]
@@ -164,5 +164,5 @@ def time_unit(name: str) -> str | None:
 
 
 def is_file(name: str) -> bool:
-    """Return whether a name is one of files or devices, whose pages differ."""
+    """Return whether a column of this name holds files or devices, whose pages differ."""
     return plain(name) in _FILES

@@ -1,10 +1,10 @@
 """Computes an LRU pool's misses at every size, in one pass of the core; its knee and step; the working set over time.
 
-The knee and the step follow from the curve's lower convex hull between the pool of one page and that of all pages. With
-a hull a cache could do without a step (Beckmann and Sanchez, "Talus: A simple way to remove cliffs in cache
-performance", HPCA 2015); LRU has one where it lies far above the hull. That the corner farthest below the chord is the
-knee is from Satopää, Albrecht, Irwin and Raghavan, "Finding a Kneedle in a Haystack", 2011, without smoothing: the
-curve is exact. Both shares below are ours.
+The knee and the step follow from the lower convex hull of the curve between the pool of one page and the pool of all
+pages. A cache whose curve is its hull would have no step (Beckmann and Sanchez, "Talus: A simple way to remove cliffs
+in cache performance", HPCA 2015); LRU has a step where its curve lies far above the hull. The knee is the corner
+farthest below the chord, as in Satopää, Albrecht, Irwin and Raghavan, "Finding a Kneedle in a Haystack", 2011, but
+without smoothing: the curve is exact. `_KNEE_SHARE` and `_STEP_SHARE` are bufferlab's choice.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _KNEE_SHARE, _STEP_SHARE = 0.05, 0.5
 
 @dataclass(frozen=True)
 class CurveStep:
-    """A size at which most of the misses go at once: a pool of fewer pages hardly has fewer misses than a small one."""
+    """A pool's size at which most misses go at once: a slightly smaller pool misses about as often as a tiny one."""
 
     pages: int
     misses_below: int
-    """The misses of a pool with a page less."""
+    """The misses of a pool with one page less."""
     misses: int
 
 
 @dataclass(frozen=True)
 class MissCurve:
-    """Misses of LRU pools, from the accesses inside a window; those before it only warm the pool."""
+    """Misses of LRU pools, from the accesses inside a window; the accesses before it only warm the pool."""
 
     PRINTED: ClassVar = ("accesses", "pages", "knee_pages", "step")
 
@@ -62,9 +62,9 @@ class MissCurve:
 
     @cached_property
     def knee_pages(self) -> int | None:
-        """Return the corner of the hull that is farthest below the chord of its ends; None where none is far below it.
+        """The corner of the hull that is farthest below the chord of its ends; None if no corner is far below.
 
-        Far is at least 5 % of the gets between the ends: those that miss in a pool of one page and hit in one of all.
+        Far: at least 5 % of the gets that miss in a pool of one page and hit in a pool of all pages.
         """
         if self.pages < 3 or not self._fall:
             return None
@@ -74,9 +74,9 @@ class MissCurve:
 
     @cached_property
     def step(self) -> CurveStep | None:
-        """Return where the hull leaps over at least half of the fall between the ends; None where it does not.
+        """The place where the hull leaps over at least half of the fall between its ends; None without such a place.
 
-        The hull leaps where the curve lies above one of its edges by that much.
+        The hull leaps where the curve lies above one of the hull's edges by that much.
         """
         least, edges = _STEP_SHARE * self._fall, [(1, self.pages)] if self._fall else []
         while edges:
@@ -134,9 +134,9 @@ def misses_of_objects(
     sizes: Sequence[int],
     progress: Callable[[float], None],
 ) -> dict[str, list[int]]:
-    """Return the gets of each table or index, and its misses in LRU pools of `sizes` pages that all share.
+    """Return the gets of each table or index, and its misses in LRU pools of `sizes` pages that all objects share.
 
-    One pass for each object.
+    Makes one pass for each object.
     """
     found = {}
 
@@ -154,6 +154,6 @@ def working_set(accesses: Accesses) -> tuple[NDArray[np.float64], NDArray[np.uin
     page, time_s = accesses.touches.page, accesses.touches.time_s
     ends = np.linspace(time_s[0], time_s[-1], _PARTS + 1)[1:]
     edges = [0, *np.searchsorted(time_s, ends[:-1], "right").tolist(), len(page)]
-    # The counts of one part at a time: they are as long as all pages.
+    # One part at a time, because the counts of a part have an entry for every page.
     there = [np.count_nonzero(np.bincount(page[first:last])) for first, last in pairwise(edges)]
     return ends, np.array(there, np.uint32)

@@ -1,6 +1,6 @@
-"""Reads accesses from files by their names, and writes them as oracleGeneral of libCacheSim.
+"""Reads accesses from files, whose names decide the format, and writes accesses as oracleGeneral of libCacheSim.
 
-Text is read by text.py, binary records by records.py; unpacked.py unpacks both.
+text.py reads text, records.py reads binary records, and unpacked.py unpacks both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
     except OSError as error:
         raise DataFileError(f"the file cannot be read: {error.strerror}", str(path), "give a readable file") from error
     except MemoryError as error:
-        # Memory is free, and this process may not have it: ulimit -v, or a container.
+        # The host may have free memory that this process may not take: ulimit -v, or a container.
         what = "its accesses need more memory than this process may have"
         raise DataFileError(what, str(path), "cut the trace, or use a machine with more memory") from error
     backwards = found.time_s[1:] < found.time_s[:-1]
@@ -62,7 +62,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
 
 
 def write_oracle_general(accesses: Accesses, file: BinaryIO) -> None:
-    """Write the touches as records whose object is the page's number. Raises OSError."""
+    """Write the touches as records whose object is the page's number. Raises OSError if `file` cannot be written."""
     import polars as pl
 
     accesses = accesses.touches

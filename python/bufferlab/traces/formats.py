@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from bufferlab.traces.columns import plain
 
-#: A request of whole sectors in bytes is a multiple of this.
+#: The bytes of a sector. Sizes that are all multiples of it are assumed to be in bytes.
 _SECTOR = 512
 _DIGITS, _NUMBER = "[0-9]{1,20}", r"[0-9]{1,20}(\.[0-9]*)?"
 _FLAG, _LETTER = "[01]", "[rw]|read|write"
@@ -30,7 +30,7 @@ class TableFormat:
     columns: Mapping[str, int]
     """The columns of time, page and size."""
     units: Mapping[str, str]
-    """The units of these."""
+    """The units of time, page and size."""
     files: tuple[int, ...]
     """The columns that together name the disk."""
     heads: tuple[str, ...] = ()
@@ -38,9 +38,9 @@ class TableFormat:
     form: tuple[str, ...] = ()
     """A pattern for each cell of a row without a line of names, in lower case."""
     in_sectors: bool = False
-    """Whether a table in bytes may look the same: then some size must be no multiple of a sector's bytes."""
+    """Whether a table in bytes may look the same. If so, some size must be no multiple of a sector's bytes."""
     in_order: bool = False
-    """Whether a table of other columns may look the same: then times must not run backwards."""
+    """Whether a table of other columns may look the same. If so, times must not run backwards."""
     separators: str = ","
     has_further: bool = False
     """Whether further columns may follow."""
@@ -50,13 +50,13 @@ class TableFormat:
         return [plain(name) for name in names] in [[plain(name) for name in head.split(",")] for head in self.heads]
 
     def fits(self, row: Sequence[str]) -> bool:
-        """Return whether a row has the form of the format's."""
+        """Return whether the cells of a row fit the format's patterns."""
         if len(row) < len(self.form) or (len(row) > len(self.form) and not self.has_further):
             return False
         return all(re.fullmatch(form, cell.lower()) for form, cell in zip(self.form, row, strict=False))
 
     def has_form(self, rows: Sequence[Sequence[str]], separator: str) -> bool:
-        """Return whether rows look like the format's. A row behind the first may be damaged: it is named later."""
+        """Return whether rows look like the format's. A damaged row after the first one is reported later."""
         if not self.form or not rows or separator not in self.separators or not self.fits(rows[0]):
             return False
         times, sizes = ([row[self.columns[role]] for row in rows] for role in ("time", "size"))

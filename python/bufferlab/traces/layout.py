@@ -1,6 +1,6 @@
-"""Decides what a table of page accesses has: a head, its columns, their units. It reads no whole column.
+"""Decides what a table of page accesses has: a head, its columns, their units. Reads no whole column.
 
-The unit of the column of pages follows from the option, a known format, the column's name, in this order. docs/curve.md
+The unit of the column of pages comes from the option, a known format or the column's name, in this order. docs/curve.md
 has these rules for users.
 """
 
@@ -35,7 +35,7 @@ class TraceColumn:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table is to be read."""
+    """The way to read a table: its columns by their roles, with the units of their numbers."""
 
     names: tuple[str, ...]
     """The name or number of each column, for people."""
@@ -47,7 +47,7 @@ class Layout:
     op: int | None
     format: TableFormat | None = None
     is_guess: bool = False
-    """Whether the roles are guessed from three or four columns of numbers alone."""
+    """Whether the roles are only guessed, from three or four columns of numbers."""
 
     def asked(self, unit: str | None = None) -> str:
         """Return the option that asks for these columns, with another unit of pages."""
@@ -65,7 +65,10 @@ class Layout:
 
 
 def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumns], where: str) -> Layout:
-    """Return how to read a table, whose cells are text and whose first row may be a head. Raise DataFileError."""
+    """Return how to read a table, whose cells are text and whose first row may be a head.
+
+    Raises DataFileError when the columns or their units cannot be found.
+    """
     first, *rows = ([clean(cell) for cell in row] for row in table.head(SAMPLED_ROWS + 1).iter_rows())
     known = next((one for one in FORMATS if one.has_head(first)), None)
     has_head = known is not None or _has_head(first, rows, asked)
@@ -89,7 +92,7 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
         found = {**known.columns, **found}
     units = {role: _unit(role, at, asked, known, names, where) for role, at in found.items() if role != "file"}
     if has_head and "size" not in found and units["page"] in ("bytes", "sectors"):
-        # Without its size a request of several pages would count once.
+        # Without the column of sizes, a request of several pages would count as one.
         at = next((at for at, name in enumerate(first) if columns.is_size(name) and at not in found.values()), None)
         if at is not None:
             found["size"], units["size"] = at, _unit("size", at, asked, known, names, where)
@@ -121,7 +124,7 @@ def clean(cell: str | None) -> str:
 
 
 def hint(rows: Sequence[Sequence[str]]) -> str:
-    """Return a hint that names the columns which the first rows let expect."""
+    """Return a hint that names the likely columns of time, page, size and file, judged by the first rows."""
     cells = [[row[at] for row in rows] for at in range(len(rows[0]))]
     # One row does not show what its columns are.
     if len(rows) < 2:
@@ -158,7 +161,7 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
         if rows and _is_word(cell) and all(_NUMBER.fullmatch(row[at]) for row in rows):
             return True
     if asked:
-        # A name can stand in no other line. A number may be of a column of names, with its own above.
+        # If the option names a column, the head has that name. If it gives a number, the name there must fit the role.
         is_known = {"time": columns.time_rank, "page": columns.page_rank}
         return any(
             one.name in first
@@ -172,12 +175,12 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
 def _is_of_objects(first: Sequence[str]) -> bool:
     """Return whether a line without names is of libCacheSim: time, object, size, and the word of an operation."""
     is_long = len(first) in (3, 4) and all(_NUMBER.fullmatch(first[at]) for at in (0, 2))
-    # A cell of several numbers is of another separator.
+    # If a cell has several numbers, the file has another separator.
     return is_long and " " not in first[1] and not any(map(_NUMBER.fullmatch, first[3:]))
 
 
 def _is_word(cell: str) -> bool:
-    """Return whether a cell may be the name of a column of numbers: neither a number nor a mark for a missing one."""
+    """Return whether a cell may be the name of a column of numbers: it is no number, and no mark for a missing one."""
     is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
     return not is_number and any(sign.isalpha() for sign in cell)
 
@@ -203,7 +206,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
     """Return the columns of time, page and size that the head names."""
     times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
-    # A table with one column lists pages in order; in one with several a column must be the time.
+    # A table with one column lists pages in order. In a table with several, one column must be the time.
     if not pages or (not times and len(head) > 1):
         raise DataFileError(_NOT_NAMED, f"{where}:1", _HINT)
     pages.sort(key=lambda at: columns.page_rank(head[at]) or 0)
@@ -223,7 +226,7 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
 
 
 def counts_rows(cells: pl.Series) -> bool:
-    """Return whether a column only counts the rows; with two rows or one this is unknown."""
+    """Return whether a column only counts the rows; False for fewer than three rows, which show nothing."""
 
     def counts(some: pl.Series) -> bool:
         number = some.str.strip_chars(" \t\"'").cast(pl.Int64, strict=False)

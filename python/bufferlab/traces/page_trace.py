@@ -45,7 +45,7 @@ class MeasuredPool:
 
 @dataclass(frozen=True)
 class Accesses:
-    """The accesses that a pool of any size has, in their order; all arrays are of one length.
+    """The accesses that a pool of any size would get, in their order; all arrays are of one length.
 
     Reads, read-aheads and evictions depend on the pool, so they are left out.
     """
@@ -55,7 +55,7 @@ class Accesses:
     kind: NDArray[np.uint8]
     """The number of each kind: a touch, or the drop of a page that is touched at some time."""
     time_s: NDArray[np.float64]
-    """Seconds since some moment; they never run backwards."""
+    """The time of each access, in seconds since some moment; times never run backwards."""
     page_size_bytes: int | None = None
     """Bytes of a page, if the file has them."""
     window_s: tuple[float, float] | None = None
@@ -70,9 +70,9 @@ class Accesses:
     """The way in which a file was read; None for the trace of a run."""
 
     def with_sizes(self, smallest: object, largest: object) -> Accesses:
-        """Return these accesses with the bytes of a page, where all objects have one size, or with the range of sizes.
+        """Return these accesses with the bytes of a page, if all objects have one size, or with the range of sizes.
 
-        Nothing follows from sizes of 0 or 1, which stand for no size, nor from what is not a whole number.
+        Sizes of 0 or 1 stand for no size and change nothing; neither does a value that is not a whole number.
         """
         if not isinstance(smallest, int) or not isinstance(largest, int):
             return self
@@ -81,7 +81,7 @@ class Accesses:
         return replace(self, sizes_bytes=(smallest, largest))
 
     def page_size(self, asked_bytes: int | None) -> tuple[int | None, str | None]:
-        """Return the bytes of a page, and a sentence where they are not those that were asked for."""
+        """Return the bytes of a page, and a sentence if they are not the bytes that were asked for."""
         if self.sizes_bytes:
             smallest, largest = (f"{size:,}" for size in self.sizes_bytes)
             unused = "; --page-size was not used" if asked_bytes else ""
@@ -118,7 +118,7 @@ class RunTrace:
     table: pl.DataFrame
     """A row for each access, with the columns of page-trace.parquet."""
     window_ns: tuple[int, int]
-    """Begin and end of the window, since the first access."""
+    """Begin and end of the window, in ns since the first access."""
 
     @cached_property
     def columns(self) -> Columns:
@@ -131,7 +131,7 @@ class RunTrace:
     def counted(self, kind: str) -> tuple[int, int]:
         """Return how many accesses of a kind the engine counted in the window, and how many of them the trace holds.
 
-        Accesses outside the window, from the moments in which the counters were read, may be among the counted.
+        The count may include accesses outside the window, from the moments in which the counters were read.
         """
         for one in self.stored.counts:
             if kind in one.kind.split(" + "):
@@ -152,15 +152,15 @@ class RunTrace:
 
     @cached_property
     def window(self) -> tuple[int, int]:
-        """Return the window's first row, and the first behind it."""
+        """Return the window's first row, and the first row after it."""
         times_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
         return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
 
     @cached_property
     def load_row(self) -> int:
-        """Return the first row of the load, about: before it a check may have read all tables.
+        """The approximate first row of the load: rows before it may be of a check that read all tables.
 
-        The samples of each second have the number of transactions that had ended.
+        The row follows from the samples of each second, which count the transactions that had ended.
         """
         times_us, began_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64), 1e6 * self._load_began_s()
         return min(int(np.searchsorted(times_us, began_us)), self.window[0])
@@ -220,7 +220,7 @@ class RunTrace:
         )
 
     def accesses(self) -> Accesses:
-        """Return the accesses that a pool of any size has. Raises DataFileError where none is a get."""
+        """Return the accesses that a pool of any size has. Raises DataFileError if none is a get."""
         found = accesses_of(self.table.with_columns(self.time_s))
         if not found.gets:
             where = str(self.record.folder)
@@ -244,7 +244,10 @@ class RunTrace:
 
 
 def read(folder: Path) -> RunTrace:
-    """Return the page trace of a run's folder, or of the only traced run of a sweep folder. Raises DataFileError."""
+    """Return the page trace of a run's folder, or of the only traced run of a sweep folder.
+
+    Raises DataFileError when there is no good trace, or several runs have one.
+    """
     from bufferlab.registry import open_sweep  # Late: files of other programs need no sweep, and no polars either.
 
     if (folder / "run.json").exists():
@@ -269,7 +272,7 @@ def read(folder: Path) -> RunTrace:
 
 
 def of_run(record: RunRecord) -> RunTrace | None:
-    """Return the page trace of a run; None where it has no good one. Raises DataFileError for a damaged file."""
+    """Return the page trace of a run; None if none passed its checks. Raises DataFileError for a damaged file."""
     stored, table = record.run.page_trace, record.page_trace()
     if stored is None or table is None:
         return None
@@ -279,7 +282,7 @@ def of_run(record: RunRecord) -> RunTrace | None:
 
 
 def accesses_of(rows: pl.DataFrame) -> Accesses:
-    """Return the accesses of rows with the columns page, kind and t_s, as stored or as `RunTrace.named` has them."""
+    """Return the accesses in `rows`, whose columns page, kind and t_s are as stored or as in `RunTrace.named`."""
     import polars as pl
 
     kind = pl.col("kind").to_physical()
@@ -289,7 +292,7 @@ def accesses_of(rows: pl.DataFrame) -> Accesses:
 
 
 def rows_within(times: NDArray[Any], window: tuple[float, float]) -> tuple[int, int]:
-    """Return the first row of a window, and the first behind it; times are of one unit."""
+    """Return the first row of a window, and the first row after it; all times have the same unit."""
     return int(np.searchsorted(times, window[0])), int(np.searchsorted(times, window[1], "right"))
 
 

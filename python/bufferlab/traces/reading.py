@@ -25,13 +25,13 @@ class TakenColumn:
 
 @dataclass(frozen=True)
 class TraceReading:
-    """How a file was read."""
+    """The way in which a file was read."""
 
     format: str
     """The format in words: "MSR Cambridge", "a table"."""
     columns: tuple[TakenColumn, ...] = ()
     has_head: bool | None = None
-    """Whether the first line names the columns; None where the format has no such line."""
+    """Whether the first line names the columns; None if the format has no such line."""
     notes: tuple[str, ...] = ()
     """Further remarks, in sentences."""
 

@@ -42,7 +42,7 @@ _LCS = {
     3: np.dtype(_LCS_WIDE),
     **{3 + more: np.dtype([*_LCS_WIDE, ("features", f"V{2 << more}")]) for more in range(1, 6)},
 }
-"""The records of each version; those from 4 on have 1, 2, 4, 8 or 16 further numbers of 32 bits."""
+"""The records of each version; those from version 4 on have 1, 2, 4, 8 or 16 further numbers of 32 bits."""
 _VSCSI = {
     2: np.dtype([("cmd", "<u2"), ("version", "<u2"), ("", "V4"), ("bytes", "<u4"), ("", "V4"), ("sector", "<u8"),
                  ("time", "<u8"), ("", "V8")]),
@@ -52,19 +52,19 @@ _VSCSI = {
 
 
 def read_oracle_general(path: Path) -> Accesses:
-    """Return the accesses of a file in oracleGeneral. Raise DataFileError or OSError."""
+    """Return the accesses of a file in oracleGeneral. Raise DataFileError if it is damaged, OSError if unreadable."""
     return _objects(_records(path, ORACLE_GENERAL), "oracleGeneral")
 
 
 def read_lcs(path: Path) -> Accesses:
-    """Return the accesses of a file of libCacheSim's lcs. Raise DataFileError or OSError."""
+    """Return the accesses of a file in libCacheSim's lcs. Raise DataFileError if damaged, OSError if unreadable."""
     header = np.frombuffer(unpacked.first_bytes(path, _LCS_HEADER.itemsize).ljust(_LCS_HEADER.itemsize), _LCS_HEADER)[0]
     version = int(header["version"])
     if not header["first"] == header["last"] == _LCS_MAGIC or version not in _LCS:
         what = "it has not the header of lcs in versions 1 to 8"
         raise DataFileError(what, str(path), "make it oracleGeneral with libCacheSim's traceConv")
     records = _records(path, _LCS[version], _LCS_HEADER.itemsize)
-    said = int(header["requests"])  # 0 where its writer did not fill the statistics in
+    said = int(header["requests"])  # 0 if the writer did not fill in the statistics
     if said > len(records):
         what = f"its header says {said:,} requests, and {len(records):,} are in the file"
         raise DataFileError(what, str(path), "copy the whole file")
@@ -72,7 +72,7 @@ def read_lcs(path: Path) -> Accesses:
 
 
 def read_vscsi(path: Path, page_bytes: int | None) -> Accesses:
-    """Return the pages of `page_bytes` that the requests of a virtual disk touch. Raise DataFileError or OSError."""
+    """Return the pages of `page_bytes` that a virtual disk's requests touch. Raise as `read_lcs` does."""
     data = unpacked.all_bytes(path)
     for version, record in _VSCSI.items():
         whole = len(data) // record.itemsize * record.itemsize
@@ -104,7 +104,7 @@ def _objects(records: NDArray[np.void], format_: str) -> Accesses:
 
 
 def _records(path: Path, record: np.dtype[np.void], header_bytes: int = 0) -> NDArray[np.void]:
-    """Return the records behind a header, in memory only where the file is packed."""
+    """Return the records behind a header; they are in memory only if the file is packed."""
     data = unpacked.all_bytes(path) if unpacked.is_packed(path) else None
     size_bytes = (path.stat().st_size if data is None else len(data)) - header_bytes
     if size_bytes // record.itemsize > unpacked.most_accesses():

@@ -24,14 +24,14 @@ class Requests:
     """The requests of a block trace; all arrays are of one length."""
 
     first_byte: NDArray[np.uint64]
-    """Below MOST_OFFSET_BYTES."""
+    """The first byte of each request, below MOST_OFFSET_BYTES."""
     size_bytes: NDArray[np.uint64] | None
-    """Below MOST_SIZE_BYTES; None where each request is of one page."""
+    """The bytes of each request, below MOST_SIZE_BYTES; None if each request is of one page."""
     time_s: NDArray[np.float64]
     file: NDArray[np.uint32] | None = None
-    """The number of the disk or file; None where there is one."""
+    """The number of the disk or file; None if there is only one disk or file."""
     kind: NDArray[np.uint8] | None = None
-    """The number of each request's kind; None where all are gets."""
+    """The number of each request's kind; None if all are gets."""
 
 
 def touched(
@@ -39,7 +39,7 @@ def touched(
 ) -> Accesses:
     """Return a touch for each page of `page_bytes` that a request covers, in the order of the requests' times.
 
-    Raise DataFileError where there are more touches than the free memory suffices for.
+    Raise DataFileError when there are more touches than fit into the free memory.
     """
     first = requests.first_byte // np.uint64(page_bytes)
     order = None

@@ -1,6 +1,6 @@
 """Reads page accesses from text that others made: tables with or without names, block traces, and lists of pages.
 
-`layout.py` decides which columns a table has and their units; this module reads them. Every row is a get, but one
+`layout.py` decides which columns a table has and their units; this module reads them. Every row is a get, except rows
 whose column op says create.
 """
 
@@ -46,7 +46,7 @@ from bufferlab.traces.unpacked import most_accesses, too_many
 from bufferlab.units import format_bytes
 
 _SEPARATORS = (",", "\t", ";")
-#: polars takes 2.5 KB for a column, however short it is. The first line that is not empty has all columns.
+#: The most columns, which the first line that is not empty shows: polars takes 2.5 KB for a column, however short.
 _MOST_COLUMNS = 1000
 _LINE = re.compile(rb"[^\r\n][^\n]*")
 _NUMBERS = re.compile(r"\s*[0-9]+(?:\.[0-9]+)?(?:\s+[0-9]+(?:\.[0-9]+)?)*\s*")
@@ -56,14 +56,14 @@ _NO_TIME = (
     "write times as seconds with a point, or leave time out (--columns page=NAME): the n-th access is then at n s"
 )
 _NO_GET = "there is no get: no pool misses anything"
-#: Seconds since 1970 of the year 5138.
+#: Times above this are hardly seconds since 1970: they would be later than the year 5138.
 _HARDLY_SECONDS = 1e11
 _BYTES_OF = {"bytes": 1, "sectors": SECTOR_BYTES}
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The rows of a table as text, without its head, and how to read them."""
+    """The rows of a table as text, without its head, and the facts that are needed to read them."""
 
     rows: pl.DataFrame
     layout: Layout
@@ -72,7 +72,7 @@ class _Table:
     path: Path
     first_line: int
     notes: tuple[str, ...] = ()
-    """The parts left out, in sentences."""
+    """Sentences on the parts that were left out."""
 
     def cells(self, at: int) -> pl.Series:
         """Return the cells of a column, without blanks and quotes around them."""
@@ -80,18 +80,19 @@ class _Table:
         return cells if self.is_plain else cells.str.strip_chars().str.strip_chars("\"'").str.strip_chars()
 
     def require_none(self, bad: pl.Series | NDArray[np.bool_], what: str, help_: str = _HINT) -> None:
-        """Raise DataFileError with the first line that is bad, if one is."""
+        """Raise DataFileError with the first bad line, if there is one."""
         require_none(bad if isinstance(bad, np.ndarray) else bad.to_numpy(), what, self.path, self.first_line, help_)
 
     def taken(self, role: str, at: int, unit: str | None = None) -> TakenColumn:
-        """Return a column as the answer names it."""
+        """Return the column at `at` as the answer names it."""
         return TakenColumn(role, self.layout.names[at], unit)
 
 
 def read_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns], page_bytes: int | None) -> Accesses:
     """Return the accesses of a table whose columns commas, tabs, semicolons or blanks separate.
 
-    `columns` has those asked for, by role; offsets become pages of `page_bytes`. Raise DataFileError with its line.
+    `columns` has the columns asked for, by role. Offsets become pages of `page_bytes`. Raises DataFileError, with the
+    line, for a fault.
     """
     table = _parsed_table(data, path, columns)
     layout = table.layout
@@ -129,9 +130,9 @@ def is_table(data: bytes) -> bool:
 
 
 def read_list(data: bytes, path: Path) -> Accesses:
-    """Return the accesses of a list with a page's number on each line, the n-th at n seconds.
+    """Return the accesses of a list with one page number on each line; the n-th access is at n seconds.
 
-    Numbers are hexadecimal when one of them begins with 0x or has a letter. Raise DataFileError.
+    Page numbers are hexadecimal when one of them begins with 0x or has a letter. Raise DataFileError for a bad line.
     """
     data, skipped = _from_first_line(data)
     page = _parsed(data, path, "\x1f").to_series(0).str.strip_chars().str.to_lowercase()
@@ -150,7 +151,7 @@ def read_list(data: bytes, path: Path) -> Accesses:
 
 
 def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int, hint: str) -> None:
-    """Raise DataFileError with the first line that is bad, if one is."""
+    """Raise DataFileError with the first bad line, if there is one."""
     if bad.any():
         raise DataFileError(what, f"{path}:{int(bad.argmax()) + first_line}", hint)
 
@@ -182,7 +183,7 @@ def _parsed_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns])
 
 
 def _require_whole(table: _Table) -> None:
-    """Raise DataFileError where the names of columns come again, or the last line is cut."""
+    """Raise DataFileError when a later line repeats the names of columns, or the last line is cut."""
     layout = table.layout
     last = [clean(cell) for cell in table.rows.row(len(table.rows) - 1)]
     if layout.format and layout.format.form and not layout.has_head and not layout.format.fits(last):
@@ -194,7 +195,7 @@ def _require_whole(table: _Table) -> None:
 
 
 def _require_time_and_page(table: _Table) -> None:
-    """Raise DataFileError where a column of times has one value, or a guessed column of pages only counts the rows."""
+    """Raise DataFileError when a column of times has one value, or a guessed column of pages only counts the rows."""
     layout, where = table.layout, f"{table.path}:1"
     if layout.time and is_constant(table.rows.to_series(layout.time.at)):
         sample = [[clean(cell) for cell in row] for row in table.rows.head(SAMPLED_ROWS).iter_rows()]
@@ -227,7 +228,7 @@ def _parsed(data: bytes, path: Path, separator: str) -> pl.DataFrame:
 
 
 def _from_first_line(data: bytes) -> tuple[bytes, int]:
-    """Return a text without the empty lines around it, and how many empty lines it begins with."""
+    """Return a text without the empty lines before and after it, and the number of empty lines before it."""
     line = _LINE.search(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
     if not line:
         return b"", 0
@@ -237,7 +238,7 @@ def _from_first_line(data: bytes) -> tuple[bytes, int]:
 
 
 def _first_lines(data: bytes) -> list[str]:
-    """Return the first line that is not blank, and the next such one."""
+    """Return the first two lines that are not empty."""
     return [line[0].decode("utf-8", errors="replace").rstrip("\r") for line in islice(_LINE.finditer(data), 2)]
 
 
@@ -246,12 +247,12 @@ def _first_line(data: bytes) -> str:
 
 
 def _is_of_numbers(lines: Sequence[str]) -> bool:
-    """Return whether lines have numbers alone, and blanks stand between some of them, too, and not tabs alone."""
+    """Return whether all lines hold only numbers, and some line has blanks, not only tabs, between its numbers."""
     return all(map(_NUMBERS.fullmatch, lines)) and any(re.search(r"\d +\d", line) for line in lines)
 
 
 def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes, tuple[str, ...]]:
-    """Return a text that has no line's end without its last line, if that has fewer cells; and a sentence about it."""
+    """Return a text without a cut last line, and a sentence about it: it has no line's end, and too few cells."""
     begin = data.rfind(b"\n") + 1
     before = data.rfind(b"\n", 0, max(0, begin - 1)) + 1
     if not before:
@@ -288,14 +289,14 @@ def _require_few_columns(data: bytes, path: Path, separator: bytes) -> None:
 
 
 def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]:
-    """Return the times in seconds, of a known format since the first request; and the column, if one was taken."""
+    """Return the times in seconds, and their column if there is one. A known format's first time becomes 0 s."""
     layout = table.layout
     if not layout.time:
         return _row_numbers(len(table.rows)), ()
     cells, unit = table.cells(layout.time.at), layout.time.unit or "s"
     whole = cells.cast(pl.UInt64, strict=False) if layout.format else None
     if whole is not None and whole.null_count() == 0:
-        # Integers of this length, such as counts of 100 ns since 1601, do not fit a float.
+        # Integers of this size, such as counts of 100 ns since 1601, do not fit into a float.
         table.require_none(whole >= 1 << 62, "the time is too large")
         first = whole.min()
         assert isinstance(first, int)
@@ -314,16 +315,16 @@ def _times(table: _Table) -> tuple[NDArray[np.float64], tuple[TakenColumn, ...]]
 
 
 def _decimals(cells: pl.Series) -> int | None:
-    """Return the most digits behind a point, up to 9; None where a cell has more, or an exponent, or none has a point.
+    """Return the most digits behind a point; None if a cell has more than 9 or an exponent, or no cell has a point.
 
-    The difference of long numbers has a float's remnants behind the digits that they are written with.
+    A difference of long numbers must be rounded to these digits: the further digits are errors of the float.
     """
     behind = (cells.str.len_bytes().cast(pl.Int64) - 1 - cells.str.find(".", literal=True)).max()
     return behind if isinstance(behind, int) and behind <= 9 and not cells.str.contains("[eE]").any() else None
 
 
 def _kinds(table: _Table) -> NDArray[np.uint8] | None:
-    """Return the kind of each row by its column op; None where all are gets."""
+    """Return the kind of each row by its column op; None if all are gets."""
     if table.layout.op is None:
         return None
     op = table.cells(table.layout.op)
@@ -349,14 +350,14 @@ def _files(table: _Table) -> NDArray[np.uint32] | None:
 
 
 def _pages_in(table: _Table) -> str:
-    """Return the unit of the column of pages. Raise DataFileError where only its owner knows it."""
+    """Return the unit of the column of pages. Raise DataFileError if only the trace's owner can know the unit."""
     layout = table.layout
     if layout.page.unit or not layout.size:
         return layout.page.unit or "pages"
     sizes = table.cells(layout.size.at)
     has_one = is_constant(sizes) or len(sizes) == 1
     if layout.is_guess:
-        # libCacheSim's objects. Offsets of requests look like these, but all are multiples of a sector's bytes.
+        # The numbers may be libCacheSim's objects. Offsets look like these, but all are multiples of a sector's bytes.
         number = table.cells(layout.page.at).cast(pl.UInt64, strict=False)
         size = sizes.cast(pl.UInt64, strict=False)
         of_objects = number.null_count() or size.null_count() or not _divides(SECTOR_BYTES, number) or not number.max()
@@ -371,7 +372,7 @@ def _pages_in(table: _Table) -> str:
 
 
 def _size_unit(table: _Table) -> str:
-    """Return the unit of the column of sizes. Raise DataFileError where only its owner knows."""
+    """Return the unit of the column of sizes. Raise DataFileError if only the trace's owner can know the unit."""
     layout = table.layout
     assert layout.size
     if layout.size.unit or layout.page.unit != "sectors":
@@ -438,7 +439,7 @@ def _bytes(table: _Table, column: TraceColumn, most: int = MOST_OFFSET_BYTES) ->
 
 
 def _whole(table: _Table, column: TraceColumn, most: int) -> NDArray[np.uint64]:
-    """Return a column of whole numbers below `most`, hexadecimal if one begins with 0x."""
+    """Return a column of whole numbers below `most`. They are hexadecimal if one of them begins with 0x."""
     layout = table.layout
     cells = table.cells(column.at)
     number = cells.cast(pl.UInt64, strict=False)

@@ -20,7 +20,7 @@ def touches(trace: RunTrace) -> list[ObjectTouches]:
     rows = trace.table[slice(*trace.window)]
     kinds = rows["kind"].to_physical().to_numpy()
     pages = rows["page"].to_numpy()[np.isin(kinds, [number_of(name) for name in TOUCHES])].astype(np.int64)
-    # The pages above the leaves of each object come first, then the others.
+    # The pages above the leaves of each object come first, then its other pages.
     starts = np.array([one.first_page + below for one in objects for below in (0, one.interior or 0)])
     gets = _by_object(pages, starts) / transactions
     distinct = {
@@ -47,7 +47,7 @@ def _by_object(pages: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[n
 
 
 def _distinct(pages: NDArray[np.int64], starts: NDArray[np.int64], share: float) -> NDArray[np.float64]:
-    """Return the mean number of distinct pages of each object in stretches that are such a share of the accesses."""
+    """Return the mean number of distinct pages of each object in stretches, each this `share` of the accesses."""
     count = int(1 / share + 1e-9)
     edges = np.round(np.arange(count + 1) * share * len(pages)).astype(int)
     found = np.zeros(len(starts))

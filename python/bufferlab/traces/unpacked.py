@@ -1,7 +1,7 @@
 """Reads the bytes of a foreign file into memory: unpacks it, and refuses a file that would exhaust the machine.
 
-A small file may unpack to any size, and one request of a block trace may touch any number of pages. Both are bounded by
-the memory that is free.
+A small file may unpack to any size, and one request of a block trace may touch any number of pages. The free memory
+bounds both.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
-#: polars takes some times the bytes of a text for its columns.
+#: For the columns of a text polars takes several times the text's bytes.
 _SHARE_OF_MEMORY = 8
-#: An access takes thirteen bytes, and some times as many while pages are numbered and counted.
+#: An access takes thirteen bytes, and several times as many while pages are numbered and counted.
 _BYTES_OF_ACCESS = 128
 _CHUNK_BYTES = 1 << 20
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
@@ -51,7 +51,7 @@ def require_regular(path: Path) -> None:
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """Return the first bytes of a file's contents, unpacked. Raise DataFileError or OSError."""
+    """Return the first bytes of a file's contents, unpacked. Raise DataFileError if they are damaged, or OSError."""
     if is_packed(path):
         return _unpacked(path, count, cut=True)
     with path.open("rb") as file:
@@ -59,7 +59,7 @@ def first_bytes(path: Path, count: int) -> bytes:
 
 
 def all_bytes(path: Path) -> bytes:
-    """Return the contents of a file, unpacked. Raise DataFileError when they are too large, or OSError."""
+    """Return the contents of a file, unpacked. Raise DataFileError if they are damaged or too large, or OSError."""
     most = most_bytes()
     if is_packed(path):
         return _unpacked(path, most, cut=False)

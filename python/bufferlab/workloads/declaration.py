@@ -26,7 +26,7 @@ class PoolAndData:
     shape: Mapping[str, Any] | None
     """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
     edge_rows: int = 0
-    """How many rows next to each leaf make a lookup by key read that leaf too, on the way to their own."""
+    """The number of rows beside each leaf of a table whose lookup by key reads that leaf too, before their own."""
 
 
 @dataclass(frozen=True)
@@ -77,22 +77,21 @@ class WorkloadDeclaration:
     estimate_shape: Callable[[Parameters, int], Mapping[str, Any]] | None = None
     """Returns the trees of the loaded database, given the parameters and the page size; for plans before a load."""
     resolve_share: Callable[[str, Decimal, Parameters, PoolAndData], int | Impossible] | None = None
-    """Returns the count that a percentage of a parameter's whole is; needed if a parameter may be a percentage."""
+    """Returns the count that a parameter's percentage stands for; needed if a parameter may be a percentage."""
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """Returns the reason why parameters cannot be combined; None if they can."""
     too_many: Callable[[Parameters, int], Impossible | None] | None = None
-    """Returns the reason why that many connections cannot drive it; None if they can."""
+    """Returns the reason why that many connections cannot drive the workload; None if they can."""
     settles_after: Callable[[Parameters], int] | None = None
-    """Returns the transactions after which nearly each row that it reads was updated; None without such rows."""
+    """Returns the transactions after which nearly each row that is read was updated; None: no rows are updated."""
     only_on: tuple[OnlyOn, ...] = ()
     """The values that only some engines support. On the others they are refused before anything starts."""
     needs_server: bool = False
-    """Whether it is a separate process, which can drive only an engine that is a server."""
+    """Whether the workload is a separate process, which can drive only an engine that is a server."""
     engines: tuple[str, ...] = ()
-    """The only engines that it can run on; empty: any."""
+    """The only engines that the workload can run on; empty: any."""
     data_parameter: str = ""
-    """The parameter that names another workload, whose data this one uses, with that one's parameters; "" for none.
-    """
+    """The parameter that names the workload whose data, and parameters of data, this workload uses; "" for none."""
 
     def parameter(self, name: str) -> Knob | None:
         """Return the parameter of that name; None if it does not exist."""

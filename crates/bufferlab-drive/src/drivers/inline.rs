@@ -1,9 +1,10 @@
-//! The only driver of an engine that runs inside its thread, as SQLite does: it drives on the calling thread.
+//! Runs the only driver of an engine that runs inside the driver's thread, as SQLite does. The calling thread is the
+//! driver's thread.
 //!
-//! After each transaction the driver loads one flag. When the sampler has asked, the driver writes the engine's counters
-//! to the scoreboard with its tallies, so that nothing is shared on the hot path, and every row of engine counters is one
-//! moment between two transactions. The gate looks at the end of each of its windows exactly: equal seeds then warm up
-//! by equally many transactions.
+//! After each transaction the driver loads one flag. If the sampler has asked, the driver writes the engine's counters
+//! and its tallies to the scoreboard. So threads share nothing on the hot path, and all counters of a sample are of one
+//! moment between two transactions. The driver polls the gate exactly at the end of each of the gate's windows, so that
+//! runs with equal seeds warm up by equally many transactions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +19,13 @@ use crate::gate_feed::{GATE_WINDOW, GateFeed};
 use crate::pacing::{Clock, wake_on_time};
 use crate::sampler::Inside;
 
-/// Transactions between two looks at the clock while none is long: the time limit is a safety net, not the rule.
+/// Transactions between two readings of the clock, unless one of them is long. This is enough because a segment rarely
+/// ends by its time limit.
 const CLOCK_LOOK: u64 = 64;
 /// The driver's place on the scoreboard.
 const ONLY: usize = 0;
 
-/// The driver's answers to the sampler, while it is on the scoreboard.
+/// A maker of the driver's answers to the sampler, while the driver is on the scoreboard.
 pub(super) struct Answers<'a> {
     board: &'a Scoreboard,
     inside: &'a mut dyn Inside,
@@ -31,7 +33,7 @@ pub(super) struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// Answers if the sampler waits; otherwise it costs one load of a flag.
+    /// Answers the sampler if it has asked; otherwise costs one load of a flag.
     #[inline]
     pub(super) fn give<C: Client, K: Clock>(&mut self, driver: &mut Driver<C, K>) {
         let question = self.board.asked.load(Ordering::Relaxed);
@@ -48,7 +50,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
     /// Runs the only driver on this thread until the segment is over or the gate opens.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's error.
     pub fn run_inline(
         &mut self,
         segment: &Segment<'_>,
@@ -58,7 +60,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         self.inline(segment.cancelled, inside, |driver, answers| steps(segment, driver, answers, feed))
     }
 
-    /// Lets `drive` move the driver, and returns its result.
+    /// Puts the driver on the scoreboard, calls `drive` with it, and returns the segment's ending.
     pub(super) fn inline(
         &mut self,
         cancelled: &AtomicBool,
@@ -72,13 +74,13 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         if outcome.is_ok() {
             answers.give(driver);
         }
-        // Without the engine's counters: reading them gets pages, which only a sample may do.
+        // Do not read the engine's counters here: reading them gets pages, which only a sample may do.
         board.tell(ONLY, None, driver, Vec::new());
         self.ended(outcome.err(), cancelled)
     }
 }
 
-/// Moves the driver until its transactions or its time are used up, the gate opens, or a stop is asked for.
+/// Executes transactions until their number or the time is used up, the gate opens, or the user asks to stop.
 fn steps<C: Client, K: Clock>(
     segment: &Segment<'_>,
     driver: &mut Driver<C, K>,
@@ -101,7 +103,7 @@ fn steps<C: Client, K: Clock>(
         }
         driver.step()?;
         answers.give(driver);
-        // A warm-up that has used up its transactions has reached its cap: the gate has no say then.
+        // A warm-up that has used up its transactions has reached its cap; do not poll the gate then.
         if is_cancelled() || done == total {
             break;
         }

@@ -1,4 +1,4 @@
-//! Several drivers at once: exact totals, edges at which no driver moves, and the end when one of them fails.
+//! Tests of several drivers at once: exact totals, edges at which no driver moves, and the end when one driver fails.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -12,8 +12,8 @@ use crate::gate_feed::GateFeed;
 use crate::probes::Probes;
 use crate::sampler::{Sampler, StopOnDrop};
 
-/// A test's engine: it counts commits of all connections, fails at one of them, or holds one until the test frees it
-/// or, with `ends_by_itself_after`, for that many seconds.
+/// An engine for tests, which counts the commits of all connections. It fails at one commit, or holds one until the
+/// test frees it or, with `ends_by_itself_after`, for this number of seconds.
 #[derive(Default)]
 struct Engine {
     commits: AtomicU64,
@@ -255,13 +255,15 @@ fn constant_arrivals_of_several_drivers_are_evenly_spaced_together() {
         unstick: &|| {},
     };
     drivers.run(&segment, Duration::from_millis(5), &mut |_| Ok(false)).expect("nothing fails");
-    // 2,000 a second together: the 400th is due after 200 ms, and no driver begins a transaction before it is due.
+    // The drivers together have 2,000 arrivals a second: the 400th is due after 200 ms, and no driver begins a
+    // transaction before it is due.
     assert!(begun.elapsed() >= Duration::from_millis(199), "{:?}", begun.elapsed());
     let tallies = drivers.tallies();
     assert_eq!((tallies[0].1.arrivals, tallies[0].1.response.count()), (400, 400));
 }
 
-/// An engine inside its driver: it counts each reading of its counters, and each look at the gate as twenty misses.
+/// An engine inside its driver's thread, which counts each reading of its counters. Each poll of the gate finds twenty
+/// more misses.
 struct Embedded {
     engine: Arc<Engine>,
     looks: u64,
@@ -359,7 +361,7 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&sampler);
         scope.spawn(|| sampler.sample_until_stopped(Duration::from_millis(10)));
-        // A setup section occupies the connection before the driver begins.
+        // A setup section uses the connection before the driver begins.
         sampler.enter(Phase::Extra(Arc::from("range_scan")), None, 10);
         lock(&seen).clear();
         wait_for(2);
@@ -373,7 +375,7 @@ fn a_driver_that_does_not_answer_is_sampled_in_the_phase_it_is_in_and_the_sample
         });
         let segment = Segment { cancelled: &cancelled, ..segment(u64::MAX) };
         assert_eq!(drivers.run_inline(&segment, &mut embedded, None), Ok(SegmentEnd::Cancelled));
-        // A failed statement that was interrupted does not count, and a late question gets no answer.
+        // The failure of an interrupted statement does not count, and a late question gets no answer.
         sampler.edge(Edge::End, &mut ()).expect("nothing is asked");
     });
     let seen = lock(&seen).clone();

@@ -1,7 +1,7 @@
 //! The client trait over one connection: server-side prepared statements in the binary protocol.
 //!
-//! One call is one round trip (`spec`), or runs of calls share one (`batched`). `wire` executes statements, and allocates
-//! nothing once every statement has run.
+//! With the setting `spec` one call is one round trip; with `batched` a run of calls of one statement shares a round
+//! trip. `wire` executes statements, and allocates nothing once every statement has been executed.
 
 use bufferlab_workload::client::{Batch, Cells, Client, ClientError, StatementId, Value, Workload};
 
@@ -14,13 +14,14 @@ use crate::dialect::{RowUse, Statements};
 use crate::failure::{Failure, FailureKind};
 pub use crate::server::Sending;
 
-/// "This command is not supported in the prepared statement protocol yet": BEGIN and others, before MariaDB 10.6.
+/// The error "This command is not supported in the prepared statement protocol yet", for BEGIN and others before
+/// MariaDB 10.6.
 const ER_UNSUPPORTED_PS: u16 = 1295;
 
 /// A statement of the catalogue in the form in which the client sends it.
 enum Sent {
     Prepared(Statement),
-    /// A script's statement that the server does not prepare. The client sends it as text; it has no parameters.
+    /// A script's statement that the server cannot prepare. The client sends it as text; it has no parameters.
     Text(String),
 }
 
@@ -29,21 +30,21 @@ pub struct MysqlClient {
     conn: Conn,
     statements: Vec<Sent>,
     names: Vec<String>,
-    /// The columns of each statement's rows, as the workload reads them.
+    /// The number of columns of each statement's rows, as the workload's catalogue says.
     widths: Vec<usize>,
     rows: RowUse,
     coalesced: Option<Coalesced>,
-    /// For each statement, its prepared statements by number of calls.
+    /// For each statement the coalesced statements that are prepared, by their number of calls.
     runs: Vec<Vec<Option<Statement>>>,
-    /// Rows of a coalesced statement until the client sorts them to their calls.
+    /// Rows of a coalesced statement, until the client gives them to their calls.
     run_rows: Cells,
     transaction: TransactionState,
     rows_returned: u64,
     round_trips: u64,
 }
 
-/// The state of autocommit with `batched`, which sends no BEGIN. Autocommit is off while there are transactions, so
-/// that the first statement begins one. Statements outside of transactions turn it on again.
+/// The state of autocommit. With `batched` the client sends no BEGIN, but turns autocommit off, so that the first
+/// statement begins a transaction. Before a statement outside of transactions it turns autocommit on again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TransactionState {
     autocommit: bool,
@@ -51,10 +52,10 @@ struct TransactionState {
 }
 
 impl MysqlClient {
-    /// Makes a client that sends a workload's statements in one of the two ways.
+    /// Makes a client with a workload's statements, sent as `sending` says.
     ///
     /// # Errors
-    /// The errors of [`MysqlClient::new`].
+    /// The errors of [`MysqlClient::new`]; when a file of the dialect is wrong.
     pub fn of_workload(conn: Conn, workload: &mut dyn Workload, sending: Sending) -> Result<Self, Failure> {
         let coalesced = match (sending, DIALECT.file(workload.name(), "batched.sql")) {
             (Sending::Spec, _) => None,
@@ -64,10 +65,11 @@ impl MysqlClient {
         MysqlClient::new(conn, &DIALECT.statements(workload)?, coalesced)
     }
 
-    /// Prepares these statements. With `coalesced`, the client sends runs of calls as one statement.
+    /// Makes a client, and prepares the statements of `list`. With `coalesced`, the client sends a run of calls as one
+    /// statement.
     ///
     /// # Errors
-    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or its numbers of parameters and columns differ from the catalogue's.
     pub fn new(mut conn: Conn, list: &Statements, coalesced: Option<Coalesced>) -> Result<Self, Failure> {
         let mut statements = Vec::with_capacity(list.specs.len());
         for (at, text) in list.texts.iter().enumerate() {
@@ -234,7 +236,7 @@ fn prepare(conn: &mut Conn, list: &Statements, at: usize, sql: &str) -> Result<S
     Ok(Sent::Prepared(statement))
 }
 
-/// Returns the statement for that many calls, and prepares it at its first use.
+/// Returns the coalesced statement for `calls` calls, and prepares it at its first use.
 fn prepared_run<'a>(
     conn: &mut Conn,
     runs: &'a mut Vec<Option<Statement>>,
@@ -250,7 +252,8 @@ fn prepared_run<'a>(
     }
 }
 
-/// Shares the rows of a run out evenly, so that a right sum gives every call `each` rows.
+/// Divides the rows that a coalesced statement affected evenly among its calls, so that each call counts one update if
+/// the sum is right. A call's update affects `each` rows.
 fn share_out(rows: u64, each: u64, calls: std::ops::Range<usize>, batch: &mut Batch) {
     let (rows, count) = (rows / each.max(1), calls.len() as u64);
     for (place, call) in calls.enumerate() {
@@ -259,8 +262,8 @@ fn share_out(rows: u64, each: u64, calls: std::ops::Range<usize>, batch: &mut Ba
     }
 }
 
-/// Gives each call its rows, of `width` columns with the key's first. Calls with equal keys get the same rows. Returns
-/// the number of rows given.
+/// Gives each call of a coalesced statement its rows, which have `width` columns, the key's first. Calls with equal
+/// keys get the same rows. Returns the number of rows given.
 fn sort_rows(rows: &Cells, width: usize, key: &[usize], calls: std::ops::Range<usize>, batch: &mut Batch) -> u64 {
     let mut given = 0;
     for call in calls {

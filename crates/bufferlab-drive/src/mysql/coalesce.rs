@@ -1,7 +1,7 @@
-//! Sending a run of calls of one statement as one statement, in the list `batched`.
+//! Makes one statement of a run of calls of the same statement, for the setting `batched`.
 //!
-//! A template is text with a part that repeats for each call; `dialects/mysql/*/batched.sql` explains its form. This
-//! file decides which calls form a run; the client sends it and sorts its rows.
+//! A template is SQL text with a part that repeats for each call; `dialects/mysql/*/batched.sql` explains its form.
+//! This file decides which calls form a run. The client sends the statement and gives its rows to the calls.
 
 use std::ops::Range;
 
@@ -10,35 +10,35 @@ use bufferlab_workload::client::{Batch, StatementId, StatementSpec};
 use crate::dialect::sections;
 use crate::failure::{Failure, FailureKind};
 
-/// Most calls that a client sends as one: as many as any transaction here has, and few enough to prepare a statement
-/// for each number of calls.
+/// Most calls that a client sends as one statement: no transaction of bufferlab's workloads has a longer run, and the
+/// client can prepare a statement for each number of calls.
 const MAX_RUN: usize = 16;
 
 /// The way in which calls share the answer of a coalesced statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The first columns of a row equal these parameters (counted from zero) of the call it answers.
+    /// The first columns of a row equal these parameters, counted from zero, of the call to which the row belongs.
     Key(Vec<usize>),
-    /// Each call counts this many rows. The server returns only their sum, so the client divides it evenly: each call
-    /// then has the right number if and only if the sum is right.
+    /// Each call affects this number of rows. The server returns only the sum over all calls, which the client divides
+    /// evenly. So each call has the right number if and only if the sum is right.
     Affects(u64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
-    /// Counted from zero.
+    /// A parameter of a call, counted from zero.
     Param(usize),
 }
 
-/// One statement's text for any number of calls.
+/// The text of one statement for any number of calls.
 #[derive(Clone, Debug)]
 pub struct Template {
     head: Vec<Piece>,
     unit: Vec<Piece>,
     separator: String,
     tail: Vec<Piece>,
-    /// The way in which calls share its answer.
+    /// The way in which calls share the answer.
     pub answer: Answer,
 }
 
@@ -71,7 +71,7 @@ impl Template {
         })
     }
 
-    /// Returns the text for that many calls, with plain placeholders.
+    /// Returns the text for `calls` calls, with plain placeholders (`?`).
     pub fn sql(&self, calls: usize) -> String {
         let mut sql = String::new();
         write_pieces(&self.head, &mut sql);
@@ -85,7 +85,7 @@ impl Template {
         sql
     }
 
-    /// Returns the parameters in the order of the placeholders, as (call, index).
+    /// Returns the parameters in the order of the placeholders, each as its call and its index in the call.
     pub fn params(&self, calls: Range<usize>) -> impl Iterator<Item = (usize, usize)> + Clone {
         let first = calls.start;
         let common = move |pieces| params_of(pieces).map(move |index| (first, index));
@@ -93,7 +93,7 @@ impl Template {
         common(&self.head).chain(repeated).chain(common(&self.tail))
     }
 
-    /// Returns true when these two calls agree in every parameter that all calls of the statement share.
+    /// Returns true when these two calls agree in every parameter that stands outside of the repeated part.
     fn may_join(&self, batch: &Batch, one: usize, other: usize) -> bool {
         params_of(&self.head)
             .chain(params_of(&self.tail))
@@ -130,7 +130,7 @@ fn one_based(number: usize) -> Result<usize, String> {
     number.checked_sub(1).ok_or_else(|| "parameters are counted from one".to_owned())
 }
 
-/// Splits a text at its `?N`.
+/// Splits a text at its numbered parameters, `?N`.
 fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     let mut parts = text.split('?');
     let mut pieces = vec![Piece::Text(parts.next().unwrap_or_default().to_owned())];
@@ -160,17 +160,18 @@ fn write_pieces(pieces: &[Piece], sql: &mut String) {
     }
 }
 
-/// The templates of a catalogue. The client always sends a statement without one alone.
+/// The templates of a catalogue's statements. The client sends calls of a statement without a template one by one.
 #[derive(Clone, Debug, Default)]
 pub struct Coalesced {
     templates: Vec<Option<Template>>,
 }
 
 impl Coalesced {
-    /// Reads a dialect's file.
+    /// Reads the templates in a dialect's file.
     ///
     /// # Errors
-    /// When a section belongs to no statement of the catalogue, or is not a template.
+    /// When a section belongs to no statement of the catalogue, is not a template, or has more parameters than its
+    /// statement.
     pub fn from_file(file: &str, text: &str, catalogue: &[StatementSpec]) -> Result<Self, Failure> {
         let mut templates = vec![None; catalogue.len()];
         for (name, body) in sections(text) {
@@ -189,13 +190,13 @@ impl Coalesced {
         Ok(Coalesced { templates })
     }
 
-    /// Returns the template of a statement.
+    /// Returns the template of a statement, if it has one.
     pub fn template(&self, statement: StatementId) -> Option<&Template> {
         self.templates.get(usize::from(statement.0)).and_then(Option::as_ref)
     }
 
-    /// Returns the end of the longest run of calls from `first` on that a client may send as one. They are adjacent, of
-    /// one statement, agree in its shared parameters, and are not too many.
+    /// Returns the end of the longest run of calls from `first` on that a client may send as one. Its calls follow each
+    /// other, are of one statement, agree in the parameters that they share, and are at most 16.
     pub fn run_end(&self, batch: &Batch, first: usize) -> usize {
         let statement = batch.statement(first);
         let Some(template) = self.template(statement) else { return first + 1 };

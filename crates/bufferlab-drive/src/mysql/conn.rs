@@ -1,4 +1,4 @@
-//! An open connection: statements as text, and the wire for prepared ones.
+//! An open connection: executes statements as text, and has the wire for prepared statements.
 
 use super::error::MysqlError;
 use super::login::{Login, LoginError, login};
@@ -7,14 +7,14 @@ use super::wire::{End, Statement, TextRows, Wire};
 use crate::server::target::Target;
 use crate::tls::TlsClient;
 
-/// A connection that waits for a command.
+/// A connection that has logged in and can execute statements.
 pub struct Conn {
     pub(super) wire: Wire,
     id: u32,
 }
 
 impl Conn {
-    /// Logs in over a stream, with TLS when there is a client for it.
+    /// Logs in over a stream, with TLS if `tls` is given and the server has it.
     pub(super) fn start(
         stream: Stream,
         target: &Target,
@@ -30,7 +30,7 @@ impl Conn {
         self.id
     }
 
-    /// Executes a statement and discards its rows.
+    /// Executes a statement and discards its rows. Returns the numbers of affected rows and of warnings.
     ///
     /// # Errors
     /// When the connection fails, or the server refuses the statement.
@@ -38,7 +38,7 @@ impl Conn {
         self.wire.command(sql.as_ref())
     }
 
-    /// Returns the rows of a question that has few, as text.
+    /// Executes a statement that returns few rows, and returns them as text.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].
@@ -46,7 +46,7 @@ impl Conn {
         self.wire.rows(sql.as_ref())
     }
 
-    /// Returns the first column of the first row; none without a row, or for NULL.
+    /// Executes a statement, and returns the first column of its first row; none without a row, or for NULL.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].
@@ -54,7 +54,7 @@ impl Conn {
         Ok(self.rows(sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
 
-    /// Returns the first column of the first row as a number; none without a row or a number.
+    /// Executes a statement, and returns the first column of its first row as a number; none without a row or a number.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].
@@ -62,7 +62,7 @@ impl Conn {
         Ok(self.first(sql)?.and_then(|text| text.parse().ok()))
     }
 
-    /// Prepares a statement.
+    /// Prepares a statement; returns its number at the server, its number of parameters, and its columns.
     ///
     /// # Errors
     /// The errors of [`Conn::query_drop`].

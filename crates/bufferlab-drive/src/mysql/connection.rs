@@ -1,4 +1,4 @@
-//! Connecting to a server, with a session that is the same on every version.
+//! Connects to a MySQL or MariaDB server, with the same settings of the session on every version.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -27,16 +27,17 @@ const SESSION: [&str; 3] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 ];
 
-/// Connects to the target's database. A statement may take as long as it likes: it may wait for locks.
+/// Connects to the target's database. Statements have no time limit, because they may wait for locks.
 ///
 /// # Errors
-/// When the server is not there, does not greet within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN), refuses the account, or has no such database.
+/// When the server cannot be reached, does not finish the login within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN),
+/// refuses the account, or has no such database.
 pub fn connect(target: &Target) -> Result<Conn, Failure> {
     let conn = connect_to_ask(target)?;
     unbound(conn, target)
 }
 
-/// Connects to the target's database for statements that load a "file" of this client.
+/// Connects to the target's database for statements that load a "file" which this client sends.
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -44,7 +45,8 @@ pub(super) fn connect_to_load(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, Some(&target.database), Purpose::Load)?, target)
 }
 
-/// Connects for questions that wait for no lock: each answer must come within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
+/// Connects for questions that wait for no lock: each answer must come within
+/// [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN).
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -52,7 +54,7 @@ pub fn connect_to_ask(target: &Target) -> Result<Conn, Failure> {
     open(target, Some(&target.database), Purpose::Work)
 }
 
-/// Connects without choosing a database, as before it is created.
+/// Connects to no database of the target's server, as before a load creates one.
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -60,14 +62,14 @@ pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, None, Purpose::Work)?, target)
 }
 
-/// Removes the limit of time for answers.
+/// Removes the time limit of answers.
 pub(super) fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
     let unlimited = Line::of(&conn).and_then(|line| line.answer_within(None));
     unlimited.map_err(|error| no_socket(&error, &target.place()))?;
     Ok(conn)
 }
 
-/// Returns the failure when the process can get no further descriptor for a connection's socket.
+/// Returns the failure of a process that gets no further descriptor for a connection's socket.
 pub(super) fn no_socket(error: &std::io::Error, place: &str) -> Failure {
     let what = format!("holding the connection's socket: {error}");
     Failure::new(FailureKind::Environment, what, place, "raise the limit of open files (ulimit -n)")
@@ -91,7 +93,8 @@ fn open(target: &Target, database: Option<&str>, purpose: Purpose) -> Result<Con
     Ok(conn)
 }
 
-/// Logs in, where the mode prefers TLS and it cannot be had without it.
+/// Logs in, with TLS if the target's mode asks for it. If the mode only prefers TLS and the handshake fails, logs in
+/// without.
 pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, LoginError> {
     let tls = tls_client(target).map_err(MysqlError::Refused)?;
     let started = start(target, asked, tls);
@@ -101,11 +104,11 @@ pub(super) fn logged_in(target: &Target, asked: &Login<'_>) -> Result<Conn, Logi
     started
 }
 
-/// Returns the client for TLS, if the target's place and mode want one.
+/// Returns the client for TLS, if the target is a TCP address and its mode asks for TLS.
 fn tls_client(target: &Target) -> Result<Option<TlsClient>, Refusal> {
     match (&target.place, &target.security) {
         (Place::Tcp { host, .. }, Some(security)) => TlsClient::of(security, host),
-        // A Unix socket needs no TLS in any mode, as with libpq.
+        // A Unix socket has no TLS in any mode, as with libpq.
         _ => Ok(None),
     }
 }

@@ -27,15 +27,15 @@ impl Control {
     /// Connects to the target's database.
     ///
     /// # Errors
-    /// When the server is not there, or refuses.
+    /// When the server cannot be reached, or refuses the connection.
     pub fn open(target: &Target) -> Result<Self, Failure> {
         Control::open_among(target, &Arc::default())
     }
 
-    /// Connects to the target's database, as one of a run's connections.
+    /// Connects to the target's database, as one of a run's connections, which `lines` ends together.
     ///
     /// # Errors
-    /// When the server is not there, or refuses.
+    /// When the server cannot be reached, or refuses the connection.
     pub fn open_among(target: &Target, lines: &Arc<Lines>) -> Result<Self, Failure> {
         let (conn, place) = (connect_to_ask(target)?, target.place());
         let line = lines.hold_of(&conn).map_err(|error| no_socket(&error, &place))?;
@@ -50,12 +50,12 @@ impl Control {
         self.line.answer_within(None).map_err(|error| no_socket(&error, &self.place))
     }
 
-    /// Returns the connection's number at the server.
+    /// Returns the connection's number at the server, as in SHOW PROCESSLIST.
     pub fn id(&self) -> u32 {
         self.conn.connection_id()
     }
 
-    /// Returns the server's own name of its version.
+    /// Returns the server's version, parsed from its own words.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -75,7 +75,7 @@ impl Control {
     /// Executes a statement of a script, with parameters, however long it takes.
     ///
     /// # Errors
-    /// The server's, as it came.
+    /// The server's error, unchanged; when the statement has another number of parameters than `params`.
     pub fn execute_with(&mut self, sql: &str, params: &[Value<'_>]) -> Result<(), MysqlError> {
         self.line.answer_within(None)?;
         let done = if params.is_empty() { self.conn.query_drop(sql).map(drop) } else { self.execute_once(sql, params) };
@@ -94,7 +94,7 @@ impl Control {
         self.conn.wire.close(statement.id)
     }
 
-    /// Returns the names and values: the first two columns of a query.
+    /// Returns names and values: the first two columns of a query's rows, without rows that have NULL there.
     ///
     /// # Errors
     /// The server's error.
@@ -123,7 +123,7 @@ impl Control {
     /// The server's error.
     pub fn innodb_status(&mut self) -> Result<String, Failure> {
         let rows = self.answered("reading InnoDB's status", |conn| conn.rows("SHOW ENGINE INNODB STATUS"))?;
-        // Type, name, and the text.
+        // The columns are type, name and text.
         Ok(rows.into_iter().next().and_then(|row| row.into_iter().nth(2).flatten()).unwrap_or_default())
     }
 
@@ -137,7 +137,7 @@ impl Control {
     }
 }
 
-/// Interrupts the present statements of some connections, over separate connections.
+/// An interrupter of the running statements of some connections. It uses a new connection each time.
 pub struct Killer {
     target: Target,
     ids: Mutex<Vec<u32>>,
@@ -149,13 +149,13 @@ impl Killer {
         Killer { target: target.clone(), ids: Mutex::default() }
     }
 
-    /// Sets the connections that it interrupts.
+    /// Sets the connections that the killer interrupts, by their numbers at the server.
     pub fn set(&self, ids: Vec<u32>) {
         *lock(&self.ids) = ids;
     }
 
-    /// Interrupts the statements of its connections. Ignores a connection that executes nothing or is gone. Does
-    /// nothing when the server does not answer: its connections then end by themselves.
+    /// Interrupts the running statements of the killer's connections. Ignores a connection that executes nothing or is
+    /// gone. Does nothing when the server does not answer, because its connections then end by themselves.
     pub fn kill(&self) {
         let ids = lock(&self.ids).clone();
         let Ok(mut conn) = connect_to_server(&self.target) else { return };

@@ -1,25 +1,26 @@
-//! Reads a server's own counters: one list, the names on each version, and the queries.
+//! Reads a server's own counters: the list of metrics, the name of each on every version, and the queries.
 //!
-//! A sample is two queries: SHOW GLOBAL STATUS for the named variables, and information_schema.INNODB_METRICS for the
-//! named metrics, which are off in every server. The run switches them on by name when it begins. A metric that a
-//! version lacks is null with a reason in every sample. `tests/mysql_run.rs` compares the list with a real server.
+//! A sample is two queries: SHOW GLOBAL STATUS for status variables, and information_schema.INNODB_METRICS for InnoDB's
+//! metrics, which are off in every server. The run switches them on by name when it begins. A metric that a version
+//! lacks is null with a reason in every sample. `tests/mysql_run.rs` compares the list with a real server.
 //!
-//! A sample costs the server 55 to 65 rows, no page get at all (none in 500 samples on 5.6, 5.7, 8.0, 10.2, 10.11 and
-//! 11.4), and 0.3 to 0.6 ms of processor time, measured on a busy machine.
+//! A sample costs the server 55 to 65 rows and 0.3 to 0.6 ms of processor time, measured on a busy machine. It gets no
+//! page (none in 500 samples on 5.6, 5.7, 8.0, 10.2, 10.11 and 11.4).
 //!
-//! Names that differ: MySQL 5.7 to 8.0 and MariaDB 10.2 count LRU batches as buffer_LRU_batches_flush and _evict; MySQL 5.6 has
-//! buffer_LRU_batches and buffer_LRU_batch_total_pages, and evicts clean pages in no batch. Meanings that differ:
+//! Names differ between versions: MySQL 5.7 to 8.0 and MariaDB 10.2 count LRU batches as buffer_LRU_batches_flush and
+//! _evict. MySQL 5.6 has buffer_LRU_batches and buffer_LRU_batch_total_pages, and evicts clean pages in no batch.
+//! Meanings differ, too:
 //!
-//! - Demand misses are reads without read-ahead. Innodb_buffer_pool_reads of MySQL and of MariaDB up to 10.4 leaves
-//!   linear read-ahead out and counts random read-ahead; from MariaDB 10.5 on it counts every page read
-//!   (buf_pool.stat.n_pages_read). So this file always subtracts random read-ahead, and linear read-ahead on the newer
-//!   MariaDB. Seen in a scan through a cold table of 4,500 leaves: 5.7.22 says 96 reads, 4,407 pages ahead and 4,503
-//!   pages read; 10.11.19 says 4,703 reads, 4,543 ahead and 4,703 pages read. Seen in point selects with random
-//!   read-ahead on: 5.7.22 says 1,794 reads, 177 at random ahead and 1,794 pages read; 5.6.24, 8.0.15 and MariaDB
-//!   10.2.11 likewise.
-//! - `db_write_bytes`, Innodb_data_written, holds the pages and their copies in the doublewrite area. MySQL and MariaDB 10.2 add
-//!   the redo log to it; MariaDB from 10.5 on does not. Seen in 2,000 small commits: 5.7.22 wrote 127 pages, 127 copies and
-//!   2.1 MB of redo and says 6.25 MB; 10.11.19 wrote 0.4 MB of redo and says nothing.
+//! - Demand misses are reads without read-ahead. Innodb_buffer_pool_reads of MySQL and of MariaDB up to 10.4 counts
+//!   random read-ahead, but not linear read-ahead. From MariaDB 10.5 on it counts every page read
+//!   (buf_pool.stat.n_pages_read). So this file always subtracts random read-ahead, and from MariaDB 10.5 on also
+//!   linear read-ahead. Seen in a scan through a cold table of 4,500 leaves: 5.7.22 reports 96 reads, 4,407 pages of
+//!   read-ahead and 4,503 pages read; 10.11.19 reports 4,703 reads, 4,543 pages of read-ahead and 4,703 pages read.
+//!   Seen in point selects with random read-ahead on: 5.7.22 reports 1,794 reads, 177 pages of random read-ahead and
+//!   1,794 pages read; 5.6.24, 8.0.15 and MariaDB 10.2.11 do likewise.
+//! - `db_write_bytes`, Innodb_data_written, holds the pages and their copies in the doublewrite area. MySQL and MariaDB
+//!   10.2 add the redo log to it; MariaDB from 10.5 on does not. Seen in 2,000 small commits: 5.7.22 wrote 127 pages,
+//!   127 copies and 2.1 MB of redo, and counted 6.25 MB; 10.11.19 wrote 0.4 MB of redo, and counted no byte.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ use crate::sampler::EngineCounters;
 
 const PROBE: &str = "engine";
 
-/// Status variables that have names of ours.
+/// Metrics that all engines share, each with the status variable that gives it.
 const SHARED: &[(&str, &str)] = &[
     ("page_gets", "innodb_buffer_pool_read_requests"),
     ("pages_read", "innodb_pages_read"),
@@ -44,7 +45,7 @@ const SHARED: &[(&str, &str)] = &[
     ("db_write_bytes", "innodb_data_written"),
 ];
 
-/// Status variables that only grow, by their own names, in small letters.
+/// Status variables that only grow. Their metrics have the same names, in small letters.
 const STATUS_COUNTERS: &[&str] = &[
     "innodb_buffer_pool_wait_free",
     "innodb_buffer_pool_read_ahead",
@@ -70,7 +71,7 @@ const STATUS_COUNTERS: &[&str] = &[
     "questions",
 ];
 
-/// Status variables that are levels.
+/// Status variables that are levels, which may fall.
 const STATUS_LEVELS: &[&str] = &[
     "innodb_buffer_pool_pages_total",
     "innodb_buffer_pool_pages_free",
@@ -80,7 +81,7 @@ const STATUS_LEVELS: &[&str] = &[
     "innodb_buffer_pool_bytes_data",
 ];
 
-/// Metrics of InnoDB: our name, and the server's names that may stand for it.
+/// Metrics of InnoDB: bufferlab's name for each, and the names that versions of the server have for it.
 const METRICS: &[(&str, &[&str])] = &[
     ("innodb_metric_buffer_lru_get_free_search", &["buffer_lru_get_free_search"]),
     ("innodb_metric_buffer_lru_get_free_loops", &["buffer_lru_get_free_loops"]),
@@ -120,14 +121,15 @@ const METRICS: &[(&str, &[&str])] = &[
 const METRIC_LEVELS: [&str; 2] =
     ["innodb_metric_buffer_flush_n_to_flush_requested", "innodb_metric_trx_rseg_history_len"];
 
-/// Metrics that own a set: the server counts a set's members only while the owner is on. The list above has other
-/// owners.
+/// Metrics that own a set: the server counts a set's members only while the set's owner is on. The other owners stand
+/// in [`METRICS`].
 const OWNERS: [&str; 1] = ["buffer_flush_batch_scanned"];
 
 const READS: &str = "innodb_buffer_pool_reads";
 /// The status variables of linear and of random read-ahead.
 const READ_AHEAD: [&str; 2] = ["innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"];
-/// LSN minus last checkpoint: a status variable of MariaDB from 10.5 on, elsewhere the difference of two metrics.
+/// The LSN minus the last checkpoint's, in bytes: a status variable of MariaDB from 10.5 on, elsewhere the difference
+/// of the two metrics in `LSN`.
 const CHECKPOINT_AGE: &str = "innodb_checkpoint_age";
 const LSN: [&str; 2] = ["log_lsn_current", "log_lsn_last_checkpoint"];
 
@@ -146,7 +148,7 @@ impl DemandMisses {
         DemandMisses { control, one_pool: version.has_one_pool(), last: 0 }
     }
 
-    /// Returns the demand misses since the server started; they never fall.
+    /// Returns the demand misses since the server started. They never fall.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -154,7 +156,7 @@ impl DemandMisses {
         Ok(self.read_with(&[])?.0)
     }
 
-    /// Returns the demand misses, and the sum of some status variables, from one query.
+    /// Returns the demand misses, and the sum of the status variables named `variables`, from one query.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -172,15 +174,16 @@ impl DemandMisses {
     }
 }
 
-/// Returns the number of pages that a statement waited for.
+/// Returns the number of pages for whose reads statements had to wait, that is, without read-ahead; none if the server
+/// does not count reads.
 fn demand_misses(values: &Values, one_pool: bool) -> Option<i64> {
     let reads = *values.get(READS)?;
     let ahead = READ_AHEAD.map(|name| values.get(name).copied().unwrap_or(0));
     Some(reads - ahead[1] - if one_pool { ahead[0] } else { 0 })
 }
 
-/// Returns every metric the server has, by its name in small letters: 1 when it is on. Later MariaDB has another column
-/// for the state.
+/// Returns every metric that the server has, by its name in small letters, with the value 1 if it is on. Later versions
+/// of MariaDB have another column (ENABLED) for the state.
 fn metrics_known(control: &mut Control) -> Result<Values, Failure> {
     let ask = |on: &str| format!("SELECT LOWER(NAME), IF({on}, '1', '0') FROM information_schema.INNODB_METRICS");
     let action = "listing InnoDB's metrics";
@@ -203,15 +206,15 @@ fn values(pairs: Vec<(String, String)>) -> Values {
     parsed.flatten().collect()
 }
 
-/// The counters of one server.
+/// A reader of all counters of one server.
 pub struct Counters {
     control: Control,
     one_pool: bool,
     status_sql: String,
     metrics_sql: Option<String>,
-    /// The server's name of each of `METRICS`, or the reason why it has none.
+    /// The server's name for each of `METRICS`, or the reason why the server has no such metric.
     metrics: Vec<Result<&'static str, Arc<str>>>,
-    /// The reason of a missing status variable.
+    /// The reason that samples give for a status variable that the server lacks.
     no_status: Arc<str>,
     tablespaces: Result<PathBuf, Arc<str>>,
     last_demand_misses: i64,
@@ -219,8 +222,9 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Switches the server's metrics on, if the run may change its settings; else reads only those that are on already.
-    /// `schema` is the directory of our tables, if this host can read it.
+    /// Makes a reader of all counters. It switches InnoDB's metrics on if the run may change the server's settings;
+    /// else it reads only those that are on already. `schema` is the directory of the run's tables, if this host can
+    /// read it.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -334,7 +338,7 @@ impl EngineCounters for Counters {
     }
 }
 
-/// Returns the size of a schema's tablespaces: one file for each table, and for each partition.
+/// Returns the size of a schema's tablespaces in bytes: one file for each table, and for each partition.
 fn tablespace_bytes(schema: &Path) -> Result<u64, Arc<str>> {
     let unreadable =
         |error: std::io::Error| -> Arc<str> { format!("cannot read {}: {error}", schema.display()).into() };

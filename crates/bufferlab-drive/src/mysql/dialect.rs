@@ -1,11 +1,11 @@
-//! The dialect of MySQL and MariaDB. The files that dialects share are in their words.
+//! The dialect of MySQL and MariaDB. The files that all dialects share are written in this dialect.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
 use crate::dialect::Dialect;
 
-/// The words of MySQL and MariaDB.
+/// The dialect of MySQL and MariaDB.
 pub const DIALECT: Dialect = Dialect {
     engine: "MySQL and MariaDB",
     folders: &["mysql", "servers", "shared"],
@@ -21,7 +21,7 @@ pub const DIALECT: Dialect = Dialect {
     literal,
 };
 
-/// Returns a value as a literal of SQL, where a backslash escapes.
+/// Returns a value as a literal of SQL, in whose texts a backslash is an escape.
 fn literal(value: Value<'_>) -> String {
     match value {
         Value::Null => "NULL".to_owned(),

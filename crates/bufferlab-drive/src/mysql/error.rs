@@ -1,4 +1,5 @@
-//! The meaning of a server's or a connection's error for a run. Numbers: mysql's include/mysqld_error.h and errmsg.h.
+//! Says what a server's or a connection's error means for a run. The numbers are those of mysql's
+//! include/mysqld_error.h and errmsg.h.
 
 use std::io;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use crate::server::Meaning;
 use crate::server::refusal::Refusal;
 use crate::server::session::SERVER_GONE_HINT;
 
-/// On MariaDB with `innodb_snapshot_isolation`: the row that the transaction wants to lock has changed since its
-/// snapshot ("Record has changed since last read").
+/// MariaDB with `innodb_snapshot_isolation` sends this error ("Record has changed since last read") if the row that a
+/// transaction wants to lock has changed since the transaction's snapshot.
 const ER_CHECKREAD: u16 = 1020;
 const ER_DISK_FULL: u16 = 1021;
 const ER_CON_COUNT_ERROR: u16 = 1040;
@@ -30,7 +31,7 @@ const ER_CONNECTION_KILLED: u16 = 1927;
 const CR_SERVER_GONE_ERROR: u16 = 2006;
 const CR_SERVER_LOST: u16 = 2013;
 
-/// Longest time that a server may take for a greeting, a setting or its counters, which wait for no lock. Even an
+/// Longest time that a server may take for a login, a setting or its counters, which wait for no lock. Even an
 /// overloaded server takes far less.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -38,7 +39,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ERROR {code} ({state}): {message}")]
 pub struct ServerError {
-    /// The number.
+    /// The error's number.
     pub code: u16,
     /// SQLSTATE, five characters.
     pub state: String,
@@ -55,7 +56,7 @@ pub enum MysqlError {
     /// The stream's error, or an answer that breaks the protocol.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// This client refuses the server.
+    /// This client refuses to use the server.
     #[error("{0}")]
     Refused(Refusal),
 }
@@ -76,25 +77,25 @@ fn meaning(error: &MysqlError) -> Meaning {
     }
 }
 
-/// Returns true for an error of the file layer with ENOSPC. Its text carries the errno: "Got error 28 from storage
-/// engine", "(Errcode: 28 ...".
+/// Returns true for the message of a full disk (ENOSPC). The text has the errno: "Got error 28 from storage engine",
+/// "(Errcode: 28 ...".
 fn says_no_space(message: &str) -> bool {
     ["No space left on device", "error 28 ", "error: 28 ", "Errcode: 28", "errno: 28", "Disk full"]
         .iter()
         .any(|words| message.contains(words))
 }
 
-/// Returns true when a read took longer than its socket allows. (recv(2): EAGAIN of a blocking socket.)
+/// Returns true when a read took longer than the socket's time limit, that is, EAGAIN of a blocking socket (recv(2)).
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Returns true when the server did not answer within its time.
+/// Returns true when the server did not answer within the time limit.
 fn is_silence(error: &MysqlError) -> bool {
     matches!(error, MysqlError::Io(error) if is_timeout(error))
 }
 
-/// Returns the error's words.
+/// Returns the text of the error for messages.
 fn words(error: &MysqlError) -> String {
     match error {
         error if is_silence(error) => format!("the server has not answered for {} s", ANSWER_WITHIN.as_secs()),
@@ -102,17 +103,17 @@ fn words(error: &MysqlError) -> String {
     }
 }
 
-/// Returns the error of a statement for its workload.
+/// Returns the error of a statement in the form that a workload gets.
 pub fn client_error(statement: &str, error: &MysqlError) -> ClientError {
     meaning(error).client_error(statement, words(error))
 }
 
-/// The hint when the server runs and does not answer.
+/// The hint when the server's process runs, but does not answer.
 pub(crate) const SERVER_SILENT_HINT: &str =
     "it is stopped, or waits for its device: see its process's state (ps -o stat,wchan) and the kernel's log (dmesg)";
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
-/// is the server's, or the name of the statement.
+/// is the server's place, or the name of the statement.
 pub fn failure(action: &str, place: &str, error: &MysqlError) -> Failure {
     if let MysqlError::Refused(Refusal { what, hint }) = error {
         return Failure::new(FailureKind::Environment, format!("{action}: {what}"), place, *hint);

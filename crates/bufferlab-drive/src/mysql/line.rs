@@ -1,8 +1,8 @@
-//! A second handle on a connection's socket, besides the wire's, to bound or to end a wait for an answer.
+//! A second handle of a connection's socket, with which other code bounds or ends the wire's wait for an answer.
 //!
 //! A stopped server (SIGSTOP, a frozen cgroup or virtual machine) keeps its connections open and does not answer. It
-//! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) for questions that it can answer at once. A statement has no time limit, because it may wait
-//! for locks; it ends when another connection has found the server silent.
+//! gets [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN) for questions that it can answer at once. Other statements have
+//! no time limit, because they may wait for locks; they end when another connection has found the server silent.
 
 use std::io;
 use std::net::Shutdown;
@@ -15,12 +15,13 @@ use super::error::SERVER_SILENT_HINT;
 use crate::failure::Failure;
 use crate::lock;
 
-/// The socket of one connection. The options of a socket belong to it, not to a descriptor, so they hold for the
-/// wire's reads too.
+/// The socket of one connection. A socket's options belong to the socket and not to a descriptor, so they hold for the
+/// wire's reads, too.
 pub struct Line(UnixStream);
 
 impl Line {
-    /// Returns the socket of this connection, Unix or TCP: only calls that both know are made on it.
+    /// Returns the socket of this connection. It may be a TCP socket: this file makes only calls that Unix and TCP
+    /// sockets both have.
     ///
     /// # Errors
     /// When the process has no more descriptors.
@@ -38,7 +39,7 @@ impl Line {
 
     /// Ends the connection, and with it the wait for an answer on it.
     pub(super) fn cut(&self) {
-        // A connection that has ended already is fine too.
+        // The connection may have ended already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 
@@ -55,7 +56,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Adds a connection's socket. After the silence it cuts a new one at once.
+    /// Adds a connection's socket. Cuts it at once if a connection has already found the server silent.
     fn hold(&self, line: &Line) -> io::Result<()> {
         let line = line.try_clone()?;
         let mut held = lock(&self.held);
@@ -76,8 +77,8 @@ impl Lines {
         Ok(line)
     }
 
-    /// Takes the failure of a connection. If the server is silent, this cuts all connections, because a wait on any of
-    /// them would last for ever.
+    /// Takes the failure of a connection. If the failure is the server's silence, cuts all connections, because a wait
+    /// on any of them would last for ever.
     pub fn met(&self, failure: &Failure) {
         if failure.hint != SERVER_SILENT_HINT {
             return;
@@ -87,7 +88,8 @@ impl Lines {
         held.iter().for_each(Line::cut);
     }
 
-    /// Returns the failure that found the server silent, if any: the cause of the other connections' failures.
+    /// Returns the failure of the connection that found the server silent, if there is one: the cause of the other
+    /// connections' failures.
     pub fn silence(&self) -> Option<Failure> {
         lock(&self.silence).clone()
     }
@@ -107,7 +109,7 @@ mod tests {
 
     fn pair() -> (UnixStream, Line) {
         let (ours, theirs) = UnixStream::pair().expect("two ends");
-        // The other end stays open, as a stopped server's does.
+        // The other end of the socket stays open, as a stopped server's does.
         std::mem::forget(theirs);
         let line = Line(ours.try_clone().expect("a descriptor"));
         (ours, line)

@@ -1,9 +1,10 @@
-//! Bulk load into a new database of a server: a workload's tables, several at a time; then a script's setup section.
+//! Loads a new database of a MySQL or MariaDB server: a workload's tables, several at a time, then a script's setup
+//! section.
 //!
-//! One connection writes each table in primary-key order, for any number of threads. So its pages are packed, its
-//! extents belong to it alone, and the same rows lie in the same places every time. Where the server accepts LOAD DATA
-//! LOCAL INFILE the load streams rows through it, else it sends INSERTs of many rows. It builds secondary indexes after
-//! a table's rows, and takes its statistics last.
+//! With any number of threads, one connection writes each table in the order of its primary key. So the table's pages
+//! are packed, its extents hold no other table's pages, and the same rows lie in the same places every time. If the
+//! server accepts LOAD DATA LOCAL INFILE, the load streams rows through it; else it sends INSERTs of many rows. The
+//! load builds a table's secondary indexes after its rows, and computes its statistics last.
 
 mod table;
 
@@ -30,13 +31,14 @@ use crate::server::job::Load;
 use crate::server::set_up::{interruptible, set_up};
 use crate::server::target::Target;
 
-/// The table that marks a schema of the user's server as ours. A load makes it and does not count it.
+/// The table that marks a schema of the user's server as bufferlab's. The load does not count it among the loaded
+/// tables.
 const MARKER: &str = "bufferlab_marker";
 
 /// The tables of the connection's database.
 const OURS: &str = "FROM information_schema.tables WHERE table_schema = DATABASE()";
 
-/// The end of a table's definition: by this comment a later load knows that bufferlab made the table.
+/// The end of every table's definition. By this comment a later load knows that bufferlab made the table.
 const SIGNED: &str = " COMMENT = 'bufferlab'";
 
 /// The state that the threads of a load share.
@@ -45,15 +47,15 @@ struct Shared<'a> {
     bulk: Bulk<'a>,
     tables: &'a [TableSchema],
     form: Form,
-    /// Numbers at the server, and sockets.
+    /// The connections: the number of each at the server, and its socket.
     connections: Mutex<Vec<(u32, Line)>>,
 }
 
-/// Loads a database.
+/// Loads a database, and returns its rows and its size.
 ///
 /// # Errors
-/// When the database exists and is not empty, the disk is full, the server fails, or `cancelled` is set; the database
-/// is then incomplete.
+/// When the database has tables, the scale is too large, the disk is full, the server or the setup section fails, or
+/// `cancelled` is set. Unless it had tables before, the database is then incomplete.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = create_database(&load.target)?;
@@ -119,9 +121,10 @@ fn load_tables(
     let shared = Shared { load, bulk, tables: &schemas, form, connections: Mutex::new(Vec::new()) };
     let mut kill = || {
         for (id, line) in lock(&shared.connections).drain(..) {
-            // A connection that has ended meanwhile is not an error here.
+            // The connection may have ended meanwhile.
             let _ = control.query_drop(format!("KILL {id}"));
-            // MariaDB 11.8 has kept a connection open and silent for 30 s. A writer would wait as long, so we end it.
+            // After KILL, MariaDB 11.8 has kept a connection open and silent for 30 s. A writer would wait as long, so
+            // cut its socket.
             line.cut();
         }
     };
@@ -130,13 +133,14 @@ fn load_tables(
     Ok(loaded.into_iter().map(|(table, rows)| (schemas[table].name.to_owned(), rows)).collect())
 }
 
-/// Returns LOAD DATA LOCAL where the server allows it. MySQL 8.0 forbids it by default.
+/// Returns the form of LOAD DATA LOCAL if the server allows that statement, else the form of INSERTs. MySQL 8.0 forbids
+/// LOAD DATA LOCAL by default.
 fn form_for(control: &mut Conn) -> Result<Form, MysqlError> {
     let allowed = control.number("SELECT @@GLOBAL.local_infile")?;
     Ok(if allowed == Some(1) { Form::Lines } else { Form::Tuples })
 }
 
-/// Writes table after table, as the body of a thread.
+/// Writes table after table, until `next` returns none. It is the body of a writer's thread.
 fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) -> Result<Written, Failure> {
     let mut writer = TableWriter::connect(shared)?;
     let mut written = Vec::new();
@@ -146,7 +150,8 @@ fn write_tables(shared: &Shared<'_>, next: &mut dyn FnMut() -> Option<usize>) ->
     Ok(written)
 }
 
-/// Returns the rows of every table in the database; a setup section may have made any.
+/// Returns the name and the number of rows of every table in the database, because a setup section may have made any
+/// table.
 fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Failure> {
     let at = |error: MysqlError| failure("counting rows", &load.target.place(), &error);
     let sql = format!(
@@ -161,9 +166,9 @@ fn count_rows(load: &Load, control: &mut Conn) -> Result<Vec<(String, u64)>, Fai
     Ok(rows)
 }
 
-/// Returns the size of tables and indexes by the server's statistics.
+/// Returns the bytes of tables and indexes by the server's statistics.
 fn stored_bytes(load: &Load, control: &mut Conn) -> Result<u64, Failure> {
-    // 8.0 shows statistics of up to a day ago by default; others do not know the variable.
+    // By default MySQL 8.0 shows statistics that are up to a day old; other versions do not know this variable.
     let _ = control.query_drop("SET SESSION information_schema_stats_expiry = 0");
     let bytes = control
         .number(format!("SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) {OURS}"))

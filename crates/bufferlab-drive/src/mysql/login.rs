@@ -1,8 +1,8 @@
-//! The login: greeting, TLS, and the proof of the password.
+//! Logs in at a MySQL or MariaDB server: reads its greeting, starts TLS, and proves the password.
 //!
 //! Protocol: MySQL's "Connection Phase" and MariaDB's "Connecting". A password itself leaves this host only over TLS
-//! whose certificate was verified, or encrypted with a key that the user named; permissions for less are explicit.
-//! (MySQL's client: sql-common/client_authentication.cc, `caching_sha2_password_auth_client`.)
+//! with a verified certificate, or encrypted with a key that the user named. Anything less needs the user's explicit
+//! permission. (MySQL's client: sql-common/client_authentication.cc, `caching_sha2_password_auth_client`.)
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::tls::{RsaKey, TlsClient, TlsError};
 /// The failure of a login.
 #[derive(Debug)]
 pub(super) enum LoginError {
-    /// A failure of TLS: with `prefer` another connection may go on without it.
+    /// A failure of TLS. With the mode `prefer` the caller may try another connection without TLS.
     Tls(TlsError),
     /// Any other failure.
     Other(MysqlError),
@@ -32,14 +32,14 @@ impl From<MysqlError> for LoginError {
     }
 }
 
-/// Capabilities (mysql's include/mysql_com.h): those of every connection, then those of some.
+/// Capabilities that every connection asks for (mysql's include/mysql_com.h).
 const ALWAYS: u32 =
     LONG_PASSWORD | PROTOCOL_41 | TRANSACTIONS | SECURE_CONNECTION | MULTI_RESULTS | PLUGIN_AUTH | CONNECT_ATTRS;
-/// Capabilities of connections for a workload's statements.
+/// Capabilities that only connections for a workload's statements ask for.
 const OF_WORKLOADS: u32 = FOUND_ROWS | MULTI_STATEMENTS | PS_MULTI_RESULTS;
-/// Not set by a MariaDB with its own capabilities.
+/// A MariaDB that has its own capabilities does not set this bit.
 const LONG_PASSWORD: u32 = 1;
-/// An update counts the rows that it found, also those that it did not change.
+/// An update returns the number of rows that it found, also of those that it did not change.
 const FOUND_ROWS: u32 = 1 << 1;
 const CONNECT_WITH_DB: u32 = 1 << 3;
 const LOCAL_FILES: u32 = 1 << 7;
@@ -52,11 +52,11 @@ const MULTI_RESULTS: u32 = 1 << 17;
 const PS_MULTI_RESULTS: u32 = 1 << 18;
 const PLUGIN_AUTH: u32 = 1 << 19;
 const CONNECT_ATTRS: u32 = 1 << 20;
-/// MariaDB's own capability, above the first 32: unchanged definitions of columns are left out.
+/// MariaDB's own capability, a bit above the first 32: the server leaves out unchanged definitions of columns.
 const CACHE_METADATA: u32 = 1 << 4;
 
 const PROTOCOL: u8 = 10;
-/// The longest packet that this client takes.
+/// Bytes of the longest packet that this client announces to take.
 const MOST_BYTES: u32 = 4 << 20;
 const UTF8MB4_GENERAL_CI: u8 = 45;
 const UTF8_GENERAL_CI: u8 = 33;
@@ -65,7 +65,7 @@ const NONCE_BYTES: usize = 20;
 const OK: u8 = 0x00;
 const MORE_DATA: u8 = 0x01;
 const SWITCH: u8 = 0xfe;
-/// Bytes after [`MORE_DATA`]: the server knows the password already, or asks for the password itself.
+/// Bytes after [`MORE_DATA`]: the server remembers the password (`FAST`), or asks for the password itself (`FULL`).
 const FAST: u8 = 0x03;
 const FULL: u8 = 0x04;
 const ASK_FOR_KEY: u8 = 0x02;
@@ -73,25 +73,25 @@ const ASK_FOR_KEY: u8 = 0x02;
 /// The kind of a connection's statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A workload's.
+    /// A workload's statements.
     Work,
-    /// A workload's, which may load a "file" of this client.
+    /// A workload's statements, which may load a "file" that this client sends.
     Load,
-    /// Questions: one statement at a time, with text in the whole of UTF-8.
+    /// Questions: one statement at a time, whose text may have any UTF-8 character.
     Ask,
 }
 
 /// The parameters of a login.
 pub(super) struct Login<'a> {
-    /// The database to choose, if any.
+    /// The session's database, if it has one.
     pub database: Option<&'a str>,
-    /// The kind of the statements.
+    /// The kind of the session's statements.
     pub purpose: Purpose,
-    /// The name that performance_schema's session_connect_attrs shows to other sessions.
+    /// The name of the session, which performance_schema's session_connect_attrs shows to other sessions.
     pub name: &'a str,
-    /// The limit for the whole login.
+    /// The time limit of the whole login.
     pub patience: Patience,
-    /// Packets that come after the login are shorter.
+    /// The most bytes of a packet after the login.
     pub limit_bytes: usize,
 }
 
@@ -135,10 +135,11 @@ impl Greeting {
             id,
             capabilities,
             mariadb_capabilities: if is_mariadb && capabilities & LONG_PASSWORD == 0 { mariadb } else { 0 },
-            // Unchanged between versions of bufferlab: measured statements must keep their conversions.
+            // Keep these character sets in later versions of bufferlab: another set would change the conversions in
+            // measured statements.
             charset: if is_mariadb { UTF8_GENERAL_CI } else { UTF8MB4_GENERAL_CI },
             nonce: whole_nonce(&nonce),
-            // A server may greet with any plugin; it asks for the account's own later.
+            // A server may greet with any plugin; later it asks for the account's own.
             plugin: Plugin::of(plugin).unwrap_or(Plugin::Native),
         })
     }
@@ -158,7 +159,7 @@ enum Plugin {
 }
 
 impl Plugin {
-    /// Returns the way of this name; an error for ways that send the password itself, and for unknown ones.
+    /// Returns the plugin of this name; an error for plugins that send the password itself, and for unknown ones.
     fn of(name: &[u8]) -> Result<Self, MysqlError> {
         match name {
             b"mysql_native_password" => Ok(Plugin::Native),
@@ -175,7 +176,7 @@ impl Plugin {
         }
     }
 
-    /// Returns the proof of a password that this nonce asks for; nothing for an empty password.
+    /// Returns the proof that the client knows the password, for the server's `nonce`; no bytes for an empty password.
     fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
         match self {
             _ if password.is_empty() => Vec::new(),
@@ -194,7 +195,7 @@ fn proof(hash: &'static Algorithm, password: &[u8], with_nonce: impl FnOnce(&[u8
     once.as_ref().iter().zip(mask.as_ref()).map(|(byte, mask)| byte ^ mask).collect()
 }
 
-/// Logs in; returns the wire, and the connection's number.
+/// Logs in; returns the wire, and the connection's number at the server.
 pub(super) fn login(
     stream: Stream,
     target: &Target,
@@ -233,14 +234,16 @@ pub(super) fn login(
     wire.reply(&response(head, capabilities, target, asked, greeting.plugin, &proof))?;
     let security = target.security.clone().unwrap_or_default();
     prove(&mut wire, &security, password, greeting.plugin, greeting.nonce)?;
-    // A statement may send more than its server takes in any time; reading is bounded by its caller.
+    // Only questions limit the time of sending: a load may send more than the server takes within any limit. The caller
+    // limits the time of reading.
     let sent_within = within.filter(|_| asked.purpose == Purpose::Ask);
     wire.stream().set_timeouts(within, sent_within).map_err(MysqlError::from)?;
     wire.logged_in(asked.limit_bytes);
     Ok((wire, greeting.id))
 }
 
-/// Returns what begins both a request for TLS and a login. MariaDB takes its own capabilities from the first of them.
+/// Returns the bytes with which both a request for TLS and a login begin. MariaDB takes its own capabilities from the
+/// first of these two messages.
 fn head(greeting: &Greeting, capabilities: u32, purpose: Purpose) -> Vec<u8> {
     let mut head = capabilities.to_le_bytes().to_vec();
     head.extend_from_slice(&MOST_BYTES.to_le_bytes());
@@ -287,7 +290,7 @@ fn response(
     response
 }
 
-/// Answers the server until it accepts.
+/// Proves the password by the plugins that the server asks for, until it accepts the login.
 fn prove(
     wire: &mut Wire,
     security: &Security,
@@ -318,7 +321,7 @@ fn prove(
     }
 }
 
-/// A kind of stream, as far as a password is concerned.
+/// The protection that a stream gives to a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Channel {
     Unix,
@@ -326,7 +329,7 @@ enum Channel {
     Tls { is_verified: bool },
 }
 
-/// How the password itself is sent.
+/// The form in which the client sends the password itself.
 #[derive(Debug, PartialEq, Eq)]
 enum Way<'a> {
     Plain,
@@ -334,12 +337,12 @@ enum Way<'a> {
     ByKeyAsked,
 }
 
-/// Returns the way that the user allows: see [`Security`].
+/// Returns the form in which the user's [`Security`] allows to send the password; a refusal if it allows none.
 fn way(channel: Channel, is_local: bool, security: &Security) -> Result<Way<'_>, Refusal> {
     match channel {
         Channel::Unix => Ok(Way::Plain),
         Channel::Tls { is_verified } if is_local || is_verified || security.allow_unverified_password => Ok(Way::Plain),
-        // Over TLS a server takes nothing that is encrypted by its key.
+        // Over TLS a server does not take a password that is encrypted with its key.
         Channel::Tls { .. } => Err(Refusal::unverified_password()),
         Channel::Tcp => match &security.server_public_key {
             Some(path) => Ok(Way::ByKeyOf(path)),
@@ -349,7 +352,7 @@ fn way(channel: Channel, is_local: bool, security: &Security) -> Result<Way<'_>,
     }
 }
 
-/// Sends the password itself, as a server asks for it that does not remember it.
+/// Sends the password itself, for which a server asks if it does not remember the password.
 fn send_password(wire: &mut Wire, security: &Security, password: &[u8], nonce: &[u8]) -> Result<(), MysqlError> {
     let channel = match wire.stream() {
         Stream::Unix(_) => Channel::Unix,
@@ -383,7 +386,7 @@ fn send_password(wire: &mut Wire, security: &Security, password: &[u8], nonce: &
 const PUBLIC_KEY_HINT: &str =
     "name the file of the server's key: SHOW STATUS LIKE 'Caching_sha2_password_rsa_public_key'";
 
-/// Returns true when the mode allows a connection without TLS after this failure.
+/// Returns true when the user's mode allows a connection without TLS after this failure of TLS.
 pub(super) fn may_go_on_without(security: Option<&Security>, error: &LoginError) -> bool {
     matches!(error, LoginError::Tls(TlsError::Refused(_)))
         && security.is_some_and(|security| security.mode == SslMode::Prefer)

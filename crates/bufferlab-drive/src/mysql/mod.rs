@@ -1,4 +1,5 @@
-//! MySQL and MariaDB: the client over prepared statements, its statement lists, and the bulk loader.
+//! MySQL and MariaDB: the wire protocol, the client over prepared statements, counters, sessions for questions, and the
+//! loader.
 
 pub mod client;
 pub mod coalesce;

@@ -10,7 +10,7 @@ use super::dialect::DIALECT;
 use crate::failure::Failure;
 use crate::plan;
 
-/// Asks the server for the plan of the workload's query, if it forces one.
+/// Checks that the server takes the plan that the workload forces for its query, if it forces one.
 ///
 /// # Errors
 /// The server's error; a usage failure when the server would take another plan.
@@ -21,8 +21,8 @@ pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Resul
     })
 }
 
-/// Returns the plan for the table, in the explanation's JSON. `MySQL` 9 words it in another way, by default
-/// (`explain_json_format_version` 2).
+/// Returns the plan by which the query reads its table, from EXPLAIN's JSON; none if it is not one of [`Plan`]. MySQL 9
+/// by default has another form of the JSON (`explain_json_format_version` 2).
 fn plan_of(text: &str) -> Option<Plan> {
     let explained: Value = serde_json::from_str(text).ok()?;
     let table = access(&explained)?;
@@ -35,7 +35,7 @@ fn plan_of(text: &str) -> Option<Plan> {
     }
 }
 
-/// Returns the object that says how the table is read; versions nest it differently.
+/// Returns the object of EXPLAIN's JSON that describes the reading of the table. Versions nest it differently.
 fn access(value: &Value) -> Option<&Value> {
     match value {
         Value::Object(fields) if fields.get("table_name").and_then(Value::as_str) == Some(TABLE) => Some(value),

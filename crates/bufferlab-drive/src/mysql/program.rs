@@ -1,8 +1,10 @@
-//! A run in which another program drives the server: sysbench, tpcc-mysql, go-tpc, or any client of the protocol.
+//! A run in which another program drives the server: sysbench, tpcc-mysql, go-tpc, or any other client of MySQL's
+//! protocol.
 //!
-//! The server counts its transactions. The program cannot stand still, so the run samples the edges of the window while
-//! it runs. Its latencies are not measured here; its output goes to this process's standard error, which is the run's
-//! log. It has its own process group, which the run ends, and which dies with this process.
+//! The server counts the program's transactions. The program cannot stand still, so the run samples the edges of the
+//! window while the program works. The run does not measure latencies. The program's output goes to this process's
+//! standard error, which is the run's log. The run ends the program's process group, and the program dies with this
+//! process.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -26,7 +28,7 @@ use crate::server::session::Session;
 
 /// Time between two polls of the server's count of transactions.
 const LOOK: Duration = Duration::from_millis(60);
-/// Time that a program gets to end on request. Then the run kills it.
+/// Time that the program gets to end on request. Then the run kills it.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The server's counters, and the one that counts the program's transactions.
@@ -66,7 +68,7 @@ impl EngineCounters for ProgramCounters {
 struct Running<'a> {
     child: Child,
     job: &'a ProgramJob,
-    /// Whether the child was waited for: its process number may then belong to another process.
+    /// Whether this process has waited for the child: then its process number may belong to another process.
     reaped: bool,
 }
 
@@ -77,17 +79,17 @@ impl<'a> Running<'a> {
             Failure::new(FailureKind::Environment, what, job.argv.join(" "), hint)
         };
         let (program, arguments) = job.argv.split_first().ok_or_else(|| unusable("no program is named".to_owned()))?;
-        // Standard output of this process carries events.
+        // The program writes to this process's standard error, because this process's standard output carries events.
         let log = std::io::stderr().as_fd().try_clone_to_owned().map_err(|error| unusable(error.to_string()))?;
         let mut command = Command::new(program);
         command.args(arguments).envs(job.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::from(File::from(log))).process_group(0);
         let parent = std::process::id();
-        // SAFETY: only calls that are allowed between fork and exec.
+        // SAFETY: the closure makes only calls that are allowed between fork and exec.
         unsafe {
             command.pre_exec(move || {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // The parent may have ended before the signal was asked for.
+                // The parent may have ended before the child asked for the signal.
                 if libc::getppid() as u32 == parent { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
             });
         }
@@ -106,13 +108,15 @@ impl<'a> Running<'a> {
     }
 
     fn signal(&self, signal: libc::c_int) {
-        // SAFETY: the group was made for the child, which was not waited for yet, so the number still belongs to it.
+        // SAFETY: the group was made for the child. Nobody has waited for the child yet, so the number still belongs to
+        // it.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 
-    /// Returns whether it has ended. The process is not reaped here, so its number still names its group.
+    /// Returns true when the program has ended. It does not reap the process, so the number still names the program's
+    /// group.
     fn has_ended(&self) -> bool {
-        // SAFETY: waitid(2) writes into a structure that is valid for it, and any bytes are.
+        // SAFETY: waitid(2) writes into a structure of the right type, for which any bytes are valid.
         unsafe {
             let mut told: libc::siginfo_t = std::mem::zeroed();
             let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -120,14 +124,15 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Kills the rest of its group, and waits for it.
+    /// Kills the rest of the program's process group, and waits for the program.
     fn reap(&mut self) -> Option<ExitStatus> {
         self.signal(libc::SIGKILL);
         self.reaped = true;
         self.child.wait().ok()
     }
 
-    /// Asks its group to end, and kills the processes that have not ended when it has, or after [`GRACE`].
+    /// Asks the program's process group to end. Kills the rest of the group when the program has ended, or after
+    /// [`GRACE`].
     fn stop(&mut self) {
         if self.reaped {
             return;
@@ -191,8 +196,8 @@ pub(super) fn measure(session: &mut Session<'_, MysqlServer>, program: &ProgramJ
     Ok(finished)
 }
 
-/// Runs the window; returns it, and whether it was interrupted. The first poll that finds its transactions or its time
-/// over ends it.
+/// Runs the window. Returns its transactions and seconds, and true when the user interrupted it. The window ends with
+/// the first poll that finds its transactions or its time used up.
 fn window(
     session: &mut Session<'_, MysqlServer>,
     program: &ProgramJob,
@@ -213,7 +218,7 @@ fn window(
     Ok((part, session.is_cancelled()))
 }
 
-/// Returns demand misses and transactions since the server started.
+/// Returns the demand misses, and the program's transactions, since the server started.
 fn look(session: &mut Session<'_, MysqlServer>, counted: Counted) -> Result<(u64, u64), Failure> {
     let names: &[&str] = match counted {
         Counted::Commits => &["com_commit", "com_rollback"],
@@ -238,7 +243,7 @@ mod tests {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 
-    /// Returns the process whose number a program writes into a file.
+    /// Returns the process number that a program writes into a file.
     fn written(file: &std::path::Path) -> u32 {
         loop {
             if let Ok(pid) = std::fs::read_to_string(file).unwrap_or_default().trim().parse() {
@@ -260,7 +265,7 @@ mod tests {
     fn a_program_and_its_children_end_with_the_run() {
         let place = tempfile::tempdir().expect("a directory");
         let file = place.path().join("pid");
-        // The program and its child ignore a request to end.
+        // The program and its child both ignore the request to end.
         let job = program(&format!("trap '' TERM; sleep 60 & echo $! > {}; wait; sleep 60", file.display()));
         let mut running = Running::start(&job).expect("sh is everywhere");
         running.check().expect("it runs");
@@ -275,7 +280,8 @@ mod tests {
     fn a_child_that_ignores_the_request_to_end_is_killed_when_its_program_has_ended_on_it() {
         let place = tempfile::tempdir().expect("a directory");
         let file = place.path().join("pid");
-        // The child alone ignores it, and the program has written its number only when it ends on it.
+        // Only the child ignores the request to end. The program writes the child's number after it has stopped
+        // ignoring the request itself.
         let job = program(&format!("trap '' TERM; sleep 60 & trap - TERM; echo $! > {}; wait", file.display()));
         let mut running = Running::start(&job).expect("sh is everywhere");
         let child = written(&file);

@@ -1,4 +1,5 @@
-//! A session for questions: each is a statement as text, and its whole answer comes within a time and a size.
+//! A session for questions to MySQL or MariaDB. Each question is a statement as text, whose whole answer comes within
+//! limits of time and size.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -16,7 +17,7 @@ use crate::tls::TlsError;
 /// `ER_CLIENT_INTERACTION_TIMEOUT`.
 const ENDS: [u16; 3] = [1053, 1927, 4031];
 
-/// The session.
+/// A session for questions, outside of runs.
 pub struct Questions {
     conn: Conn,
     limits: Limits,
@@ -24,7 +25,8 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// Logs in, to the target's database unless it has no name. `may_go_on` is asked a few times a second.
+    /// Logs in, to the target's database unless its name is empty. The session calls `may_go_on` a few times a second,
+    /// and ends when it returns false.
     ///
     /// # Errors
     /// See [`Unanswered`].
@@ -48,12 +50,12 @@ impl Questions {
         Ok(Questions { conn, limits, may_go_on })
     }
 
-    /// Executes a statement; returns its rows. After any error but the server's the session has ended.
+    /// Executes a statement; returns its rows. `change_s` is the limit in seconds for a statement that changes
+    /// something, and so may wait for other sessions' locks. After any error but [`Unanswered::Server`] the session has
+    /// ended.
     ///
     /// # Errors
     /// See [`Unanswered`].
-    ///
-    /// `change_s`: how many seconds it may take where it changes something, and may wait for the locks of others.
     pub fn ask(&mut self, sql: &[u8], change_s: Option<f64>) -> Result<Table, Unanswered> {
         let patience = Patience::new(self.limits.statement(change_s), self.may_go_on);
         self.conn.wire.table(sql, patience, self.limits.most_answer_bytes).map_err(|error| match error {
@@ -62,7 +64,7 @@ impl Questions {
         })
     }
 
-    /// Allows answers up to this size.
+    /// Sets the most bytes of later answers.
     pub fn allow_bytes(&mut self, most_answer_bytes: usize) {
         self.limits.most_answer_bytes = most_answer_bytes;
         self.conn.wire.logged_in(most_answer_bytes);

@@ -1,5 +1,5 @@
-//! One run on a MySQL or MariaDB server: with our workload, or with another program. Python starts and stops the
-//! server.
+//! Does one run on a MySQL or MariaDB server, with one of bufferlab's workloads or with another program. Python starts
+//! and stops the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -24,7 +24,8 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of connecting, executing or reading counters. Cancelling is not an error: see [`Finished::interrupted`].
+/// The error of a wrong job, of connecting, executing or reading counters. Cancelling is not an error: see
+/// [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     if job.program.is_some() && job.pace != Pace::Closed {
@@ -36,7 +37,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
     let sampling = Control::open_among(&job.target, &lines)?;
     let counters = Counters::new(sampling, &version, schema.as_deref(), job.may_change_settings)?;
-    // Its question once a second also detects a server that does not answer.
+    // The sampler's queries, once a second, also detect a server that does not answer.
     let counters: Box<dyn EngineCounters> = match &job.program {
         None => Box::new(counters),
         Some(program) => Box::new(ProgramCounters::new(counters, program.counted)),
@@ -62,7 +63,7 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
             (None, Some(workload)) => drive(&mut session, workload),
             (None, None) => Err(unusable("neither a workload nor a program is named", "job")),
         };
-        // Cut connections fail in other words; the reason of the cut says more.
+        // If the connections were cut, report the reason of the cut instead of their own failures.
         outcome.map_err(|failure| lines.silence().unwrap_or(failure))
     })
 }

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB behind the trait of a session: connects clients, fills the pool, reads the gate's counters.
+//! MySQL and MariaDB behind the trait [`Server`]: connects clients, fills the pool, reads the gate's counters.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,14 +25,14 @@ use crate::server::target::Target;
 /// The beginning of a statement that changes a setting of the whole server.
 const SETTING: &str = "SET GLOBAL";
 
-/// A running server.
+/// A running MySQL or MariaDB server.
 pub(super) struct MysqlServer {
     pub target: Target,
     pub sending: Sending,
     pub misses: DemandMisses,
     pub killer: Arc<Killer>,
     pub lines: Arc<Lines>,
-    /// See [`crate::server::job::Run`].
+    /// Whether the run may change settings of the server; see [`crate::server::job::Run`].
     pub may_change_settings: bool,
 }
 
@@ -41,7 +41,7 @@ impl AtEdge for MysqlServer {
         match self.misses.control().innodb_status() {
             Ok(text) => Ok(Some(text)),
             Err(failure) if failure.kind == FailureKind::Io => Err(failure),
-            // The account may not read it; the counters have most of it too.
+            // The account may lack the right to read the text. The counters have most of its figures, too.
             Err(_) => Ok(None),
         }
     }
@@ -51,7 +51,7 @@ impl Server for MysqlServer {
     type Client = MysqlClient;
     type Target = Target;
 
-    /// A query of a few hundred microseconds at the server.
+    /// A poll is a query that takes the server a few hundred microseconds.
     const GATE_LOOK: Duration = Duration::from_millis(60);
 
     fn place(&self) -> String {
@@ -94,7 +94,7 @@ impl Server for MysqlServer {
         control.be_patient()?;
         let killer = Killer::new(&self.target);
         killer.set(vec![control.id()]);
-        // Put changed settings back also after an interruption.
+        // Restore changed settings also after an interruption.
         let is_setting = |sql: &str| sql.starts_with(SETTING);
         let reading = TableReads { sections: &sections, always: &is_setting };
         reading.run(&mut |action, sql| control.execute(action, sql), &|| killer.kill(), cancelled)

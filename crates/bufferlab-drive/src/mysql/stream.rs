@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::server::input::await_input;
 use crate::tls::Tls;
 
-/// A stream, and with it how far the server's identity is known.
+/// A stream, by the protection that its bytes have.
 pub(super) enum Stream {
-    /// A Unix socket: no other host is on the way.
+    /// A Unix socket, whose bytes do not leave this host.
     Unix(UnixStream),
     /// A TCP socket.
     Tcp(TcpStream),
@@ -31,7 +31,7 @@ impl Stream {
         }
     }
 
-    /// Sets the time within which each read and write must make progress; none removes the limit.
+    /// Sets the time limits of each read and of each write; none removes a limit.
     ///
     /// # Errors
     /// The operating system's error.
@@ -45,7 +45,7 @@ impl Stream {
         }
     }
 
-    /// Sets the time within which a read must make progress.
+    /// Sets the time limit of each read.
     ///
     /// # Errors
     /// The operating system's error.
@@ -57,7 +57,7 @@ impl Stream {
         }
     }
 
-    /// Returns a further descriptor of the socket.
+    /// Returns another descriptor of the socket.
     ///
     /// # Errors
     /// When the process has no more descriptors.

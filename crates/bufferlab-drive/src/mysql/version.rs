@@ -1,6 +1,6 @@
-//! The product and version of a server: MySQL or MariaDB. Only questions on which they differ stand here.
+//! The product and version of a server, MySQL or MariaDB, and the questions on which they differ.
 
-/// The product.
+/// A product, MySQL or MariaDB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// MySQL and servers built from it.
@@ -9,29 +9,30 @@ pub enum Flavour {
     Mariadb,
 }
 
-/// A server's own answer to `SELECT VERSION()`, taken apart.
+/// A server's product and version, parsed from its answer to `SELECT VERSION()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// The product.
+    /// The server's product.
     pub flavour: Flavour,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// The whole text.
+    /// The server's whole answer.
     pub text: String,
 }
 
 impl Version {
-    /// Parses a server's version: `5.7.22-log`, `10.11.6-MariaDB-0+deb12u1`.
+    /// Parses a server's version, such as `5.7.22-log` or `10.11.6-MariaDB-0+deb12u1`.
     pub fn parse(text: &str) -> Self {
         let flavour = if text.contains("MariaDB") { Flavour::Mariadb } else { Flavour::Mysql };
-        // MariaDB before 11 may put an old MySQL's number first, for replicas that know no 10.
+        // MariaDB before 11 may put an old MySQL's number first, for replicas that do not know a version 10.
         let plain = text.strip_prefix("5.5.5-").unwrap_or(text);
         let mut parts = plain.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
         let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         Version { flavour, number, text: text.to_owned() }
     }
 
-    /// Returns true for MariaDB from 10.5 on: one buffer pool without instances, and other meanings of some counters.
+    /// Returns true for MariaDB from 10.5 on, which has one buffer pool without instances, and other meanings of some
+    /// counters.
     pub fn has_one_pool(&self) -> bool {
         self.flavour == Flavour::Mariadb && self.number >= (10, 5)
     }

@@ -1,8 +1,8 @@
 //! The client trait over one connection: prepared statements, values in the binary format.
 //!
-//! With `spec` one call is one round trip. With `batched` the client writes a whole batch at once with one Sync at its
-//! end, and a transaction's BEGIN travels with its first batch; the server executes the same statements in the same
-//! order. The client keeps its buffers, so that a transaction allocates nothing once they have grown.
+//! With the setting `spec` one call is one round trip. With `batched` the client writes a whole batch at once with one
+//! Sync at its end, and a transaction's BEGIN travels with its first batch. Both ways the server executes the same
+//! statements in the same order. The client keeps its buffers: once they have grown, a transaction allocates nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use crate::dialect::{RowUse, Statements};
 use crate::failure::Failure;
 use crate::server::Sending;
 
-/// The client writes a batch in pieces of about this size. Two sockets hold as much between client and server, so that
+/// The client writes a batch in pieces of about this size. The sockets of client and server hold so many bytes, so
 /// neither waits for the other to read.
 const PIECE_BYTES: usize = 48 * 1024;
 /// Time between two flushes of a connection's counters while the warm-up gate polls them.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// The client's own statements: name, text. A flush of counters is a separate transaction, which the server counts as a
-/// commit.
+/// The client's own statements: name and text. A flush of counters (`TELL`) is a separate transaction, which the server
+/// counts as a commit.
 const BEGIN: (&str, &str) = ("begin", "BEGIN");
-/// A transaction that only reads sees one moment; the server never makes it wait or try again.
+/// A read-only transaction sees the data of one moment; the server never makes it wait or try again.
 const BEGIN_READ_ONLY: (&str, &str) = ("begin_read_only", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
 const COMMIT: (&str, &str) = ("commit", "COMMIT");
 const ROLLBACK: (&str, &str) = ("rollback", "ROLLBACK");
 const TELL: (&str, &str) = ("tell", TELL_SQL);
-/// Makes a connection flush its counters when the statement ends. The server flushes nothing, not even commits, where
-/// no scan of a table came before: a scan of a table that is empty in every database reads no page.
+/// Makes a connection flush its counters when the statement ends. The server flushes nothing, not even commits, unless
+/// a table was scanned before. So the statement scans pg_seclabel, which is empty in every database and costs no read.
 pub(super) const TELL_SQL: &str = "SELECT pg_stat_force_next_flush(), EXISTS (SELECT FROM pg_seclabel)";
 
 /// A client with all statements of one workload prepared.
@@ -46,18 +46,18 @@ pub struct PostgresClient {
     statements: Vec<Prepared>,
     rows: RowUse,
     sending: Sending,
-    /// A transaction that has begun for the workload and not yet for the server.
+    /// The statement that begins the open transaction, if the client has not sent it to the server yet.
     to_begin: Option<&'static str>,
-    /// The moment of the last flush of counters, while the client flushes them often.
+    /// The moment of the last flush of counters; none unless the client flushes them often.
     told: Option<Instant>,
-    /// Transactions of all clients that belong to bufferlab and to no workload.
+    /// The number of transactions of all clients that belong to bufferlab and to no workload.
     own_commits: Arc<AtomicU64>,
     rows_returned: u64,
     round_trips: u64,
 }
 
 impl PostgresClient {
-    /// Makes a client that sends a workload's statements in one of the two ways. It adds commits of bufferlab itself to
+    /// Makes a client with a workload's statements, sent as `sending` says. It adds bufferlab's own commits to
     /// `own_commits`.
     ///
     /// # Errors
@@ -76,10 +76,10 @@ impl PostgresClient {
         PostgresClient::new(connection, &statements, sending, own_commits)
     }
 
-    /// Prepares these statements.
+    /// Makes a client, and prepares the statements of `list` and the client's own.
     ///
     /// # Errors
-    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or its numbers of parameters and columns differ from the catalogue's.
     pub fn new(
         mut connection: Connection,
         list: &Statements,
@@ -121,8 +121,8 @@ impl PostgresClient {
         self.round_trips
     }
 
-    /// Flushes this connection's counters often from now on, until [`PostgresClient::tell_counters`] flushes them for
-    /// good. By itself the server flushes them at most once a second.
+    /// Makes the client flush this connection's counters every 0.2 s from now on, until the next call of
+    /// [`PostgresClient::tell_counters`]. By itself the server flushes them at most once a second.
     pub fn tell_counters_often(&mut self) {
         self.told = Some(Instant::now());
     }
@@ -142,7 +142,7 @@ impl PostgresClient {
         Ok(())
     }
 
-    /// Flushes counters between two transactions, when that is wanted and due.
+    /// Flushes counters between two transactions, if the client flushes them often and the last flush is 0.2 s ago.
     fn tell_if_due(&mut self) -> Result<(), ClientError> {
         if self.told.is_some_and(|told| told.elapsed() >= TELL_EVERY) && self.connection.transaction() == b'I' {
             self.tell()?;
@@ -156,7 +156,7 @@ impl PostgresClient {
         self.exchange(None, &[name]).map_err(|error| client_error(name, &error))
     }
 
-    /// Makes one round trip: the client's own statements, then calls of a batch.
+    /// Makes one round trip: sends the client's own statements, then calls of a batch, and reads all answers.
     fn exchange(&mut self, calls: Option<(&mut Batch, Range<usize>)>, own: &[&'static str]) -> Result<(), PgError> {
         self.connection.wire.out.clear();
         for name in own {
@@ -166,7 +166,7 @@ impl PostgresClient {
             for call in calls.clone() {
                 let statement = &self.statements[usize::from(batch.statement(call).0)];
                 if let Err(error) = bind_call(statement, batch, call, self.rows, &mut self.connection.wire.out) {
-                    // Nothing of the exchange is sent.
+                    // Send no part of the exchange.
                     self.connection.wire.out.clear();
                     return Err(error);
                 }
@@ -215,7 +215,7 @@ impl PostgresClient {
         Ok(())
     }
 
-    /// Executes some calls in one round trip; the transaction begins with it if it has not yet.
+    /// Executes some calls in one round trip, which also begins the transaction if the server has not begun it.
     fn execute_piece(&mut self, batch: &mut Batch, calls: Range<usize>) -> Result<(), ClientError> {
         let first = usize::from(batch.statement(calls.start).0);
         let begin = self.to_begin.take();
@@ -239,7 +239,7 @@ impl PostgresClient {
         names.join(", ")
     }
 
-    /// Returns the calls from `first` on that are sent together.
+    /// Returns the calls from `first` on that the client sends together.
     fn piece(&self, batch: &Batch, first: usize) -> Range<usize> {
         if self.sending == Sending::Spec {
             return first..first + 1;
@@ -271,7 +271,7 @@ impl Client for PostgresClient {
 
     fn commit(&mut self) -> Result<(), ClientError> {
         match self.to_begin.take() {
-            // A transaction without a statement is a transaction too.
+            // Also begin and commit a transaction that has executed no statement.
             Some(begin) => self.exchange(None, &[begin, COMMIT.0]).map_err(|error| client_error(COMMIT.0, &error))?,
             None => self.command(COMMIT.0)?,
         }

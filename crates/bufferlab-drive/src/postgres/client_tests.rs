@@ -1,5 +1,5 @@
-//! The client against a server that follows a script: bytes in one write, rows kept, and every way in which an answer
-//! can be wrong.
+//! Tests of the client with a server that follows a script: a batch in one write, rows that are kept or counted, and
+//! every way in which an answer can be wrong.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -39,7 +39,7 @@ fn described(parameters: &[u32], columns: &[u32]) -> Vec<u8> {
     [message(b'1', b""), parameters, columns, message(b'Z', b"I")].concat()
 }
 
-/// Returns a client with prepared statements, whose server then sends `cues`; also the bytes that the server has
+/// Returns a client with prepared statements, whose server then sends `cues`, and the bytes that the server has
 /// received since.
 fn client(sending: Sending, rows: RowUse, cues: Vec<Cue>) -> (PostgresClient, Arc<Mutex<Vec<u8>>>) {
     let own = std::iter::repeat_with(|| described(&[], &[])).take(4);
@@ -180,7 +180,8 @@ fn rows_that_nobody_looks_at_are_counted_and_asked_for_as_text() {
     batch.call(READ, &[Value::Null]);
     client.execute(&mut batch).expect("it is answered");
     assert_eq!((batch.rows(0), client.rows_returned()), (2, 2));
-    // Bind: no portal, s0, one format (text), one value (NULL), no format of results.
+    // The expected Bind message: no name of a portal, the statement s0, one format (text), one value (NULL), no format
+    // of results.
     let heard = heard.lock().expect("nobody panics").clone();
     assert_eq!(
         &heard[5..],

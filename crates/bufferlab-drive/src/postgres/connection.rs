@@ -13,19 +13,19 @@ use super::wire::Wire;
 /// The server's description of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// Types of its parameters.
+    /// The types of the statement's parameters, by their numbers at the server.
     pub parameters: Vec<u32>,
-    /// Types of its columns.
+    /// The types of the statement's result columns, by their numbers at the server.
     pub columns: Vec<u32>,
 }
 
-/// Rows of values as text.
+/// Rows of values as text; a value is none for NULL.
 pub type TextRows = Vec<Vec<Option<String>>>;
 
-/// The most bytes of rows that are kept as text.
+/// The most bytes of rows that one answer may have as text.
 const MOST_TEXT_BYTES: usize = 32 << 20;
 
-/// The rows of a question with a short answer.
+/// The rows of an answer, which may have at most [`MOST_TEXT_BYTES`].
 #[derive(Default)]
 struct Few {
     rows: TextRows,
@@ -44,9 +44,9 @@ impl Few {
     }
 }
 
-/// A connection that waits for a query.
+/// A session that has logged in at a server and can execute statements.
 pub struct Connection {
-    /// Its socket and buffers.
+    /// The session's socket and buffers.
     pub wire: Wire,
     pub(super) process_id: i32,
     pub(super) secret_key: i32,
@@ -60,7 +60,7 @@ pub(super) fn unexpected(tag: u8) -> PgError {
 }
 
 impl Connection {
-    /// Returns the server's own name of its version: "15.18 (Debian 15.18-0+deb12u1)".
+    /// Returns the version in the server's own words: "15.18 (Debian 15.18-0+deb12u1)".
     pub fn server_version(&self) -> &str {
         &self.server_version
     }
@@ -79,7 +79,7 @@ impl Connection {
         Ok(Handle { process_id: self.process_id, secret_key: self.secret_key, hang_up })
     }
 
-    /// Returns the error in the message read last.
+    /// Returns the server's error, from the message read last.
     pub fn said(&self) -> PgError {
         server_error(self.wire.body()).map_or_else(PgError::from, |error| PgError::Server(Box::new(error)))
     }
@@ -89,10 +89,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a message that has to be of this type.
+    /// Reads a message that has to be of the type `tag`.
     ///
     /// # Errors
-    /// The server's error, if it is one.
+    /// The server's error, if the message is one; when the message has another type.
     pub fn expect(&mut self, tag: u8) -> Result<(), PgError> {
         match self.wire.read()? {
             read if read == tag => {
@@ -106,8 +106,8 @@ impl Connection {
         }
     }
 
-    /// After an error, reads all messages until the server waits again and the connection is usable. Returns the error,
-    /// or the one that ended the connection meanwhile.
+    /// Reads all messages after an error, until the server waits for a query and the connection is usable. Returns that
+    /// error, or another one that ended the connection meanwhile.
     pub fn recover(&mut self, error: PgError) -> PgError {
         if !error.leaves_the_connection_whole() {
             return error;
@@ -116,7 +116,7 @@ impl Connection {
             match self.wire.read() {
                 Ok(b'Z') => return self.ready().err().unwrap_or(error),
                 Ok(b'E') if !self.said().leaves_the_connection_whole() => return self.said(),
-                // The failed statement had begun a copy.
+                // The failed statement had begun a copy from the client.
                 Ok(b'G') => {
                     if let Err(lost) = self.refuse_copy() {
                         return lost;
@@ -128,18 +128,18 @@ impl Connection {
         }
     }
 
-    /// Ends the copy for a server that waits for data. In the extended protocol the server has meanwhile
-    /// discarded the end of the exchange, so this sends it again.
+    /// Ends a copy for which the server waits for data. In the extended protocol the server has discarded the Sync at
+    /// the end of the exchange, so this sends another Sync.
     pub(super) fn refuse_copy(&mut self) -> Result<(), PgError> {
         frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;
         frontend::sync(&mut self.wire.out);
         self.wire.flush()
     }
 
-    /// Executes statements in the simple protocol; returns the rows of all of them, as text.
+    /// Executes statements in the simple protocol. Returns the rows of all statements, as text.
     ///
     /// # Errors
-    /// The first error; after an error of the server the connection is usable.
+    /// The first error, also when the rows are too large. After an error of the server the connection is usable.
     pub fn query(&mut self, sql: &str) -> Result<TextRows, PgError> {
         let mut few = Few::default();
         self.query_each(sql, &mut |row| few.push(row))?;
@@ -169,7 +169,7 @@ impl Connection {
                     frontend::copy_fail("bufferlab sends no data to a statement of a script", &mut self.wire.out)?;
                     self.wire.flush()?;
                 }
-                // Ends of commands, descriptions of rows, and data of COPY TO STDOUT.
+                // Ignore ends of commands, descriptions of rows, and data of COPY TO STDOUT.
                 b'C' | b'T' | b'I' | b'H' | b'd' | b'c' => {}
                 b'E' => {
                     let error = self.said();
@@ -228,8 +228,9 @@ impl Connection {
     /// The errors of [`Connection::query`].
     pub fn execute_prepared(&mut self, name: &str) -> Result<TextRows, PgError> {
         bind_and_execute(name, &mut self.wire.out)?;
-        // Left open inside a transaction, the portal keeps its snapshot, and the server every row version since: index
-        // scans then get more and more pages (seen: 200 a transaction of TPC-C became 330 in 4,000).
+        // A portal left open in a transaction keeps its snapshot, and the server keeps every row version since then.
+        // Index scans then get more and more pages (seen: 200 pages per transaction of TPC-C became 330 within 4,000
+        // transactions).
         frontend::close(b'P', "", &mut self.wire.out)?;
         frontend::sync(&mut self.wire.out);
         self.wire.flush()?;
@@ -251,7 +252,8 @@ impl Connection {
         }
     }
 
-    /// Begins a COPY FROM STDIN. Then call [`Connection::copy`], and at the end [`Connection::end_copy`].
+    /// Begins a COPY FROM STDIN. The caller sends rows by [`Connection::copy`], and ends it by
+    /// [`Connection::end_copy`].
     ///
     /// # Errors
     /// The server's error.
@@ -264,7 +266,8 @@ impl Connection {
         }
     }
 
-    /// Sends whole rows. If the server refuses a row, it says so at once, and the copy ends there.
+    /// Sends whole rows of a COPY. If the server refuses a row, its error comes with a later call, and the copy ends
+    /// there.
     ///
     /// # Errors
     /// The server's error.
@@ -284,7 +287,7 @@ impl Connection {
         self.wire.flush_with(rows)
     }
 
-    /// Ends a COPY; returns the number of rows that the server has taken.
+    /// Ends a COPY. Returns the number of rows that the server has stored.
     ///
     /// # Errors
     /// The server's error.

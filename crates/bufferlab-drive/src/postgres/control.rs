@@ -10,14 +10,14 @@ use super::wire::Silence;
 use crate::failure::{Failure, FailureKind};
 use crate::server::target::Target;
 
-/// The database that every server has.
+/// A database that every PostgreSQL server has, for connections before the target's database exists.
 pub(super) const MAINTENANCE_DATABASE: &str = "postgres";
 
-/// Longest silence of a server after a question for counters. Then the reader checks whether it answers other
+/// Longest silence of a server after a question for counters. Then the reader checks whether the server answers other
 /// connections.
 const READING_SILENCE: Duration = Duration::from_secs(30);
 
-/// The oldest server that can be made to flush counters.
+/// The oldest major version whose server flushes counters when a client asks.
 const OLDEST_MAJOR: u32 = 15;
 
 /// A connection on which no run measures transactions.
@@ -30,12 +30,12 @@ impl Control {
     /// Connects to the target's database.
     ///
     /// # Errors
-    /// When the server is not there, or refuses.
+    /// When the server cannot be reached, or refuses the connection.
     pub fn open(target: &Target) -> Result<Self, Failure> {
         Ok(Control { connection: connect(target, patient(target))?, place: target.place() })
     }
 
-    /// Connects to the target's database for questions that take no time, with a shorter limit of silence.
+    /// Connects to the target's database for short questions, such as for counters, with a limit of silence of 30 s.
     ///
     /// # Errors
     /// The errors of [`Control::open`].
@@ -44,8 +44,8 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// Connects to a database, the target's or the one that every server has, for questions that take no time and wait
-    /// for no other session, until [`Control::be_patient`].
+    /// Connects to `database`, or else to the target's, for short questions that wait for no other session. If the
+    /// server is silent for 30 s, the connection ends, until [`Control::be_patient`] allows longer waits.
     ///
     /// # Errors
     /// The errors of [`Control::open`].
@@ -54,7 +54,7 @@ impl Control {
         Ok(Control { connection, place: target.place() })
     }
 
-    /// From now on a statement may take any time while the server still answers other connections.
+    /// Lets statements take any time from now on, while the server still answers other connections.
     pub fn be_patient(&mut self, target: &Target) {
         self.connection.wire.set_silence(patient(target));
     }
@@ -64,7 +64,7 @@ impl Control {
         &self.place
     }
 
-    /// Returns the server's own name of its version.
+    /// Returns the version in the server's own words, such as "15.18 (Debian 15.18-0+deb12u1)".
     pub fn version(&self) -> &str {
         self.connection.server_version()
     }
@@ -72,7 +72,7 @@ impl Control {
     /// Returns the major number of the server's version.
     ///
     /// # Errors
-    /// When the server is older than the oldest one supported here.
+    /// When the server is older than PostgreSQL 15.
     pub fn major(&self) -> Result<u32, Failure> {
         let major = major(self.version());
         if major >= OLDEST_MAJOR {
@@ -92,7 +92,7 @@ impl Control {
         self.connection.handle().map_err(|error| failure("connecting", &self.place, &error))
     }
 
-    /// Returns the connection itself.
+    /// Returns the connection, for COPY and other exchanges.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
@@ -106,7 +106,7 @@ impl Control {
         done.map_err(|error| failure(action, &self.place, &error))
     }
 
-    /// Executes statements and discards their rows, with the connection's own error.
+    /// Executes statements and discards their rows; an error comes as the connection's own type.
     ///
     /// # Errors
     /// The server's error.
@@ -123,7 +123,7 @@ impl Control {
         rows.map_err(|error| failure(action, &self.place, &error))
     }
 
-    /// Returns the first column of the first row, if there is one.
+    /// Returns the first column of the first row; none for NULL, or without a row.
     ///
     /// # Errors
     /// The server's error.
@@ -134,7 +134,7 @@ impl Control {
     /// Returns the first column of the first row as a number.
     ///
     /// # Errors
-    /// The server's, or when it is not a number.
+    /// The server's error; when the first column is not a number, or there is no row.
     pub fn number(&mut self, action: &str, sql: &str) -> Result<i64, Failure> {
         let text = self.one(action, sql)?;
         text.as_deref().and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -144,15 +144,16 @@ impl Control {
     }
 }
 
-/// Returns the major number of "15.18 (Debian 15.18-0+deb12u1)" or of "18beta1".
+/// Returns the major number of a version such as "15.18 (Debian 15.18-0+deb12u1)" or "18beta1"; zero if it has none.
 fn major(version: &str) -> u32 {
     let digits = version.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(version.len());
     version[..digits].parse().unwrap_or(0)
 }
 
 /// A connection that only reads counters. It stays in one transaction as long as it lives. The server adds a
-/// transaction's pages, rows and commits to the counters at its end, so that no sample counts in the next. Each
-/// statement sees the counters of its moment, and holds no snapshot afterwards that could keep dead rows alive.
+/// transaction's pages, rows and commits to the counters when the transaction ends, so no sample adds to the next one's
+/// counters. Each statement sees the counters of its moment, and holds no snapshot afterwards that could keep dead rows
+/// alive.
 pub struct Reader {
     control: Control,
 }
@@ -176,11 +177,11 @@ impl Reader {
     /// Returns the first row of a prepared query as numbers; none for NULL, or a value that is not a number.
     ///
     /// # Errors
-    /// The server's; the next reading begins a new transaction.
+    /// The server's error. The next call then reads in a new transaction.
     pub fn numbers(&mut self, name: &str) -> Result<Vec<Option<i64>>, Failure> {
         let rows = self.control.connection.execute_prepared(name).map_err(|error| {
             if error.leaves_the_connection_whole() {
-                // The transaction has failed with it.
+                // The transaction has failed with the statement.
                 let _ = self.control.try_execute("ROLLBACK; BEGIN READ ONLY");
             }
             failure("reading the server's counters", &self.control.place, &error)

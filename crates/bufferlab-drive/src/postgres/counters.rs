@@ -1,28 +1,29 @@
-//! Reads a server's own counters: one list, the expressions on each version, and the query.
+//! Reads a server's own counters: the list of metrics, the expression for each on every version, and the query.
 //!
 //! A sample is one query over the statistics views, prepared once. A metric that a version lacks is null with a reason
 //! in every sample. `tests/postgres_run.rs` compares the list with a real server.
 //!
 //! A server's processes keep their counts to themselves and flush them when a transaction ends, at most once a second;
-//! a query reads only flushed counts. So at the edges of a window every driver's connection flushes
-//! (`pg_stat_force_next_flush`), and in between a sample is up to a second old. The background writer flushes after
-//! each of its rounds, the checkpointer while it writes.
+//! a query reads only flushed counts. So at the edges of a window every driver's connection flushes its counts
+//! (`pg_stat_force_next_flush`). Between the edges a sample's counts are up to a second old. The background writer
+//! flushes after each of its rounds, the checkpointer while it writes.
 //!
 //! The server does not count waits. pg_stat_activity shows which connections wait at the moment of a sample, by
-//! wait_event_type. A session copies that view's list once a transaction, and the reader's lasts as long as the run: so
-//! each sample clears the copy first.
+//! wait_event_type. A session copies that view once in a transaction, and the reader's transaction lasts as long as the
+//! run. So each sample clears the copy first.
 //!
-//! Names that differ: from 17 on checkpoints stand in pg_stat_checkpointer. Meanings that differ:
+//! Names differ between versions: from 17 on, pg_stat_checkpointer has the counts of checkpoints. Meanings differ, too:
 //!
-//! - blks_read counts up to 15 the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in bufmgr.c),
-//!   and not from 16 on. The shared metrics hold only reads on every version: this file subtracts [`GROWTH`].
-//! - blks_read counts from 17 on a page again that another session has read meanwhile, and on every version pages of
-//!   temporary tables. From 16 on the shared metrics take reads from pg_stat_io, which counts neither.
-//! - `pages_written` counts pages that checkpoints, the background writer and connections wrote. For connections it is
-//!   buffers_backend up to 16, which includes pages appended to a file, and from 17 on pg_stat_io, which has those
-//!   apart (extends).
-//! - reads and writes of pg_stat_io are pages up to 17. From 18 on they are operations, of several pages each; `pages_written`
-//!   and `postgres_io_pages_read` then count their bytes.
+//! - Up to 15, blks_read also counts the pages by which tables and indexes grow (ReadBufferExtended with P_NEW in
+//!   bufmgr.c); from 16 on it does not. This file subtracts them ([`GROWTH`]), so that the shared metrics hold only
+//!   reads on every version.
+//! - From 17 on, blks_read counts a page again if another session has read it meanwhile. On every version it counts
+//!   pages of temporary tables. From 16 on the shared metrics take reads from pg_stat_io, which counts neither.
+//! - `pages_written` counts pages that checkpoints, the background writer and connections wrote. The pages of
+//!   connections come up to 16 from buffers_backend, which includes pages appended to a file, and from 17 on from
+//!   pg_stat_io, which counts appended pages separately (extends).
+//! - Up to 17, reads and writes of pg_stat_io count pages. From 18 on they count operations of several pages each;
+//!   `pages_written` and `postgres_io_pages_read` are then computed from the operations' bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +35,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::sampler::EngineCounters;
 
 const PROBE: &str = "engine";
-/// Our statements' names at the server.
+/// Names of the reader's prepared statements at the server.
 const SAMPLE: &str = "sample";
 const MISSES: &str = "misses";
 const CLEAR: &str = "clear";
@@ -44,8 +45,8 @@ const CLEAR_SQL: &str = "SELECT pg_stat_clear_snapshot()";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Counter,
-    /// A counter that samples never show lower than before: growth shows at once, and blks_read counts it up to a
-    /// second later.
+    /// A counter of which samples show the largest value so far. It could fall: a table's growth shows at once, and
+    /// blks_read counts that growth up to a second later.
     Held,
     Gauge,
 }
@@ -57,7 +58,7 @@ use Kind::{Counter, Gauge, Held};
 enum Told {
     /// An expression over the views of [`from_sql`].
     By(&'static str),
-    /// The version has no source; the reason.
+    /// The reason why the version has no source for the metric.
     Not(&'static str),
 }
 
@@ -73,7 +74,7 @@ const READ: Told = By("i.read_bytes / current_setting('block_size')::bigint");
 
 type Metric = (&'static str, Kind, &'static [(u32, Told)]);
 
-/// Every metric: our name, its kind, and its source from a major version on.
+/// Every metric: bufferlab's name, the kind, and the source from each major version on.
 const METRICS: &[Metric] = &[
     ("page_gets", Held, &[(15, By("d.blks_hit + d.blks_read - g.pages")), (16, By("d.blks_hit + d.blks_read"))]),
     ("demand_misses", Held, &[(15, By("d.blks_read - g.pages")), (16, By("i.reads")), (18, READ)]),
@@ -144,11 +145,11 @@ const METRICS: &[Metric] = &[
     ("postgres_statio_idx_blks_hit", Counter, &[(15, By("t.idx_hit"))]),
 ];
 
-/// Samples subtract bufferlab's own transactions from it: those in which connections flush counters.
+/// The counter of commits. Samples subtract bufferlab's own transactions from it, in which connections flush counters.
 const XACT_COMMIT: &str = "postgres_database_xact_commit";
 const FRAMES_USED: &str = "pool_frames_used";
 
-/// Columns of pg_stat_io that a sample reads in two contexts. A cell is NULL where a context has no such operation.
+/// Columns of pg_stat_io that a sample reads in two contexts. A cell is NULL if its context has no such operation.
 const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions", "reuses"];
 
 /// Returns the source of a metric on this version.
@@ -159,16 +160,16 @@ fn told(metric: &Metric, major: u32) -> Told {
 
 /// The last major version whose blks_read counts growth.
 const LAST_WITH_GROWTH: u32 = 15;
-/// The pages of the main forks of all tables and indexes outside of the catalogues; other forks grow without a count.
-/// The query waits where a session has an exclusive lock on a table.
+/// The query for the pages in the main forks of all tables and indexes outside of the catalogues; blks_read does not
+/// count the growth of other forks. The query waits while a session has an exclusive lock on a table.
 const GROWTH: &str = "SELECT coalesce(sum(pages), 0) AS pages, \
     coalesce(sum(pages) FILTER (WHERE relkind IN ('r', 'm')), 0) AS heap, \
     coalesce(sum(pages) FILTER (WHERE relkind = 'i' AND relnamespace <> 'pg_toast'::regnamespace), 0) AS idx \
     FROM (SELECT relkind, relnamespace, pg_relation_size(oid) / current_setting('block_size')::bigint AS pages \
     FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'm', 't', 'i', 'S')) AS c";
 
-/// Returns the SQL of growth since now, as `g`, where blks_read counts it. It counts from now, so that it is never more
-/// than blks_read.
+/// Returns the SQL for the pages by which tables and indexes have grown since this call, as `g`; none if the version's
+/// blks_read does not count growth. The growth counts from this call on, so that it is never more than blks_read.
 fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
     if major > LAST_WITH_GROWTH {
         return Ok(None);
@@ -177,8 +178,9 @@ fn growth_sql(control: &mut Control, major: u32) -> Result<Option<String>, Failu
     Ok(Some(format!("(SELECT pages - {before} AS pages, heap, idx FROM ({GROWTH}) AS sizes) AS g")))
 }
 
-/// Returns the views of one version, under short names. pg_stat_io gives only the rows of connections' own processes on
-/// tables and indexes, and of the workers that read a table with them in parallel; the tables exclude catalogues.
+/// Returns the FROM clause: the views of one version, under short names. Of pg_stat_io it takes the rows for tables and
+/// indexes, of connections' own processes and of the workers that read a table in parallel with them. The statistics of
+/// tables exclude catalogues.
 fn from_sql(major: u32, growth: Option<&str>) -> String {
     let mut sql = "FROM pg_stat_database AS d CROSS JOIN pg_stat_bgwriter AS b CROSS JOIN pg_stat_wal AS w \
         CROSS JOIN (SELECT coalesce(sum(heap_blks_read), 0) AS heap_read, coalesce(sum(heap_blks_hit), 0) AS heap_hit, \
@@ -213,8 +215,8 @@ fn from_sql(major: u32, growth: Option<&str>) -> String {
     sql
 }
 
-/// Returns the query of a sample: a column for each metric that this version has, and the frames used if
-/// `tells_frames`.
+/// Returns the query of a sample: a column for each metric that this version has, the frames used if `tells_frames`,
+/// and last the time at which the counters were reset.
 fn sample_sql(major: u32, growth: Option<&str>, tells_frames: bool) -> String {
     let mut columns: Vec<String> = Vec::new();
     for metric in METRICS {
@@ -262,7 +264,7 @@ impl DemandMisses {
     }
 }
 
-/// The counters of one server.
+/// A reader of all counters of one server.
 pub struct Counters {
     reader: Reader,
     major: u32,
@@ -270,7 +272,8 @@ pub struct Counters {
     no_frames: Option<Arc<str>>,
     /// The last value of each held counter, by its place in [`METRICS`].
     held: Vec<i64>,
-    /// When the server's counters were last set to zero, by the first sample.
+    /// The time at which the server's counters were last set to zero, as the first sample read it; none before the
+    /// first sample. A server that never reset its counters gives no time.
     reset_us: Option<Option<i64>>,
     no_subject: Arc<str>,
 }
@@ -300,8 +303,8 @@ impl Counters {
     }
 }
 
-/// Returns the reason why no query can count used frames, or none. Creates the extension for it, if the server offers
-/// it and the role may.
+/// Returns the reason why no query can count used frames, or none. Creates the extension pg_buffercache, if the server
+/// offers it and the role may.
 fn frames_untold(control: &mut Control, major: u32) -> Result<Option<String>, Failure> {
     if major < 16 {
         return Ok(Some("pg_buffercache_summary() exists from PostgreSQL 16 on".to_owned()));
@@ -409,7 +412,8 @@ mod tests {
         }
     }
 
-    /// Returns the counters of a PostgreSQL 15 all of which are one, with these times of a reset, one a sample.
+    /// Returns the reader of a scripted PostgreSQL 15 whose counters are all 1. Each sample has the next of these times
+    /// of a reset.
     fn counters(resets: &[Option<&str>]) -> Counters {
         let described = [message(b'1', b""), message(b't', b"\0\0"), message(b'n', b""), message(b'Z', b"I")].concat();
         let bytes = |value: &Option<&str>| match value {

@@ -1,12 +1,12 @@
-//! PostgreSQL's dialect: its words that differ from MySQL's.
+//! PostgreSQL's dialect of SQL: the words in which it differs from MySQL's.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
 use crate::dialect::Dialect;
 
-/// PostgreSQL's words. CHAR stores texts with their blanks, as long as MySQL's. Names compare by bytes, so that they
-/// sort alike on every engine. Settings of the session force plans, not words.
+/// PostgreSQL's dialect. CHAR stores texts with their blanks, so rows are as long as MySQL's. Customers' names compare
+/// by bytes, so that they sort alike on every engine. Settings of the session force plans, not words of the query.
 pub const DIALECT: Dialect = Dialect {
     engine: "PostgreSQL",
     folders: &["postgres", "servers", "shared"],
@@ -31,8 +31,8 @@ pub const DIALECT: Dialect = Dialect {
     literal,
 };
 
-/// Returns a value as a literal of SQL with standard strings. A negative number stands in parentheses: two minus signs
-/// would begin a comment.
+/// Returns a value as a literal of SQL with standard strings. A negative number stands in parentheses, because two
+/// minus signs would begin a comment.
 pub(super) fn literal(value: Value<'_>) -> String {
     match value {
         Value::Null => "NULL".to_owned(),

@@ -1,4 +1,5 @@
-//! The meaning of a server's or a connection's error for a run. Codes: PostgreSQL's documentation, "Error Codes".
+//! Says what a server's or a connection's error means for a run. The codes are those of PostgreSQL's documentation,
+//! "Error Codes".
 
 use std::fmt;
 use std::io;
@@ -14,7 +15,7 @@ use crate::server::session::SERVER_GONE_HINT;
 /// An error message of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerError {
-    /// ERROR, FATAL or PANIC: after the last two the server closes the connection.
+    /// ERROR, FATAL or PANIC. After FATAL and PANIC the server closes the connection.
     pub severity: String,
     /// SQLSTATE, five characters.
     pub code: String,
@@ -56,10 +57,10 @@ pub enum PgError {
     /// The server sent bytes that are not an answer.
     #[error("the server's answer is broken: {0}")]
     Malformed(Malformed),
-    /// This client refuses the server.
+    /// This client refuses to use the server.
     #[error("{0}")]
     Refused(Refusal),
-    /// A value has no form that the server or the workload understands. The connection is usable.
+    /// A value that the server or the workload cannot understand. The connection is usable.
     #[error("{0}")]
     Value(String),
 }
@@ -82,7 +83,7 @@ impl PgError {
         }
     }
 
-    /// Returns the server's code, if it is the server's error.
+    /// Returns the server's SQLSTATE; an empty text if the error is not the server's.
     pub fn code(&self) -> &str {
         match self {
             PgError::Server(error) => &error.code,
@@ -96,10 +97,10 @@ fn meaning(error: &PgError) -> Meaning {
         return if error.leaves_the_connection_whole() { Meaning::Statement } else { Meaning::Lost };
     };
     match server.code.as_str() {
-        // serialization_failure, deadlock_detected, lock_not_available
+        // These are serialization_failure, deadlock_detected and lock_not_available.
         "40001" | "40P01" | "55P03" => Meaning::Retry,
         "53100" => Meaning::DiskFull,
-        // 58030 is io_error: the file layer's message says more than its code.
+        // For a full disk the server may also send 58030 (io_error), whose message says more than the code.
         _ if server.message.contains("No space left on device") => Meaning::DiskFull,
         // query_canceled: only a request to stop cancels bufferlab's own statements.
         "57014" => Meaning::Lost,
@@ -109,13 +110,13 @@ fn meaning(error: &PgError) -> Meaning {
     }
 }
 
-/// Returns the error of a statement for its workload.
+/// Returns the error of a statement in the form that a workload gets.
 pub fn client_error(statement: &str, error: &PgError) -> ClientError {
     meaning(error).client_error(statement, error.to_string())
 }
 
 /// Returns the failure of an error outside of any workload: in connecting, preparing, loading or controlling. `place`
-/// is the server's, or the name of the statement.
+/// is the server's place, or the name of the statement.
 pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
     if let PgError::Refused(Refusal { what, hint }) = error {
         return Failure::new(FailureKind::Environment, format!("{action}: {what}"), place, *hint);
@@ -125,7 +126,7 @@ pub fn failure(action: &str, place: &str, error: &PgError) -> Failure {
         Meaning::Retry => {
             (FailureKind::Io, "another client holds locks in this database: use one that is bufferlab's own")
         }
-        // Refusals to connect are FATAL too, and each has its own hint.
+        // A refusal to connect is FATAL, too, but has its own hint.
         Meaning::Lost | Meaning::Statement => match refusal(error.code()) {
             Some(refusal) => refusal,
             None if meaning(error) == Meaning::Lost => (FailureKind::Io, SERVER_GONE_HINT),

@@ -1,4 +1,4 @@
-//! Interrupts statements of other connections.
+//! Interrupts statements that other connections execute at a PostgreSQL server.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use crate::server::target::Target;
 /// A handle that interrupts a connection: its numbers at the server, and its socket.
 #[derive(Clone)]
 pub struct Handle {
-    /// The server's process for the connection.
+    /// The number of the server's process for the connection.
     pub process_id: i32,
-    /// The key without which the server refuses to interrupt it.
+    /// The key without which the server refuses to interrupt the connection.
     pub secret_key: i32,
-    /// Ends it from this side.
+    /// Ends the connection from this side.
     pub hang_up: HangUp,
 }
 
@@ -28,40 +28,42 @@ const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time that statements get to end on request. Then the interrupter ends their connections.
 const HANG_UP_AFTER: Duration = Duration::from_secs(3);
 
-/// Interrupts the present statements of some connections. It asks the server first. When that does not help, because
-/// the server is frozen, it ends the connections from this side.
+/// An interrupter of the running statements of some connections. It first asks the server. If that does not help within
+/// 3 s, because the server is frozen, it ends the connections from this side.
 pub struct Interrupter {
     target: Target,
     connections: Mutex<(Vec<Handle>, Option<Instant>)>,
-    /// Connections without long statements: the interrupter ends them with the others, and does not ask the server to
-    /// interrupt them.
+    /// Connections without long statements. The interrupter ends them together with the interrupted ones, but does not
+    /// ask the server to interrupt them.
     watching: Vec<HangUp>,
 }
 
 impl Interrupter {
-    /// Makes an interrupter of no connection yet.
+    /// Makes an interrupter that interrupts no connection yet.
     pub fn new(target: &Target) -> Self {
         Interrupter { target: target.clone(), connections: Mutex::default(), watching: Vec::new() }
     }
 
-    /// Adds connections that end with the others, so that no thread waits longer for a frozen server on them.
+    /// Adds connections that end together with the interrupted ones, so that no thread waits on them for a frozen
+    /// server.
     #[must_use]
     pub fn with_watching(mut self, watching: Vec<HangUp>) -> Self {
         self.watching = watching;
         self
     }
 
-    /// Sets the connections that it interrupts.
+    /// Sets the connections that the interrupter interrupts.
     pub fn set(&self, handles: Vec<Handle>) {
         *lock(&self.connections) = (handles, None);
     }
 
-    /// Adds a connection that it interrupts.
+    /// Adds a connection that the interrupter interrupts.
     pub fn add(&self, handle: Handle) {
         lock(&self.connections).0.push(handle);
     }
 
-    /// Interrupts the statements of its connections. Ignores a connection that executes nothing or is gone.
+    /// Interrupts the running statements of the interrupter's connections. From 3 s after the first call on, it ends
+    /// the connections instead. Ignores a connection that executes nothing or is gone.
     pub fn interrupt(&self) {
         let (handles, first) = {
             let mut connections = lock(&self.connections);
@@ -76,7 +78,7 @@ impl Interrupter {
             if hang_up {
                 (handle.hang_up)();
             } else if self.cancel(handle).is_err() {
-                // A server that refuses one request refuses the others too.
+                // A server that refuses one request refuses the others, too.
                 break;
             }
         }
@@ -88,7 +90,7 @@ impl Interrupter {
         let mut request = BytesMut::new();
         frontend::cancel_request(handle.process_id, handle.secret_key, &mut request);
         stream.write_all(&request)?;
-        // The server hangs up once it has passed the request on.
+        // The server closes this connection once it has passed the request on.
         stream.read(&mut [0]).map(|_| ())
     }
 }
@@ -112,7 +114,7 @@ mod tests {
             database: String::new(),
             security: None,
         };
-        // It accepts connections and never answers, as a stopped process does.
+        // The socket takes connections and never answers, as the socket of a stopped process does.
         let _frozen = std::os::unix::net::UnixListener::bind(socket).expect("free");
         let hung_up = Arc::new(AtomicU32::new(0));
         let interrupter = Interrupter::new(&target);

@@ -1,9 +1,10 @@
-//! Bulk load into a database of a server: a workload's tables, several at a time, by COPY; then a script's setup section.
+//! Loads a database of a PostgreSQL server: a workload's tables by COPY, several at a time, then a script's setup
+//! section.
 //!
-//! One connection writes each table in primary-key order, for any number of threads: its pages are packed, and the same
-//! rows lie in the same places every time. One transaction empties the table, then makes its rows and its indexes. So
-//! the server may write rows as frozen (no later reader has to mark them) and, where it logs as little as possible,
-//! leave them out of its log. The caller of the load vacuums and analyzes.
+//! With any number of threads, one connection writes each table in the order of its primary key. So the table's pages
+//! are packed, and the same rows lie in the same places every time. One transaction empties the table, then makes its
+//! rows and its indexes. So the server may write rows as frozen, and no later reader has to mark them. If its wal_level
+//! is minimal, it also leaves the rows out of its log. The caller of the load executes VACUUM and ANALYZE.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -23,16 +24,16 @@ use crate::server::job::Load;
 use crate::server::set_up::{interruptible, set_up};
 use crate::server::target::Target;
 
-/// Memory in which the server sorts an index, and one process for it. Several would write the same index, and the load
-/// writes several tables at a time already.
+/// Settings of a load's sessions: the memory in which the server sorts an index, and one process for it. Several
+/// processes would write the same index, and the load already writes several tables at a time.
 const LOADING: &str = "SET maintenance_work_mem = '256MB'; SET max_parallel_maintenance_workers = 0; \
     SET synchronous_commit = off";
 
-/// Loads a database.
+/// Loads a database, and returns its rows and its size.
 ///
 /// # Errors
-/// When the database has tables, the disk is full, the server fails, or `cancelled` is set; the database is then
-/// incomplete.
+/// When the database has tables, the scale is too large, the disk is full, the server or the setup section fails, or
+/// `cancelled` is set. Unless it had tables before, the database is then incomplete.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     let mut control = open_database(&load.target)?;
@@ -57,12 +58,12 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes: bytes.max(0) as u64, tables })
 }
 
-/// Returns a name as an identifier.
+/// Returns a name as an identifier in double quotes.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Connects to the database, and creates it if it does not exist. It must have no tables.
+/// Connects to the database, and creates it if it does not exist. Refuses a database with tables.
 fn open_database(target: &Target) -> Result<Control, Failure> {
     let mut server = Control::open_to_ask(target, Some(MAINTENANCE_DATABASE))?;
     let name = literal(bufferlab_workload::client::Value::Text(&target.database));
@@ -81,7 +82,7 @@ fn open_database(target: &Target) -> Result<Control, Failure> {
     Ok(control)
 }
 
-/// Ordinary tables outside of catalogues and extensions.
+/// The query for ordinary and partitioned tables outside of catalogues and extensions.
 const TABLES: &str = "SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
     WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema' \
     AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e') ORDER BY 1, 2";
@@ -114,7 +115,7 @@ fn load_tables(
     Ok(loaded.into_iter().map(|(table, rows)| (schemas[table].name.to_owned(), rows)).collect())
 }
 
-/// Loads one table; returns its rows.
+/// Loads one table and builds its indexes; returns the number of its rows.
 fn write_table(control: &mut Control, bulk: &Bulk<'_>, table: usize, schema: &TableSchema) -> Result<u64, Failure> {
     let name = schema.name;
     control.execute("beginning a table", &format!("BEGIN; TRUNCATE {name}"))?;
@@ -127,8 +128,8 @@ fn write_table(control: &mut Control, bulk: &Bulk<'_>, table: usize, schema: &Ta
     Ok(rows)
 }
 
-/// Sends chunks as they come, and counts their rows for the progress; the server reports the rest when it has taken
-/// them all.
+/// Sends chunks by COPY as they come, and counts their rows for the progress. Returns the number of rows that the
+/// server stored.
 fn copy(
     control: &mut Control,
     bulk: &Bulk<'_>,
@@ -148,7 +149,8 @@ fn copy(
     send().map_err(|error| failure(&format!("loading {table}"), &place, &error))
 }
 
-/// Returns the rows of every table in the database; a setup section may have made any.
+/// Returns the name and the number of rows of every table in the database, because a setup section may have made any
+/// table.
 fn count_rows(control: &mut Control) -> Result<Vec<(String, u64)>, Failure> {
     let mut rows = Vec::new();
     for name in control.rows("listing tables", TABLES)? {

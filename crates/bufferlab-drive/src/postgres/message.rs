@@ -1,7 +1,7 @@
 //! Reads the server's messages in place: their frames, and the bodies that a client needs.
 //!
-//! PostgreSQL's documentation, "Frontend/Backend Protocol", version 3.0, Message Formats. No function here trusts a
-//! length: a message that does not fit is [`Malformed`]. Pure: no socket.
+//! The formats are those of PostgreSQL's documentation ("Frontend/Backend Protocol", version 3.0, Message Formats). No
+//! function here trusts a length: a message that does not fit is [`Malformed`]. This file uses no socket.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::error::ServerError;
 
 /// Largest message that a client accepts: PostgreSQL itself builds none above one gigabyte.
 const MAX_MESSAGE_BYTES: usize = 1 << 30;
-/// A message's type and length.
+/// Bytes of a message's header: one for its type, four for its length.
 pub const HEADER_BYTES: usize = 5;
 
 /// Bytes that are not a message of the protocol.
@@ -25,13 +25,13 @@ impl fmt::Display for Malformed {
 
 const TRUNCATED: Malformed = Malformed(Cow::Borrowed("a message is shorter than its content"));
 
-/// Returns the length of the message that begins here, with its header; none before the whole header is there.
+/// Returns the bytes of the message that begins here, with its header; none if the header is not complete.
 ///
 /// # Errors
-/// When no message has such a length.
+/// When the length in the header is impossible: below four, or above one gigabyte.
 pub fn message_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(&[tag, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-    // The length counts itself and not the type.
+    // The length counts its own four bytes, but not the byte of the type.
     let length = i32::from_be_bytes([a, b, c, d]);
     match usize::try_from(length) {
         Ok(length) if (4..=MAX_MESSAGE_BYTES).contains(&length) => Ok(Some(1 + length)),
@@ -39,12 +39,12 @@ pub fn message_bytes(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// The rest of a message's body.
+/// The bytes of a message's body that have not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a>(pub &'a [u8]);
 
 impl<'a> Body<'a> {
-    /// Returns the next bytes.
+    /// Returns the next `bytes` bytes.
     ///
     /// # Errors
     /// When the message has fewer bytes.
@@ -68,7 +68,7 @@ impl<'a> Body<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Returns a number of two bytes. Counts are never negative.
+    /// Returns the next two bytes as a number. It has no sign, because counts are never negative.
     ///
     /// # Errors
     /// When the message ends before.
@@ -76,7 +76,7 @@ impl<'a> Body<'a> {
         Ok(u16::from_be_bytes(self.array()?).into())
     }
 
-    /// Returns a number of four bytes.
+    /// Returns the next four bytes as a number.
     ///
     /// # Errors
     /// When the message ends before.
@@ -84,7 +84,7 @@ impl<'a> Body<'a> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
-    /// Returns the number of a type or a table.
+    /// Returns the next four bytes as an object identifier, the number of a type or a table.
     ///
     /// # Errors
     /// When the message ends before.
@@ -103,7 +103,8 @@ impl<'a> Body<'a> {
         Ok(String::from_utf8_lossy(text))
     }
 
-    /// Returns a value of a row: a length, or -1 for NULL, and that many bytes.
+    /// Returns the next value of a row; none for NULL. It stands in the message as its length, -1 for NULL, and that
+    /// many bytes.
     ///
     /// # Errors
     /// When the message has fewer bytes.
@@ -115,7 +116,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Returns the types of a statement's parameters.
+/// Returns the types of a statement's parameters, by their numbers at the server.
 ///
 /// # Errors
 /// When the body is not a `ParameterDescription`.
@@ -125,7 +126,7 @@ pub fn parameter_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
     (0..count).map(|_| body.oid()).collect()
 }
 
-/// Returns the types of a statement's columns.
+/// Returns the types of a statement's columns, by their numbers at the server.
 ///
 /// # Errors
 /// When the body is not a `RowDescription`.
@@ -135,10 +136,10 @@ pub fn column_types(body: &[u8]) -> Result<Vec<u32>, Malformed> {
     let mut types = Vec::new();
     for _ in 0..count {
         body.text()?;
-        // Table and column it comes from.
+        // Skip the table and the column from which it comes.
         body.take(6)?;
         types.push(body.oid()?);
-        // Size, modifier and format.
+        // Skip its size, its modifier and its format.
         body.take(8)?;
     }
     Ok(types)
@@ -170,7 +171,7 @@ pub fn server_error(body: &[u8]) -> Result<ServerError, Malformed> {
     loop {
         let field = match body.byte()? {
             0 => return Ok(error),
-            // The untranslated severity.
+            // The severity in English, which the server's language does not change.
             b'V' => &mut error.severity,
             b'C' => &mut error.code,
             b'M' => &mut error.message,

@@ -1,5 +1,5 @@
-//! The settings that make PostgreSQL's planner take a workload's plan, and a check of the plan that it takes for Q1, by
-//! EXPLAIN.
+//! The settings that make PostgreSQL's planner take a workload's plan, and a check by EXPLAIN of the plan that it takes
+//! for Q1.
 
 use bufferlab_workload::client::Workload;
 use bufferlab_workload::index_scan::{SHIPDATE_INDEX, TABLE};
@@ -11,20 +11,21 @@ use super::dialect::DIALECT;
 use crate::failure::Failure;
 use crate::plan;
 
-/// Our own statements name rows by their keys, and each has an index that leads to them. With slightly old statistics
-/// the planner would scan a small table instead, and change its plan in the middle of a window. So it plans each
-/// statement once, through its index, and the one join is a loop of look-ups.
+/// The settings for workloads without a forced plan. Their statements find rows by keys, and each statement has an
+/// index for that. With slightly old statistics the planner would scan a small table instead, and change the plan in
+/// the middle of a window. With these settings it plans each statement once, through the index, and the only join is a
+/// loop of look-ups.
 const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off; \
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
 
-/// Returns the settings of sessions that execute a workload of ours.
+/// Returns the settings of sessions that execute one of bufferlab's own workloads.
 pub fn session_sql(workload: &mut dyn Workload) -> &'static str {
     workload.forced_plan().map_or(BY_INDEX, |plan| forcing(plan.asked))
 }
 
 /// Returns the settings that make the planner take a plan. They exclude parallel workers, so that plans differ only in
-/// how they find rows, and just-in-time compilation, which the huge cost of a forbidden plan would start in some of
-/// them.
+/// the way to find rows. They also exclude just-in-time compilation, which the huge estimated cost of a disabled plan
+/// would start in some plans.
 fn forcing(plan: Plan) -> &'static str {
     match plan {
         Plan::IndexScan => {
@@ -42,7 +43,8 @@ fn forcing(plan: Plan) -> &'static str {
     }
 }
 
-/// Asks the server for the plan of the workload's query, if it forces one, in a session with the same settings.
+/// Checks that the server takes the plan that the workload forces for its query, if it forces one, in a session with
+/// the same settings.
 ///
 /// # Errors
 /// The server's error; a usage failure when the server would take another plan.
@@ -56,7 +58,7 @@ pub(super) fn check(workload: &mut dyn Workload, control: &mut Control) -> Resul
     })
 }
 
-/// Returns the plan for the table, in the explanation's JSON.
+/// Returns the plan by which the query reads its table, from EXPLAIN's JSON; none if it is not one of [`Plan`].
 fn plan_of(text: &str) -> Option<Plan> {
     let explained: Value = serde_json::from_str(text).ok()?;
     let node = scan(&explained)?;
@@ -73,7 +75,7 @@ fn plan_of(text: &str) -> Option<Plan> {
     }
 }
 
-/// Returns the node that reads the table.
+/// Returns the node of EXPLAIN's JSON that reads the table.
 fn scan(value: &Value) -> Option<&Value> {
     match value {
         Value::Object(fields) if fields.get("Relation Name").and_then(Value::as_str) == Some(TABLE) => Some(value),

@@ -1,4 +1,5 @@
-//! A session for questions: each is one statement, and its whole answer comes as text within a time and a size.
+//! A session for questions to PostgreSQL. Each question is one statement, whose whole answer comes as text within
+//! limits of time and size.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -14,19 +15,20 @@ use crate::server::patience::{Patience, is_a_step, was_ended};
 use crate::server::questions::{CLOSED, CLOSED_IN_LOGIN, Kind, Limits, Table, Unanswered, is_out_of_reach};
 use crate::server::target::Target;
 
-/// The session.
+/// A session for questions, outside of runs.
 pub struct Questions {
     connection: Connection,
     limits: Limits,
     may_go_on: fn() -> bool,
-    /// The statements that were asked, with the names of those that are prepared.
+    /// The statements asked so far; with its name for each that is prepared under a name.
     asked: HashMap<Vec<u8>, Option<String>>,
-    /// The number of names used so far: no name is used twice, even if its statement failed.
+    /// The number of names used so far. The session uses no name twice, even if the statement of that name failed.
     named: usize,
 }
 
 impl Questions {
-    /// Logs in to the target's database. `may_go_on` is asked a few times a second.
+    /// Logs in to the target's database. The session calls `may_go_on` a few times a second, and ends when it returns
+    /// false.
     ///
     /// # Errors
     /// See [`Unanswered`].
@@ -48,12 +50,12 @@ impl Questions {
         Ok(Questions { connection, limits, may_go_on, asked: HashMap::new(), named: 0 })
     }
 
-    /// Executes a statement; returns its rows. After any error but the server's the session has ended.
+    /// Executes a statement; returns its rows. `change_s` is the limit in seconds for a statement that changes
+    /// something, and so may wait for other sessions' locks. After any error but [`Unanswered::Server`] the session has
+    /// ended.
     ///
     /// # Errors
     /// See [`Unanswered`].
-    ///
-    /// `change_s`: how many seconds it may take where it changes something, and may wait for the locks of others.
     pub fn ask(&mut self, sql: &[u8], change_s: Option<f64>) -> Result<Table, Unanswered> {
         self.connection.wire.set_patience(Patience::new(self.limits.statement(change_s), self.may_go_on));
         self.table(sql).map_err(|error| match error {
@@ -75,10 +77,10 @@ impl Questions {
         })
     }
 
-    /// Asks for the statement's preparation, unless it is prepared; returns its name.
+    /// Asks the server to prepare the statement, unless it is prepared; returns the name of the prepared statement.
     ///
-    /// A name is given from the second time on: a statement asked once leaves nothing in a session, which may be a
-    /// pooler's.
+    /// Only a statement that is asked again gets a name: one that is asked once leaves nothing in the server's session,
+    /// which a pooler may give to others.
     fn name(&mut self, sql: &[u8]) -> Result<String, PgError> {
         let text = std::str::from_utf8(sql).map_err(|_| PgError::Value("a statement is no UTF-8".to_owned()))?;
         let name = match self.asked.get(sql) {
@@ -112,7 +114,7 @@ impl Questions {
                     return Ok(table);
                 }
                 b'G' => connection.refuse_copy()?,
-                // Ends of steps, descriptions of parameters, and data of COPY TO STDOUT.
+                // Ignore ends of steps, descriptions of parameters, and data of COPY TO STDOUT.
                 b'1' | b'2' | b't' | b'n' | b'C' | b'I' | b'H' | b'd' | b'c' => {}
                 b'E' => return Err(connection.said()),
                 tag => return Err(unexpected(tag)),
@@ -123,13 +125,13 @@ impl Questions {
         }
     }
 
-    /// Allows answers up to this size.
+    /// Sets the most bytes of later answers.
     pub fn allow_bytes(&mut self, most_answer_bytes: usize) {
         self.limits.most_answer_bytes = most_answer_bytes;
         self.connection.wire.set_limit(most_answer_bytes);
     }
 
-    /// Returns the server's process for the session.
+    /// Returns the number of the server's process for the session.
     pub fn id(&self) -> i32 {
         self.connection.process_id
     }
@@ -144,17 +146,17 @@ fn describe(body: &[u8], table: &mut Table) -> Result<(), Malformed> {
     let mut body = Body(body);
     for _ in 0..body.count()? {
         let name = body.text()?;
-        // Table and column it comes from.
+        // Skip the table and the column from which it comes.
         body.take(6)?;
         let kind = kind_of(body.oid()?);
-        // Size, modifier and format.
+        // Skip its size, its modifier and its format.
         body.take(8)?;
         table.push_column(name.as_bytes(), kind);
     }
     Ok(())
 }
 
-/// Returns the form of a type (PostgreSQL's pg_type.dat).
+/// Returns the type of values for a type's number (PostgreSQL's pg_type.dat).
 fn kind_of(oid: u32) -> Kind {
     match oid {
         16 => Kind::Boolean,
@@ -165,7 +167,7 @@ fn kind_of(oid: u32) -> Kind {
     }
 }
 
-/// Returns the values of a row: nothing follows an error.
+/// Returns the values of a row; a value is none for NULL. A row whose count cannot be read gives one error.
 fn values(row: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Malformed>> {
     let mut body = Body(row);
     let count = body.count();

@@ -1,4 +1,4 @@
-//! One run on a PostgreSQL server. Python starts and stops the server.
+//! Does one run on a PostgreSQL server. Python starts and stops the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -21,7 +21,8 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of connecting, executing or reading counters. Cancelling is not an error: see [`Finished::interrupted`].
+/// The error of a wrong job, of connecting, executing or reading counters. Cancelling is not an error: see
+/// [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     let (Some(workload), None) = (&job.workload, &job.program) else {
@@ -35,7 +36,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let (sampling, gate) = (Control::open_to_read(&job.target)?, Control::open_to_read(&job.target)?);
     let watching = [&control, &sampling, &gate].map(|control| Ok(control.handle()?.hang_up));
     let watching = watching.into_iter().collect::<Result<Vec<_>, Failure>>()?;
-    // They stay in one transaction, so that the server never counts their accesses.
+    // The page trace leaves these connections out: they stay in one transaction, so the server never counts their
+    // accesses.
     let uncounted = [&sampling, &gate].map(|control| Ok(control.handle()?.process_id as u32));
     let uncounted = uncounted.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     let counters = Counters::new(sampling, Arc::clone(&own_commits))?;

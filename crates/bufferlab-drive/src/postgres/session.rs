@@ -1,4 +1,4 @@
-//! PostgreSQL behind the trait of a session: connects clients, fills the pool, reads the gate's counters.
+//! PostgreSQL behind the trait [`Server`]: connects clients, fills the pool, reads the gate's counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -24,12 +24,12 @@ use crate::server::prefill::TableReads;
 use crate::server::session::{Server, refused};
 use crate::server::target::Target;
 
-/// A running server.
+/// A running PostgreSQL server.
 pub(super) struct PostgresServer {
     pub target: Target,
     pub sending: Sending,
     pub misses: DemandMisses,
-    /// Executes scripts' setup sections.
+    /// The connection that checks plans and executes scripts' setup sections.
     pub control: Control,
     pub interrupter: Arc<Interrupter>,
     pub own_commits: Arc<AtomicU64>,
@@ -41,7 +41,8 @@ impl Server for PostgresServer {
     type Client = PostgresClient;
     type Target = Target;
 
-    /// Connections flush their counters every 200 ms while the gate polls; polling more often would show nothing new.
+    /// Connections flush their counters every 200 ms while the gate polls, so polling more often would find the same
+    /// counts.
     const GATE_LOOK: Duration = Duration::from_millis(250);
 
     fn place(&self) -> String {
@@ -62,7 +63,7 @@ impl Server for PostgresServer {
 
     fn set_up(&mut self, setup: &SetupStatement<'_>, place: &str) -> Result<(), Failure> {
         let sql = setup.sql.text(|index| literal(setup.values[index]));
-        // Flush at once, so that the window counts none of it.
+        // Flush the counters at once, so that the window does not count the setup section.
         let done = self.control.try_execute(&sql).and_then(|()| self.control.try_execute(TELL_SQL));
         done.map_err(|error| refused(error, place))
     }
@@ -77,7 +78,7 @@ impl Server for PostgresServer {
             plan::check(&mut **workload, &mut self.control)?;
         }
         let connect = |workload: &mut Box<dyn Workload>| {
-            // Most statements of ours take milliseconds; a user's have no limit.
+            // Most statements of bufferlab's own workloads take milliseconds; a user's statements have no limit.
             let is_patient = workload.has_long_statements() || workload.own_sql(DIALECT.place).is_some();
             let silence = if is_patient { patient(&self.target) } else { Silence::Fatal };
             let connection = connect(&self.target, silence)?;
@@ -101,7 +102,7 @@ impl Server for PostgresServer {
         let filled =
             reading.run(&mut |action, sql| control.execute(action, sql), &|| interrupter.interrupt(), cancelled)?;
         if filled {
-            // Flush its reads before the warm-up begins.
+            // Flush the counts of the prefill's reads before the warm-up begins.
             control.execute("flushing counters", TELL_SQL)?;
         }
         Ok(filled)

@@ -1,8 +1,8 @@
 //! Begins a session: the socket, the password's proof, and the server's greeting.
 //!
 //! The library `postgres-protocol` makes messages to the server and does SCRAM, which binds to the server's certificate
-//! over TLS. A session is the same on every server, for any configuration. TLS is asked for as libpq does it
-//! (PostgreSQL's documentation, "SSL Session Encryption").
+//! over TLS. A session has the same settings on every server, however it is configured. The client asks for TLS as
+//! libpq does (PostgreSQL's documentation, "SSL Session Encryption").
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -32,12 +32,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time that a server gets for the handshake of TLS.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
-/// invalid_authorization_specification: with it pg_hba.conf refuses a connection of this kind.
+/// The SQLSTATE invalid_authorization_specification: pg_hba.conf has no line that allows this connection.
 const NO_SUCH_LINE: &str = "28000";
 
 /// The settings of every session: dates are UTC, texts are UTF-8, a statement sees all commits before its beginning.
-/// The server must not end a session that waits between two measured parts. Names are looked for in pg_catalog and
-/// public alone: another path, of the role or the database, could put another user's functions and tables before ours.
+/// The server must not end a session that waits between two measured parts. It looks for names only in pg_catalog and
+/// public: a search path of the role or the database could put another user's functions and tables first.
 pub(super) const SESSION: [(&str, &str); 7] = [
     ("search_path", "public"),
     ("application_name", "bufferlab"),
@@ -48,16 +48,16 @@ pub(super) const SESSION: [(&str, &str); 7] = [
     ("idle_in_transaction_session_timeout", "0"),
 ];
 
-/// Connects to the target's database. `silence` says what to do when the server is silent.
+/// Connects to the target's database. `silence` is the rule for a server that sends nothing for 60 s.
 ///
 /// # Errors
-/// When the server is not there, refuses the role, or has no such database.
+/// When the server cannot be reached, refuses the login, or has no such database.
 pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure> {
     connect_to(target, &target.database, silence, SILENCE)
 }
 
-/// Connects to any database of the same server; `timeout` is its longest silence before the connection acts on
-/// `silence`.
+/// Connects to any database of the target's server. After `timeout` without a byte from the server the rule `silence`
+/// applies.
 ///
 /// # Errors
 /// The errors of [`connect`].
@@ -70,7 +70,7 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
         }
         error => failure("connecting to the server", &place, &error),
     };
-    // A login waits for no other session: a server that falls silent in its middle is given up.
+    // A login waits for no other session, so the client gives up a server that falls silent during it.
     let start = |transport| {
         Wire::new(transport, Silence::Fatal, timeout)
             .and_then(|wire| Connection::start(wire, target, database, &SESSION))
@@ -80,7 +80,8 @@ pub fn connect_to(target: &Target, database: &str, silence: Silence, timeout: Du
     Ok(connection)
 }
 
-/// Logs in by `start`, with TLS as the target's mode wants it, and where that only prefers it without.
+/// Logs in by `start`, with TLS as the target's mode asks. If the mode only prefers TLS and pg_hba.conf refuses the
+/// login with TLS, logs in without.
 pub(super) fn logged_in(
     target: &Target,
     patience: Patience,
@@ -90,16 +91,18 @@ pub(super) fn logged_in(
     let may_go_on =
         first.is_secured() && target.security.as_ref().is_some_and(|security| security.mode == SslMode::Prefer);
     match start(first) {
-        // libpq's `prefer`: what pg_hba.conf refuses with TLS it may allow without (fe-connect.c, `connection_failed`).
+        // As libpq does with `prefer`: pg_hba.conf may allow without TLS a login that it refuses with TLS
+        // (fe-connect.c, `connection_failed`).
         Err(error) if may_go_on && error.code() == NO_SUCH_LINE => start(transport(target)?),
         started => started,
     }
 }
 
-/// Returns a new socket to the server, with TLS as the target's mode wants it.
+/// Returns a new socket to the server, with TLS as the target's mode asks.
 ///
 /// # Errors
-/// When the server is not there, does not finish the handshake while there is patience, or cannot be trusted.
+/// When the server cannot be reached, does not finish the handshake before the patience ends, has no TLS though the
+/// mode requires it, or fails the mode's checks of its certificate.
 pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Transport>, PgError> {
     let (Place::Tcp { host, .. }, Some(security)) = (&target.place, &target.security) else {
         // A Unix socket has no TLS in any mode, as with libpq.
@@ -124,7 +127,7 @@ pub(super) fn secured(target: &Target, patience: Patience) -> Result<Box<dyn Tra
     }
 }
 
-/// Reads one byte alone: bytes that came with it would come from an attacker on the way (CVE-2021-23222).
+/// Reads exactly one byte: bytes that come with it could be an attacker's (CVE-2021-23222), and TLS must not take them.
 fn first_byte(socket: &mut TcpStream, patience: Patience) -> Result<[u8; 1], std::io::Error> {
     let mut byte = [0];
     loop {
@@ -141,13 +144,14 @@ fn first_byte(socket: &mut TcpStream, patience: Patience) -> Result<[u8; 1], std
     }
 }
 
-/// Returns the rule for long statements: they may take long while the server answers other connections.
+/// Returns the rule for silence during long statements: they may take any time while the server answers new
+/// connections.
 pub fn patient(target: &Target) -> Silence {
     let target = target.clone();
     Silence::Unless(Box::new(move || answers(&target)))
 }
 
-/// Returns a new socket to the server.
+/// Returns a new socket to the server, without TLS.
 pub(super) fn transport(target: &Target) -> std::io::Result<Box<dyn Transport>> {
     match &target.place {
         Place::Socket(path) => Ok(Box::new(connect_within(path, CONNECT_TIMEOUT)?)),
@@ -176,7 +180,7 @@ fn answers(target: &Target) -> bool {
         let mut stream = transport(target)?;
         stream.set_timeout(ANSWER_TIMEOUT)?;
         let mut request = BytesMut::new();
-        // Ask whether it has TLS: the one question that a server answers before a password.
+        // Ask whether the server has TLS, the one question that it answers without a password.
         frontend::ssl_request(&mut request);
         stream.write_all(&request)?;
         stream.read(&mut [0])
@@ -185,7 +189,8 @@ fn answers(target: &Target) -> bool {
 }
 
 impl Connection {
-    /// Starts a session over a socket.
+    /// Starts a session over a socket: logs in to `database` with these settings, and waits until the server can take a
+    /// query.
     ///
     /// # Errors
     /// The server's refusal, or when the peer is not a PostgreSQL server.
@@ -207,7 +212,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Proves the password in the way that the server asks for, until it accepts.
+    /// Proves the password by the method that the server asks for.
     fn authenticate(&mut self, target: &Target) -> Result<(), PgError> {
         let password = target.password.as_bytes();
         self.expect(b'R')?;
@@ -230,13 +235,14 @@ impl Connection {
             }
             method => return Err(PgError::Refused(Refusal::other_method(method))),
         }
-        // One proof is enough.
+        // After this one proof the server must accept the login.
         self.expect(b'R')?;
         if Body(self.wire.body()).int()? == 0 { Ok(()) } else { Err(unexpected(b'R')) }
     }
 
-    /// Proves the password by SCRAM, over TLS bound to the server's certificate (RFC 5802, section 6): an attacker in
-    /// between with another certificate learns nothing, and cannot pretend that the server knows no binding.
+    /// Proves the password by SCRAM. Over TLS the proof is bound to the server's certificate (RFC 5802, section 6): an
+    /// attacker in between with another certificate learns nothing, and cannot pretend that the server knows no
+    /// binding.
     fn prove_by_scram(&mut self, password: &[u8], mechanisms: &[String]) -> Result<(), PgError> {
         let offers = |name: &str| mechanisms.iter().any(|offered| offered == name);
         let (mechanism, binding) = match self.wire.endpoint() {
@@ -266,11 +272,11 @@ impl Connection {
         if body.int()? != 12 {
             return Err(unexpected(b'R'));
         }
-        // The server has to prove that it knows the password too.
+        // The server has to prove that it knows the password, too.
         Ok(scram.finish(body.0)?)
     }
 
-    /// Reads the server's greeting until it waits for a query.
+    /// Reads the server's messages after the login, until it waits for a query.
     fn settle_in(&mut self) -> Result<(), PgError> {
         for _ in 0..LOGIN_MESSAGES {
             match self.wire.read_any()? {

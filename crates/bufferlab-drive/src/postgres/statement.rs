@@ -1,5 +1,5 @@
-//! Statements of a catalogue at the server: prepares them once, then binds them to a call's parameters, executes them,
-//! and reads their rows.
+//! Statements of a catalogue at the server: prepares each statement once, then binds it to a call's parameters,
+//! executes it, and reads its rows.
 
 use bufferlab_workload::client::{Batch, Value};
 use bytes::BytesMut;
@@ -15,14 +15,14 @@ use crate::failure::{Failure, FailureKind};
 
 /// A statement of the catalogue, prepared at the server.
 pub(super) struct Prepared {
-    /// Its name in the catalogue.
+    /// The statement's name in the catalogue.
     pub name: String,
-    /// Its name at the server.
+    /// The statement's name at the server.
     pub id: String,
     pub described: Described,
 }
 
-/// Prepares the statement of a list at this place, as s0, s1 and so on.
+/// Prepares the statement at the place `at` of a list. Its names at the server are s0, s1 and so on.
 pub(super) fn prepare(
     connection: &mut Connection,
     list: &Statements,
@@ -59,8 +59,8 @@ pub(super) fn prepare(
     Ok(Prepared { name: spec.name.to_string(), id, described })
 }
 
-/// Appends the messages of one call: bind and execute. It asks for rows that the workload ignores as text, which every
-/// type has.
+/// Appends the messages that bind and execute one call. Rows that the workload ignores come as text, because every type
+/// has a text form.
 pub(super) fn bind_call(
     statement: &Prepared,
     batch: &Batch,
@@ -98,8 +98,8 @@ pub(super) fn bind_call(
     }
 }
 
-/// Reads the answer to one bound and executed statement; passes its rows to `row`. Returns the number of rows in its
-/// tag, which is the body read last.
+/// Reads the answer to one executed statement, and passes its rows to `row`. Returns the number of rows in the
+/// command's tag. The tag is then the body of the message read last.
 pub(super) fn answer(
     connection: &mut Connection,
     row: &mut dyn FnMut(&[u8]) -> Result<(), PgError>,
@@ -114,7 +114,7 @@ pub(super) fn answer(
                 connection.refuse_copy()?;
                 return Err(PgError::Value("the statement reads rows from the client, which has no data".to_owned()));
             }
-            // Bound; data of COPY TO STDOUT.
+            // The end of binding, or data of COPY TO STDOUT.
             b'2' | b'H' | b'd' | b'c' => {}
             tag => {
                 let what = format!("a message {:?} in the answer to a statement", char::from(tag));
@@ -124,7 +124,7 @@ pub(super) fn answer(
     }
 }
 
-/// Appends a row's columns to the current row of a batch.
+/// Appends the columns of a row to the current row of a batch.
 pub(super) fn push_row(body: &[u8], columns: &[u32], batch: &mut Batch) -> Result<(), PgError> {
     let mut body = Body(body);
     let count = body.count()?;

@@ -1,4 +1,5 @@
-//! Connections over TLS to our own servers: modes, binding of SCRAM to the certificate, and refusals.
+//! Tests of connections over TLS to servers that the tests play: modes, SCRAM's binding to the certificate, and
+//! refusals.
 
 use super::super::connection::tests::{error, welcome};
 use super::super::wire::tests::message;
@@ -19,7 +20,7 @@ fn said(connected: Result<Connection, Failure>) -> String {
     connected.err().expect("it is refused").what
 }
 
-/// Answers the question for TLS with this byte.
+/// Answers the client's question for TLS with this byte.
 fn answer(socket: &mut TcpStream, byte: &[u8]) {
     let mut asked = [0; 8];
     socket.read_exact(&mut asked).expect("a question");
@@ -54,7 +55,7 @@ fn proof(stream: &mut impl Read) -> Vec<u8> {
 }
 
 fn send(stream: &mut impl Write, bytes: &[u8]) {
-    // A client that has refused is gone.
+    // A client that has refused the server may have left.
     let _ = stream.write_all(bytes).and_then(|()| stream.flush());
 }
 
@@ -70,14 +71,14 @@ fn base64(bytes: &[u8]) -> String {
 
 #[test]
 fn scram_binds_to_the_certificate_where_the_server_knows_it() {
-    // The server's offers, and the client's first message.
+    // The mechanisms that the server offers, the one that the client chooses, and the beginning of its first message.
     for (offered, chosen, begin) in [
         (&b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"[..], SCRAM_SHA_256_PLUS, "p=tls-server-end-point,,"),
         (b"SCRAM-SHA-256\0\0", SCRAM_SHA_256, "y,,"),
     ] {
         let ours = Authority::new("ours");
         let identity = ours.sign(&["127.0.0.1"], |_| {});
-        // rcgen signs with ECDSA and SHA-256.
+        // rcgen signs certificates with ECDSA and SHA-256.
         let hash = ring::digest::digest(&ring::digest::SHA256, &identity.chain[0]).as_ref().to_vec();
         let (address, server) = serve(1, move |socket, _| {
             let mut stream = secured(&identity, socket).expect("a client");
@@ -139,7 +140,7 @@ fn certificates_and_answers_that_are_refused() {
     let refused = said(connect(&target(address.port(), ours.security(VERIFY)), Silence::Fatal));
     assert!(refused.contains("the server's certificate is not signed by a certificate of"), "{refused}");
     server.join().expect("no panic");
-    // After a yes nothing may come that is not TLS: it would be an attacker's on the way.
+    // After the answer "S" only TLS may come: other bytes could be those of an attacker on the way.
     let injected = [b"S", &welcome()[..]].concat();
     for (byte, expected) in [
         (b"N".to_vec(), "the server does not offer TLS, and sslmode=verify-full requires it"),
@@ -157,7 +158,8 @@ fn certificates_and_answers_that_are_refused() {
 #[test]
 fn prefer_goes_on_without_tls_where_the_server_or_its_certificate_has_none() {
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-    // No TLS; a certificate of another authority; and a line of pg_hba.conf for connections without alone.
+    // The server has no TLS, or a certificate of another authority, or a line of pg_hba.conf that allows only
+    // connections without TLS.
     for case in ["none", "other", "hostnossl"] {
         let identity = if case == "other" { &other } else { &ours }.sign(&["127.0.0.1"], |_| {});
         let (address, server) = serve(if case == "none" { 1 } else { 2 }, move |mut socket, number| {

@@ -1,8 +1,8 @@
 //! Values to and from the server: integers, floats and dates in the binary format, decimals and texts unchanged.
 //!
-//! Binary formats after PostgreSQL's src/backend/utils/adt (numeric.c: numeric_send; timestamp.c; int.c). A NUMERIC
-//! becomes an integer of its last digit, by its column's scale: 12.50 is 1250. Dates are microseconds (a DATE: days)
-//! since 1970. Only errors allocate.
+//! The binary formats follow PostgreSQL's src/backend/utils/adt (numeric.c: numeric_send; timestamp.c; int.c). A
+//! NUMERIC becomes an integer in units of its last digit, by its column's scale: 12.50 is 1250. Times are microseconds
+//! since 1970, and a DATE is days since 1970. Only errors allocate.
 
 use std::fmt::Write;
 
@@ -25,19 +25,19 @@ const TIMESTAMP: u32 = 1114;
 const TIMESTAMPTZ: u32 = 1184;
 const NUMERIC: u32 = 1700;
 
-/// From 1970-01-01 to 2000-01-01, where the server's dates begin.
+/// Days from 1970-01-01 to 2000-01-01, with which the server's dates begin.
 const EPOCH_DAYS: i64 = 10_957;
 const EPOCH_US: i64 = EPOCH_DAYS * 86_400_000_000;
 
-/// Largest number of digits behind the point.
+/// Largest number of digits behind the decimal point.
 const MAX_SCALE: i32 = 18;
 
-/// The meaning of integers where the server expects a date.
+/// The meaning of integers for a parameter that is a date at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integers {
-    /// Dates, as our own workloads write them.
+    /// Integers are dates, as bufferlab's own workloads write them.
     MayBeDates,
-    /// Numbers, which the server refuses there.
+    /// Integers are numbers, which the server refuses for a date.
     AreNumbers,
 }
 
@@ -54,7 +54,7 @@ pub fn is_binary(value: Value<'_>, oid: u32, integers: Integers) -> bool {
     }
 }
 
-/// Appends a value that is not NULL in the format that [`is_binary`] says.
+/// Appends a value that is not NULL, in the binary format or as text, as [`is_binary`] says.
 ///
 /// # Errors
 /// When the value does not fit the parameter's type.
@@ -100,10 +100,10 @@ pub fn is_readable(oid: u32) -> bool {
     )
 }
 
-/// Appends a column in the binary format of its type to the current row.
+/// Reads a column in the binary format of its type, and appends its value to the current row of `batch`.
 ///
 /// # Errors
-/// When the bytes are not a value of that type, or a number is too large or not a number.
+/// When the bytes are not a value of that type; when a number is infinite, NaN or too large.
 pub fn decode(bytes: Option<&[u8]>, oid: u32, batch: &mut Batch) -> Result<(), PgError> {
     let Some(bytes) = bytes else {
         batch.push_column(Value::Null);
@@ -111,7 +111,7 @@ pub fn decode(bytes: Option<&[u8]>, oid: u32, batch: &mut Batch) -> Result<(), P
     };
     let value = match oid {
         TEXT | VARCHAR => text(bytes).map(Value::Text),
-        // Blanks at the end of CHAR(n) mean nothing.
+        // Remove the blanks at the end of a CHAR(n), which mean nothing.
         BPCHAR => text(bytes.trim_ascii_end()).map(Value::Text),
         NUMERIC => unscaled(bytes).map(Value::Int),
         FLOAT4 => fixed(bytes).map(|bytes| Value::Real(f32::from_be_bytes(bytes).into())),
@@ -138,14 +138,14 @@ fn integer(bytes: &[u8], oid: u32) -> Option<i64> {
         INT4 => fixed(bytes).map(|bytes| i32::from_be_bytes(bytes).into()),
         INT8 => fixed(bytes).map(i64::from_be_bytes),
         DATE => i64::from(i32::from_be_bytes(fixed(bytes)?)).checked_add(EPOCH_DAYS),
-        // "infinity" is the largest number there is.
+        // The dates "infinity" and "-infinity" are the largest and the smallest number, and may overflow.
         TIMESTAMP | TIMESTAMPTZ => i64::from_be_bytes(fixed(bytes)?).checked_add(EPOCH_US),
         _ => None,
     }
 }
 
-/// Returns a NUMERIC as an integer of its last digit. The server sends digits to the base of 10,000, the weight of the
-/// first of them, a sign, and the number of decimal digits behind the point.
+/// Returns a NUMERIC as an integer in units of its last digit. The server sends digits to the base of 10,000, the
+/// weight of the first digit, a sign, and the number of decimal digits behind the point.
 fn unscaled(bytes: &[u8]) -> Option<i64> {
     let (header, digits) = bytes.split_first_chunk::<8>()?;
     let [count, weight, sign, scale] =
@@ -153,7 +153,7 @@ fn unscaled(bytes: &[u8]) -> Option<i64> {
     let negative = match sign {
         0 => false,
         0x4000 => true,
-        // NaN and the infinities.
+        // NaN and the infinities are no integers.
         _ => return None,
     };
     if digits.len() != usize::try_from(count).ok()? * 2 || !(0..=MAX_SCALE).contains(&scale) {
@@ -174,7 +174,7 @@ fn unscaled(bytes: &[u8]) -> Option<i64> {
     let int = if shift >= 0 {
         int.checked_mul(unit)?
     } else {
-        // The digits behind the last one shown are zero.
+        // The decimal digits behind the last one of the column's scale are zero.
         Some(int / unit).filter(|_| int % unit == 0)?
     };
     i64::try_from(if negative { -int } else { int }).ok()
@@ -278,7 +278,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_amount_comes_back_from_its_digits(int in any::<i32>(), scale in 0i16..6) {
-            // As in numeric_send: digits aligned to the point, zeros at the end left out.
+            // As in numeric_send: digits are aligned to the point, and zeros at the end are left out.
             let power = 10_i128.pow(scale as u32);
             let (whole, mut part) = (i128::from(int).abs() / power, i128::from(int).abs() % power);
             let mut digits = Vec::new();

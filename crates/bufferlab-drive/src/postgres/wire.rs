@@ -18,12 +18,12 @@ use crate::server::input::{await_input, has_input};
 use crate::server::patience::{Patience, was_ended};
 use crate::tls::Tls;
 
-/// Longest time without a byte before a connection checks its server.
+/// Longest time without a byte before a connection applies its rule for silence.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
 const FIRST_INPUT_BYTES: usize = 16 * 1024;
 const FIRST_OUTPUT_BYTES: usize = 16 * 1024;
-/// The longest message of a login, and of everything after it: no workload reads rows near this size.
+/// The most bytes of a message during the login, and (`LIMIT_BYTES`) after it: no workload reads rows near 256 MiB.
 const LOGIN_LIMIT_BYTES: usize = 64 * 1024;
 const LIMIT_BYTES: usize = 256 << 20;
 /// The most notices and settings of a login. A server of today reports 15 settings.
@@ -46,20 +46,20 @@ pub trait Transport: Read + Write + Send {
     /// Returns true when something can be read without waiting.
     fn has_input(&mut self) -> bool;
 
-    /// Waits for something to read where a read alone would wake up twice for it. A read must follow.
+    /// Waits for input, on sockets whose blocking read would wake up twice for one message. The caller must read next.
     fn await_input(&self) {}
 
-    /// Returns the hash of the server's certificate to which a login binds, over TLS.
+    /// Returns the hash of the server's certificate to which a login over TLS binds; none if there is none.
     fn endpoint(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Returns true for TLS.
+    /// Returns true if the connection uses TLS.
     fn is_secured(&self) -> bool {
         false
     }
 
-    /// Returns the socket's descriptor; none of a test's replacement.
+    /// Returns the socket's descriptor; none for a test's replacement.
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
@@ -141,7 +141,7 @@ impl Transport for Tls {
 
 /// The rule for a server that has sent nothing for [`SILENCE`].
 pub enum Silence {
-    /// The connection is lost: its statements take milliseconds.
+    /// The connection counts as lost, because its statements take only milliseconds.
     Fatal,
     /// Statements may take long. The function says whether the server still answers other connections.
     Unless(Box<dyn FnMut() -> bool + Send>),
@@ -155,12 +155,12 @@ pub struct Wire {
     /// The bytes that the next [`Wire::flush`] writes.
     pub out: BytesMut,
     input: Vec<u8>,
-    /// The bytes read and not yet taken, and the body of the message taken last.
+    /// Ranges in `input`: the bytes not yet taken, and the body of the message taken last.
     unread: std::ops::Range<usize>,
     body: std::ops::Range<usize>,
-    /// A longer message is refused.
+    /// The most bytes of a message; reading fails at a longer one.
     limit: usize,
-    /// The limit for all that is read and written, in place of `silence`; none where that rules.
+    /// The time limit of all reads and writes together, instead of `silence`; none if `silence` applies.
     patience: Option<Patience>,
 }
 
@@ -180,7 +180,7 @@ impl Wire {
             unread: 0..0,
             body: 0..0,
             limit: LOGIN_LIMIT_BYTES,
-            // A login ends at some time, however slowly the server sends.
+            // A login has to end at some time, however slowly the server sends.
             patience: Some(Patience::of(timeout)),
         })
     }
@@ -210,12 +210,12 @@ impl Wire {
         self.limit = limit_bytes;
     }
 
-    /// Returns the hash of the server's certificate to which a login binds, over TLS.
+    /// Returns the hash of the server's certificate to which a login over TLS binds; none if there is none.
     pub fn endpoint(&self) -> Option<&[u8]> {
         self.transport.endpoint()
     }
 
-    /// Returns the socket's descriptor; none of a test's replacement.
+    /// Returns the socket's descriptor; none for a test's replacement.
     pub fn descriptor(&self) -> Option<RawFd> {
         self.transport.descriptor()
     }
@@ -233,7 +233,7 @@ impl Wire {
         !self.unread.is_empty() || self.transport.has_input()
     }
 
-    /// Writes the gathered bytes.
+    /// Writes the bytes in `out`.
     ///
     /// # Errors
     /// The server's last message, else the socket's error.
@@ -245,7 +245,7 @@ impl Wire {
         written
     }
 
-    /// Writes these bytes after the gathered ones, without a copy.
+    /// Writes the bytes in `out`, and after them these bytes, which it does not copy.
     ///
     /// # Errors
     /// The errors of [`Wire::flush`].
@@ -352,7 +352,7 @@ impl Wire {
         }
     }
 
-    /// Bounds the next call by the patience, if there is one.
+    /// Sets the socket's time limit for the next read or write to the time that the patience leaves, if there is one.
     fn begin_step(&self) -> Result<(), PgError> {
         match &self.patience {
             Some(patience) => match patience.step() {
@@ -394,13 +394,13 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Bytes that a scripted server sends, and its next act.
+    /// One act of a scripted server: it sends bytes, or it stays silent.
     pub enum Cue {
         Bytes(Vec<u8>),
         Silence,
     }
 
-    /// A server that sends its script for any question, and then hangs up.
+    /// A server that sends its script for any question of the client, and then closes the connection.
     #[derive(Default)]
     pub struct Scripted {
         pub cues: VecDeque<Cue>,
@@ -455,7 +455,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Returns a message of the server.
+    /// Returns the bytes of a server's message.
     pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![tag];
         bytes.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());

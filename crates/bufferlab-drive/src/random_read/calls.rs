@@ -1,4 +1,4 @@
-//! One read after the other on one thread: `pread`, or a copy out of a mapping.
+//! Does one read after the other on one thread, by `pread` or by a copy from a mapping.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -8,7 +8,7 @@ use super::opened_file::{read_failed, read_short};
 use super::reader::{Reader, now_ns};
 use crate::failure::Failure;
 
-/// Reads with `pread` until there is nothing more to read.
+/// Reads with `pread` until `reader` has no more offsets.
 pub(super) fn with_pread(reader: &mut Reader<'_>, file: RawFd, buffers: &Buffers) -> Result<(), Failure> {
     let (bytes, memory) = (reader.io_size(), buffers.at(0));
     let mut begun_ns = now_ns();
@@ -34,7 +34,7 @@ pub(super) fn with_pread(reader: &mut Reader<'_>, file: RawFd, buffers: &Buffers
     Ok(())
 }
 
-/// Copies out of the mapping until there is nothing more to read.
+/// Copies from the mapping until `reader` has no more offsets.
 pub(super) fn with_mapping(reader: &mut Reader<'_>, mapping: &Mapping, buffers: &Buffers) {
     let (bytes, memory) = (reader.io_size(), buffers.at(0));
     let mut begun_ns = now_ns();

@@ -1,4 +1,5 @@
-//! Makes a file to read. Its bytes come from a seed, and no device and no file system can make them smaller.
+//! Makes a file for runs that read one. Its bytes are random numbers of a seed, which no device and no file system can
+//! compress.
 //!
 //! Every MiB has a separate stream of random numbers, so that the same seed gives the same bytes on every host.
 
@@ -15,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, FailureKind};
 use crate::loaded::LoadProgress;
 
-/// Raise it when the bytes of a seed change.
+/// The version of the bytes: raise it when the bytes of a seed change.
 pub const VERSION: u32 = 1;
 
 const CHUNK_BYTES: u64 = 1 << 20;
-/// The MiB after which a load syncs, so that dirty pages do not fill memory and stall it in the end.
+/// The number of MiB after which the load syncs, so that dirty pages do not fill memory and stall the load at its end.
 const SYNC_EVERY: u64 = 64;
 
 /// The job of making a file.
@@ -28,9 +29,9 @@ const SYNC_EVERY: u64 = 64;
 pub struct Load {
     /// The path of the new file. It must not exist.
     pub path: PathBuf,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// The seed of its bytes.
+    /// The seed of the file's bytes.
     pub seed: u64,
 }
 
@@ -39,14 +40,14 @@ pub struct Load {
 pub struct Filled {
     /// Bytes written.
     pub bytes: u64,
-    /// Wall time until the bytes were on the device.
+    /// Wall time in seconds until the bytes were on the device.
     pub seconds: f64,
 }
 
 /// Makes a new file. Passes the bytes written so far to `on_progress`.
 ///
 /// # Errors
-/// When the file exists, the disk is full, or the user asks to stop.
+/// When the file exists or cannot be written, the disk is full, or the user asks to stop.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Filled, Failure> {
     let Load { path, bytes, seed } = load;
     let (bytes, seed) = (*bytes, *seed);
@@ -79,7 +80,7 @@ fn finish(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Fills `chunk` with the bytes of one MiB.
+/// Fills `chunk` with the bytes of the file's MiB `number`.
 fn chunk_of(seed: u64, number: u64, chunk: &mut [u8]) {
     let mut random = Random::stream(seed, "bytes of a file to read", &[number]);
     for word in chunk.chunks_exact_mut(8) {

@@ -13,20 +13,20 @@ use crate::probes::Asked;
 pub const SECTOR_BYTES: u64 = 512;
 /// Largest read.
 pub const LARGEST_READ_BYTES: u64 = 1 << 20;
-/// Most reads a thread keeps in flight.
+/// Most reads that a thread keeps in flight.
 pub const DEEPEST_QUEUE: usize = 256;
-/// Most threads.
+/// Most threads that read.
 pub const MOST_THREADS: usize = 64;
 
 /// The way of bytes from the file into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IoMode {
-    /// Past the page cache (`O_DIRECT`).
+    /// Reads bypass the page cache (`O_DIRECT`).
     Direct,
-    /// Through the page cache.
+    /// Reads go through the page cache.
     Buffered,
-    /// Through a mapping of the page cache, from which the reader copies.
+    /// Readers copy from a mapping of the page cache.
     Mmap,
 }
 
@@ -34,9 +34,9 @@ pub enum IoMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// Nothing of the file.
+    /// No page of the file.
     Cold,
-    /// The file, as far as memory allows.
+    /// The pages of the file, as many as memory allows.
     Warm,
 }
 
@@ -44,11 +44,11 @@ pub enum Cache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
-    /// `io_uring` where this process may use it, else threads.
+    /// `io_uring` if this process may use it, else threads.
     Auto,
-    /// `io_uring`, or a failure.
+    /// `io_uring`; the run fails if this process may not use it.
     IoUring,
-    /// A thread for every read in flight, each with `pread`.
+    /// Threads with `pread`, one for every read in flight.
     Threads,
 }
 
@@ -56,27 +56,27 @@ pub enum Backend {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Anywhere, each place with the same probability.
+    /// Random offsets, each with the same probability.
     Random,
-    /// Each follows the one before. Every reader begins in a different part of the file.
+    /// Each offset follows the one before. Every reader begins in a different part of the file.
     Sequential,
-    /// Anywhere; the popularity of places follows Zipf's law with this exponent.
+    /// Random offsets whose popularity follows Zipf's law with this exponent.
     Zipf(f64),
 }
 
-/// The reads themselves.
+/// The settings of a run's reads.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reads {
-    /// Bytes of each.
+    /// Bytes of each read.
     pub io_size_bytes: u64,
-    /// Every offset is a multiple of it.
+    /// Every offset is a multiple of this number of bytes.
     pub alignment_bytes: u64,
-    /// The order of their offsets.
+    /// The order of the reads' offsets.
     pub order: Order,
     /// Reads that each thread keeps in flight.
     pub queue_depth: usize,
-    /// Threads.
+    /// Threads that read.
     pub threads: usize,
     /// The seed of all offsets.
     pub seed: u64,
@@ -127,7 +127,7 @@ pub struct Run {
     pub path: PathBuf,
     /// The bytes from the file's beginning within which the run reads.
     pub range_bytes: u64,
-    /// Files below it (of a loop device). A cold run drops their cached pages too.
+    /// Files that hold the data of `path`, if that is a loop device. A cold run drops their cached pages, too.
     pub below: Vec<PathBuf>,
     /// The way of bytes from the file into memory.
     pub io_mode: IoMode,
@@ -139,13 +139,13 @@ pub struct Run {
     pub backend: Backend,
     /// The device's read-ahead, if known. Without read-ahead, a buffered read asks the device for page after page.
     pub read_ahead_kib: Option<u64>,
-    /// The reads.
+    /// The settings of the reads.
     pub reads: Reads,
     /// Limits of the reads before the window, which do not count.
     pub warm_up: Limit,
-    /// The measured window.
+    /// The limit of the measured window.
     pub measure: Limit,
-    /// Distance of two samples.
+    /// Time between two samples.
     #[serde(rename = "sample_interval_ms", deserialize_with = "sample_interval")]
     pub sample_interval: Duration,
     /// Probes beyond those of every run.

@@ -1,11 +1,11 @@
-//! Memory for reads: page-aligned buffers made once, and mappings of a file.
+//! Memory for reads: page-aligned buffers that a reader makes once, and mappings of a file.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 
-/// Memory of this process from mmap(2). Dropping it returns it to the kernel.
+/// Memory that this process got from mmap(2). Dropping the value returns the memory to the kernel.
 struct Mapped {
     start: NonNull<u8>,
     bytes: usize,
@@ -13,7 +13,7 @@ struct Mapped {
 
 impl Mapped {
     fn new(bytes: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Self> {
-        // SAFETY: a new mapping at an address the kernel chooses touches no memory in use.
+        // SAFETY: the call makes a new mapping at an address that the kernel chooses, and touches no memory in use.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -25,17 +25,17 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone and nothing refers to it any more.
+        // SAFETY: only this value owns the mapping, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
 // SAFETY: the memory belongs to the owner of the value; no thread keeps state about it.
 unsafe impl Send for Mapped {}
-// SAFETY: shared references give out addresses only; each reader or writer of them says why that is sound.
+// SAFETY: shared references give out only addresses; the code that reads or writes there says why that is sound.
 unsafe impl Sync for Mapped {}
 
-/// Buffers of equal size, each aligned to a page: direct I/O needs that, and the kernel may keep them registered.
+/// Buffers of equal size, each aligned to a page, because direct I/O needs that. The kernel may keep them registered.
 pub(super) struct Buffers {
     memory: Mapped,
     each_bytes: usize,
@@ -43,7 +43,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Makes `count` buffers for reads of `bytes`, resident from the start.
+    /// Makes `count` buffers for reads of `bytes` bytes, resident from the start.
     pub fn new(count: usize, bytes: u64) -> io::Result<Self> {
         let each_bytes = (bytes as usize).next_multiple_of(super::pages::PAGE_BYTES as usize);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
@@ -65,8 +65,8 @@ impl Buffers {
 
 /// A file's bytes as read-only memory.
 ///
-/// When the file becomes shorter meanwhile, or its device fails, touching it raises SIGBUS, which ends the process.
-/// Readers check sizes before they read a mapping, and the parent that waits for the process names the signal.
+/// If the file becomes shorter meanwhile, or its device fails, touching the mapping raises SIGBUS, which ends the
+/// process. Readers check the file's size before they read a mapping, and the parent process reports the signal.
 pub(super) struct Mapping {
     memory: Mapped,
 }
@@ -86,19 +86,19 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Copies a part of it to `to`, which must have room for it.
+    /// Copies `bytes` bytes of the mapping, from `offset` on, to `to`.
     ///
     /// # Safety
     /// `to` is valid for writes of `bytes`, and no other code uses that memory.
     pub unsafe fn copy(&self, offset: u64, bytes: usize, to: *mut u8) {
         let offset = offset as usize;
         assert!(offset + bytes <= self.memory.bytes, "{bytes} bytes at {offset} are not mapped");
-        // SAFETY: the source lies inside the mapping; the caller vouches for the target.
+        // SAFETY: the source lies inside the mapping; the caller has promised that the target is valid.
         unsafe { std::ptr::copy_nonoverlapping(self.memory.start.as_ptr().add(offset), to, bytes) };
         std::hint::black_box(to);
     }
 
-    /// Returns the number of its pages that are in the page cache now.
+    /// Returns the number of the mapping's pages that are in the page cache now.
     pub fn resident_pages(&self) -> io::Result<u64> {
         const STEP_BYTES: usize = 1 << 30;
         let mut seen = vec![0_u8; STEP_BYTES / super::pages::PAGE_BYTES as usize];

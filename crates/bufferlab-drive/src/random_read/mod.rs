@@ -1,7 +1,7 @@
 //! Random reads of a file or block device, without a database. This module reads and never writes.
 //!
-//! `run` does a whole run, `segment` a part of it with its readers' threads, `uring` and `calls` are the ways to read.
-//! `pages` computes the expected cost of a run from its offsets.
+//! `run` does a whole run, and `segment` does a part of it with the readers' threads. `uring` and `calls` are two ways
+//! to read. `pages` computes the expected cost of a run from its offsets.
 
 mod calls;
 pub mod fill;

@@ -1,6 +1,7 @@
-//! The offsets of reads: from a seed, in multiples of an alignment, never beyond the end.
+//! The offsets of reads: drawn from a seed, multiples of an alignment, such that no read goes beyond the range's end.
 //!
-//! A clone draws a reader's offsets again, so that the run can compute their expected cost after the window.
+//! A clone of a reader's offsets draws the same offsets again, so that the run can compute their expected cost after
+//! the window.
 
 use bufferlab_workload::permutation::Permutation;
 use bufferlab_workload::random::Random;
@@ -8,7 +9,7 @@ use bufferlab_workload::zipf::Zipf;
 
 use super::job::{Order, Reads};
 
-/// The offsets of one reader, one after the other.
+/// A generator of one reader's offsets.
 #[derive(Clone, Debug)]
 pub struct Offsets {
     alignment: u64,
@@ -20,15 +21,15 @@ pub struct Offsets {
 #[derive(Clone, Debug)]
 enum Drawing {
     Uniform,
-    /// The next place.
+    /// Places in the order of the range, of which this is the next one.
     Sequential(u64),
-    /// Ranks, and the place of each rank.
+    /// The distribution of ranks, and the place of each rank in the range.
     Zipf(Zipf, Box<Permutation>),
 }
 
 impl Offsets {
-    /// Makes the offsets of reader `index` of `readers` in a range of `range_bytes`. Each part of a run (`part`) has a
-    /// separate stream.
+    /// Makes the offsets of reader `index` of `readers` readers, in a range of `range_bytes` bytes. Each part of a run
+    /// (`part`) has a separate random stream.
     ///
     /// # Panics
     /// When the range is shorter than one read.
@@ -43,7 +44,7 @@ impl Offsets {
                 Drawing::Sequential(first as u64)
             }
             Order::Zipf(exponent) => {
-                // One scatter for all readers and parts: popular places are the same for every reader.
+                // One permutation serves all readers and parts: popular places are the same for every reader.
                 let mut scatter = Random::stream(reads.seed, "places of popular reads", &[]);
                 Drawing::Zipf(Zipf::new(places, exponent), Box::new(Permutation::new(places, &mut scatter)))
             }

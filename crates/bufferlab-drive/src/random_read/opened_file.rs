@@ -1,4 +1,4 @@
-//! The file or block device of a run: opened read-only, with its size, and with control over its pages in the page
+//! The file or block device that a run reads: opens it read-only, checks its size, and controls its pages in the page
 //! cache.
 
 use std::fs::{File, Metadata, OpenOptions};
@@ -14,31 +14,33 @@ use super::memory::{Buffers, Mapping};
 use crate::failure::{Failure, FailureKind};
 use crate::storage::storage_read_bytes;
 
-/// linux/fs.h: `_IO(0x12, 97)`, flush the buffer cache; `_IO(0x12, 104)`, the logical block.
+/// From linux/fs.h: `_IO(0x12, 97)` flushes the buffer cache; `_IO(0x12, 104)` returns the size of the logical block.
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 const BLKSSZGET: libc::c_ulong = 0x1268;
-/// A core may still hold pages for itself, and release them a moment later.
+/// The number of tries to drop pages: a processor core may still hold some pages for itself, and release them a moment
+/// later.
 const TRIES_TO_DROP: u32 = 8;
 
 /// The file or block device of a run.
 pub(super) struct OpenedFile {
-    /// The descriptor for reads; with O_DIRECT in direct mode.
+    /// The descriptor for reads, opened with O_DIRECT in direct mode.
     pub file: File,
-    /// A descriptor through the page cache, to drop and to count pages.
+    /// A descriptor without O_DIRECT, to drop and to count pages in the page cache.
     plain: File,
     path: PathBuf,
     below: Vec<File>,
     range_bytes: u64,
     is_block: bool,
-    /// Whether mincore(2) is exact for this user. It calls pages of other users' files resident.
+    /// Whether mincore(2) is exact for this user. For other users' files it says that all pages are resident.
     may_look: bool,
     as_opened: (u64, i64, i64),
-    /// Unit of offsets and sizes of direct I/O here, if known.
+    /// Bytes of which offsets and sizes of direct I/O must be multiples here, if known.
     pub direct_alignment_bytes: Option<u64>,
 }
 
 impl OpenedFile {
-    /// Opens the file of a job, and refuses a file that the job's reads do not fit.
+    /// Opens the file of a job. Refuses a file that is too short for the job's reads, and direct I/O that does not work
+    /// here.
     pub fn open(job: &Run) -> Result<Self, Failure> {
         let path = &job.path;
         let fail = |error: io::Error| unreadable(path, &error);
@@ -80,7 +82,7 @@ impl OpenedFile {
         Ok(opened)
     }
 
-    /// Checks that direct I/O is possible with these sizes, and that it really bypasses the page cache.
+    /// Checks that direct I/O is possible with the job's sizes, and that it really bypasses the page cache.
     fn check_direct(&self, job: &Run) -> Result<(), Failure> {
         let unit = self.direct_alignment_bytes.unwrap_or(SECTOR_BYTES);
         for (name, bytes) in [("io_size", job.reads.io_size_bytes), ("alignment", job.reads.alignment_bytes)] {
@@ -90,13 +92,13 @@ impl OpenedFile {
             }
         }
         let buffers = Buffers::new(1, job.reads.io_size_bytes).map_err(|error| no_memory(&error))?;
-        // Not at 0, which is aligned to everything.
+        // Do not try offset 0, which is aligned to everything.
         let Reads { io_size_bytes, alignment_bytes, .. } = job.reads;
         let offset = if io_size_bytes + alignment_bytes <= self.range_bytes { alignment_bytes } else { 0 };
         for attempt in ["cold", "warm"] {
-            // If the kernel has no count, trust the flag.
+            // If the kernel does not count reads from storage, trust the flag O_DIRECT.
             let Ok(before) = storage_read_bytes() else { return Ok(()) };
-            // SAFETY: the buffer is ours alone and at least this large.
+            // SAFETY: only this function uses the buffer, which is at least this large.
             let memory = unsafe { std::slice::from_raw_parts_mut(buffers.at(0), job.reads.io_size_bytes as usize) };
             let read = self
                 .file
@@ -125,7 +127,7 @@ impl OpenedFile {
         Ok(())
     }
 
-    /// Returns a mapping of the range.
+    /// Returns a mapping of the range that the run reads.
     pub fn map(&self, advise_random: bool) -> Result<Mapping, Failure> {
         Mapping::new(&self.plain, self.range_bytes, advise_random).map_err(|error| {
             let what = format!("{} bytes cannot be mapped: {error}", self.range_bytes);
@@ -133,8 +135,8 @@ impl OpenedFile {
         })
     }
 
-    /// Brings the page cache into the given state. Returns the pages of the range that it then holds, if this user can
-    /// know.
+    /// Brings the page cache into the state `cache`. Returns the number of the range's pages that it then holds, if
+    /// this user can know.
     pub fn prepare(&self, cache: Cache, io_mode: IoMode) -> Result<Option<u64>, Failure> {
         let fail = |error: io::Error| unreadable(&self.path, &error);
         match cache {
@@ -164,13 +166,13 @@ impl OpenedFile {
     fn drop_pages(&self) -> io::Result<Option<u64>> {
         let mut left = None;
         for attempt in 0..TRIES_TO_DROP {
-            // The kernel keeps dirty pages despite the advice: sync first, from the top layer down.
+            // Sync each file first, from the top layer down, because the kernel keeps dirty pages despite the advice.
             for file in std::iter::once(&self.plain).chain(&self.below) {
                 file.sync_data()?;
                 fadvise(file, libc::POSIX_FADV_DONTNEED)?;
             }
             if self.is_block && attempt > 0 {
-                // SAFETY: the call takes no argument; without the right to it nothing happens.
+                // SAFETY: the call takes no argument; without the right to flush it does nothing.
                 unsafe { libc::ioctl(self.plain.as_raw_fd(), BLKFLSBUF, 0) };
             }
             left = self.resident_pages()?;
@@ -198,7 +200,7 @@ impl OpenedFile {
         Ok(())
     }
 
-    /// Returns the pages of the range that are in the page cache; none where the kernel hides it from this user.
+    /// Returns the number of the range's pages that are in the page cache; none if the kernel hides it from this user.
     pub fn resident_pages(&self) -> io::Result<Option<u64>> {
         if !self.may_look {
             return Ok(None);
@@ -206,8 +208,8 @@ impl OpenedFile {
         Mapping::new(&self.plain, self.range_bytes, false)?.resident_pages().map(Some)
     }
 
-    /// Checks that the file is neither shorter nor changed since it was opened. Reading a mapping of a shorter file
-    /// would end the process.
+    /// Checks that the file has neither become shorter nor changed since it was opened. Reading a mapping of a shorter
+    /// file would kill the process.
     pub fn check_unchanged(&self) -> Result<(), Failure> {
         let size_bytes = size_of(&self.plain).map_err(|error| unreadable(&self.path, &error))?;
         if size_bytes < self.range_bytes {
@@ -261,7 +263,8 @@ fn open_direct(path: &Path) -> Result<File, Failure> {
     })
 }
 
-/// Unit of direct I/O: of a block device its logical block, of a file the answer of statx (Linux 6.1 and later).
+/// Returns the bytes of which offsets and sizes of direct I/O must be multiples: for a block device its logical block,
+/// for a file the answer of statx (Linux 6.1 and later).
 fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
     if is_block {
         let mut bytes: libc::c_int = 0;
@@ -270,11 +273,11 @@ fn direct_alignment(file: &File, is_block: bool) -> Option<u64> {
         return (told == 0).then(|| u64::try_from(bytes).ok()).flatten().filter(|&bytes| bytes > 0);
     }
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: statx fills the zeroed structure; an empty path with AT_EMPTY_PATH means the open file.
+    // SAFETY: the call fills the zeroed structure; an empty path with AT_EMPTY_PATH means the open file.
     let told = unsafe {
         libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, answer.as_mut_ptr())
     };
-    // SAFETY: all zeros is a valid value too.
+    // SAFETY: all zeros is a valid value, too.
     let answer = unsafe { answer.assume_init() };
     let known = told == 0 && answer.stx_mask & libc::STATX_DIOALIGN != 0 && answer.stx_dio_offset_align > 0;
     known.then_some(u64::from(answer.stx_dio_offset_align))
@@ -298,13 +301,13 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
     failure
 }
 
-/// Returns the failure for reads without memory.
+/// Returns the failure for a lack of memory for the reads' buffers.
 pub(super) fn no_memory(error: &io::Error) -> Failure {
     let what = format!("there is no memory for the buffers: {error}");
     Failure::new(FailureKind::Environment, what, "io_size, queue_depth, threads", "ask for fewer or smaller reads")
 }
 
-/// Returns the failure of a read, with its place.
+/// Returns the failure of a read, with the file and the offset.
 pub(super) fn read_failed(path: &Path, offset: u64, bytes: usize, error: &io::Error) -> Failure {
     let place = format!("{}, offset {offset}", path.display());
     let what = format!("a read of {bytes} bytes at offset {offset} failed: {error}");
@@ -318,7 +321,7 @@ pub(super) fn read_failed(path: &Path, offset: u64, bytes: usize, error: &io::Er
     }
 }
 
-/// Returns the failure of a read that ended early.
+/// Returns the failure of a read that returned fewer bytes than it asked for.
 pub(super) fn read_short(path: &Path, offset: u64, bytes: usize, read: usize) -> Failure {
     let what = format!("a read of {bytes} bytes at offset {offset} gave {read}: the file ends before");
     let place = format!("{}, offset {offset}", path.display());
@@ -363,8 +366,8 @@ mod tests {
         path
     }
 
-    /// Returns a directory on a disk, in the checkout. A system's temporary directory may be in memory, whose pages the
-    /// kernel never drops.
+    /// Returns a directory on a disk, in the checkout. The system's temporary directory may be in memory, and the
+    /// kernel never drops such pages.
     fn on_disk() -> tempfile::TempDir {
         tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory")
     }

@@ -1,34 +1,35 @@
-//! The expected cost of reads from their offsets alone: pages that a range covers, and pages missing in the page cache.
+//! The expected cost of reads, computed only from their offsets: the pages that a read covers, and the pages that reads
+//! miss in the page cache.
 //!
-//! Without read-ahead the kernel reads each missing page of a buffered read by itself (mm/readahead.c:
-//! page_cache_sync_ra asks for one page where ra_pages is zero), so the requests of a run are the pages that it touched
-//! for the first time.
+//! Without read-ahead the kernel reads each missing page of a buffered read by a separate request (mm/readahead.c:
+//! page_cache_sync_ra asks for one page if ra_pages is zero). So a run makes as many requests as it touches pages for
+//! the first time.
 
 use super::offsets::Offsets;
 
 /// Bytes of a page of the page cache.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Returns the number of pages that a read covers, whole or in part.
+/// Returns the number of pages that a read covers completely or in part.
 #[inline]
 pub fn pages_of(offset: u64, bytes: u64) -> u64 {
     (offset + bytes - 1) / PAGE_BYTES - offset / PAGE_BYTES + 1
 }
 
-/// A set of pages, one bit each.
+/// A set of pages of a range, with one bit for each page.
 #[derive(Clone, Debug)]
 pub struct PageSet {
     words: Vec<u64>,
 }
 
 impl PageSet {
-    /// Makes an empty set for a range of `range_bytes`.
+    /// Makes an empty set for a range of `range_bytes` bytes.
     pub fn empty(range_bytes: u64) -> Self {
         let pages = range_bytes.div_ceil(PAGE_BYTES);
         PageSet { words: vec![0; pages.div_ceil(64) as usize] }
     }
 
-    /// Adds the pages of a read; returns how many were not in the set.
+    /// Adds the pages of a read. Returns the number of pages that were not in the set before.
     #[inline]
     pub fn add(&mut self, offset: u64, bytes: u64) -> u64 {
         let (first, last) = (offset / PAGE_BYTES, (offset + bytes - 1) / PAGE_BYTES);
@@ -42,9 +43,9 @@ impl PageSet {
     }
 }
 
-/// Returns the number of pages that reads miss in a cache that is empty at first and keeps everything. `done` holds
-/// each reader's offsets in their state before its first read, and its number of reads. The readers' order changes
-/// nothing.
+/// Returns the number of pages that reads miss in a cache that is empty at first and keeps every page. `done` has each
+/// reader's offsets, as they were before its first read, and its number of reads. The order in which readers read does
+/// not matter.
 pub fn first_touched(done: &[(Offsets, u64)], io_size_bytes: u64, range_bytes: u64) -> u64 {
     let mut cached = PageSet::empty(range_bytes);
     let mut missing = 0;
@@ -64,7 +65,7 @@ mod tests {
     use super::super::job::{Order, Reads};
     use super::*;
 
-    /// Returns the pages of a read, found byte by byte.
+    /// Returns the pages of a read, by looking at each of its bytes.
     fn naive(offset: u64, bytes: u64) -> BTreeSet<u64> {
         (offset..offset + bytes).map(|byte| byte / PAGE_BYTES).collect()
     }

@@ -1,7 +1,8 @@
-//! One reader: it takes offsets while its part of the run lasts, counts and times reads, and answers the scoreboard.
+//! One reader of a file: takes offsets while its part of the run lasts, counts and times its reads, and answers the
+//! sampler through the scoreboard.
 //!
-//! The loops of `uring` and `calls` ask a reader for the next offset and report to it. A read allocates nothing, and
-//! one reading of the clock serves a whole round of completions.
+//! The loops of `uring` and `calls` ask the reader for the next offset, and report each completed read. A read
+//! allocates nothing, and the clock is read once for a whole round of completed reads.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,9 +22,9 @@ pub(super) struct Shared<'a> {
     pub quota: Quota,
     /// Readers begin no read after this moment of the monotonic clock.
     pub deadline_ns: AtomicU64,
-    /// A reader that fails sets it.
+    /// A flag that a reader sets when it fails.
     pub halt: AtomicBool,
-    /// The caller sets it to stop everything.
+    /// A flag that the caller sets to stop the run.
     pub cancelled: &'a AtomicBool,
     pub io_size_bytes: u64,
 }
@@ -101,8 +102,8 @@ impl<'a> Reader<'a> {
         self.latency.record(ns);
     }
 
-    /// Ends a round of completions at this moment: checks whether the part is over, and answers the sampler if it has
-    /// asked. Returns the moment from which the next read counts: handing over is not part of it.
+    /// Ends a round of completed reads at the moment `now_ns`: checks whether the part is over, and answers the sampler
+    /// if it has asked. Returns the moment from which the next read's time counts, which is after the answer.
     #[inline]
     pub fn round(&mut self, now_ns: u64) -> u64 {
         let shared = self.shared;
@@ -130,14 +131,14 @@ impl<'a> Reader<'a> {
         self.shared.board.tell(self.index, question, &mut given);
     }
 
-    /// Hands the last counts over; the reader stands still from now on. Returns the number of reads that it began.
+    /// Hands the last counts over and ends the reader. Returns the number of reads that it began.
     pub fn leave(mut self) -> u64 {
         self.tell(None);
         self.begun
     }
 }
 
-/// Returns the time of the monotonic clock.
+/// Returns the time of the monotonic clock in nanoseconds.
 #[inline]
 pub(super) fn now_ns() -> u64 {
     clock::monotonic_ns()

@@ -1,8 +1,8 @@
-//! One run: open the file, read to warm up, bring the page cache into its state, measure a window between edges at
-//! which readers stand still.
+//! Does a run that reads a file: opens the file, reads to warm up, brings the page cache into the job's state, and
+//! measures a window. At the edges of the window all readers stand still.
 //!
-//! The run computes the expected cost of the window's offsets after its end edge, and sends it as more rows of the same
-//! edges. Neither the window's time nor its processor time contains that work.
+//! After the window's end edge the run computes the expected cost of the window's offsets, and sends it as further rows
+//! of both edges. So neither the window's time nor its processor time contains that work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -34,7 +34,7 @@ const WINDOW: u64 = 1;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of opening or reading. Cancelling is not an error: see [`Finished::interrupted`].
+/// The error of wrong settings, of opening or of reading. Cancelling is not an error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.reads.check()?;
     let opened = OpenedFile::open(job)?;
@@ -57,7 +57,8 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     })
 }
 
-/// Returns the interface to read by, and the reason why it is not `io_uring` if the job leaves the choice open.
+/// Returns the interface with which readers read, and, if it is not `io_uring` although the job allows that, the
+/// reason.
 fn backend(job: &Run) -> Result<(Backend, Option<String>), Failure> {
     if job.io_mode == IoMode::Mmap {
         return Ok((Backend::Threads, Some("threads read a mapping".to_owned())));
@@ -75,7 +76,7 @@ fn backend(job: &Run) -> Result<(Backend, Option<String>), Failure> {
     }
 }
 
-/// The only counter of a file: its size.
+/// A reader of a file's only counter, its size in bytes.
 struct Size(u64);
 
 impl EngineCounters for Size {
@@ -92,7 +93,7 @@ struct EdgeTimes<'a> {
 }
 
 impl EdgeTimes<'_> {
-    /// Sends more rows of an edge that it has already sampled.
+    /// Sends further rows of an edge that has already been sampled.
     fn add(&self, edge: Edge, values: Vec<Reading>) {
         let times = *lock(&self.times);
         let t_s = times[usize::from(edge == Edge::End)];
@@ -126,7 +127,7 @@ fn measure(
         finished.actual = actual(with, fallback, false);
         return Ok(finished);
     }
-    // Dropping or reading the whole file belongs to the warm-up: the window must show nothing of it.
+    // Dropping the file's pages or reading the whole file belongs to the warm-up: the window must not show this work.
     let begun = Instant::now();
     let resident = with.opened.prepare(job.cache, job.io_mode)?;
     finished.warm_up.part.seconds += begun.elapsed().as_secs_f64();
@@ -148,7 +149,8 @@ fn measure(
     Ok(finished)
 }
 
-/// Returns rows of both edges: the expected cost, computed from the window's offsets, and the pages in the page cache.
+/// Returns further rows for both edges: the expected cost, computed from the window's offsets, and the number of pages
+/// in the page cache.
 fn must_have_cost(job: &Run, window: &PartOver, resident: [Option<u64>; 2]) -> [Vec<Reading>; 2] {
     let no_subject = Arc::from("");
     let missing = |metric, reason: &str| Reading::missing(PROBE, metric, &no_subject, &Arc::from(reason));
@@ -206,7 +208,7 @@ fn actual(with: &Readers<'_>, fallback: Option<String>, buffers_registered: bool
     actual
 }
 
-/// Returns the kernel's release, which is the version of this engine.
+/// Returns the kernel's release, which stands for the engine's version.
 fn kernel_release() -> String {
     std::fs::read_to_string("/proc/sys/kernel/osrelease")
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())

@@ -1,4 +1,4 @@
-//! The scoreboard to which readers write their counts: once a second when asked, and when they stop.
+//! The scoreboard to which readers write their counts: once a second, when the sampler asks, and when they stop.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,20 +12,20 @@ use crate::merge::{Counts, Merged};
 use crate::recorder::Latency;
 use crate::sampler::Telling;
 
-/// The type of transaction that a read is.
+/// The transaction type of a read.
 pub(super) const READ: &str = "read";
 const PROBE: &str = "engine";
 
-/// The counts of all readers of a run, and the sampler's question.
+/// The counts of all readers of a run, and the number of the sampler's last question.
 pub(super) struct Scoreboard {
     asked: AtomicU64,
-    /// Reads of each reader, up to date.
+    /// The present number of reads of each reader.
     reads: Vec<Counter>,
     told: Mutex<Told>,
     changed: Condvar,
     io_size_bytes: u64,
     no_subject: Arc<str>,
-    /// Processor time of the readers' threads.
+    /// Processor time of the readers' threads, in nanoseconds.
     cpu_ns: Arc<AtomicU64>,
 }
 
@@ -33,14 +33,14 @@ struct Told {
     merged: Merged,
     reads: Vec<u64>,
     pages: Vec<u64>,
-    /// Latencies of the window, all readers together.
+    /// Latencies in the window, of all readers together.
     window: Latency,
     nothing: Latency,
-    /// The last question that each reader has answered; none while it stands still.
+    /// The number of the last question that each reader has answered; none while the reader stands still.
     answered: Vec<Option<u64>>,
 }
 
-/// A reader's hand-over: totals since the run's start, and latencies since its last hand-over.
+/// A reader's hand-over: totals since the run's start, and latencies and processor time since the last hand-over.
 pub(super) struct HandOver<'a> {
     pub reads: u64,
     pub pages: u64,
@@ -69,7 +69,8 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the number of the last question; one relaxed load, since readers ask after every round of completions.
+    /// Returns the number of the last question. This is one relaxed load, because readers call it after every round of
+    /// completed reads.
     #[inline]
     pub fn question(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
@@ -81,13 +82,13 @@ impl Scoreboard {
         self.reads[reader].set(reads);
     }
 
-    /// Returns the counts of a reader so far, for its next part of the run.
+    /// Returns a reader's numbers of reads and of pages so far, with which its next part of the run begins.
     pub fn counted(&self, reader: usize) -> (u64, u64) {
         let told = lock(&self.told);
         (told.reads[reader], told.pages[reader])
     }
 
-    /// Notes that all readers begin.
+    /// Notes that all readers begin a part of the run.
     pub fn begin(&self) {
         let question = self.question();
         lock(&self.told).answered.fill(Some(question));
@@ -100,7 +101,7 @@ impl Scoreboard {
         told.window.clear();
     }
 
-    /// Takes a reader's hand-over. Without a question the reader stands still from now on.
+    /// Takes a reader's hand-over as its answer to `question`. Without a question the reader stands still from now on.
     pub fn tell(&self, reader: usize, question: Option<u64>, given: &mut HandOver<'_>) {
         self.cpu_ns.fetch_add(given.cpu_ns, Ordering::Relaxed);
         self.count(reader, given.reads);

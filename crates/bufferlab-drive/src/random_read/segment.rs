@@ -1,7 +1,7 @@
-//! A part of a run: it prepares readers, starts them all at once, and waits for them.
+//! A part of a run that reads a file: prepares readers, starts all of them at once, and waits for them.
 //!
-//! It makes rings, buffers and mappings before it begins and frees them after its end, so that its time contains only
-//! reads. The readers stand still during the call of `before`.
+//! It makes rings, buffers and mappings before the part begins, and frees them after the part's end, so that the part's
+//! time contains only reads. The readers stand still during the call of `before`.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,8 +23,8 @@ use crate::job::Limit;
 use crate::lock;
 use crate::quota::Quota;
 
-/// Returns the number of readers of a run. With `io_uring` one thread keeps many reads in flight, else each read in
-/// flight has its thread.
+/// Returns the number of readers of a run, each of which has a thread. With `io_uring` a reader keeps many reads in
+/// flight, otherwise only one.
 pub(super) fn readers(job: &Run, backend: Backend) -> usize {
     match backend {
         Backend::IoUring => job.reads.threads,
@@ -35,9 +35,10 @@ pub(super) fn readers(job: &Run, backend: Backend) -> usize {
 /// A part that has ended.
 pub(super) struct PartOver {
     pub part: Part,
-    /// Each reader's offsets in their state at its start, and its number of reads.
+    /// Each reader's generator of offsets, as it was at the part's start, and the number of reads that the reader
+    /// began.
     pub done: Vec<(Offsets, u64)>,
-    /// Whether the kernel kept the buffers of all readers registered.
+    /// Whether the kernel registered the buffers of all readers.
     pub buffers_registered: bool,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Readers<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
-/// A gate that holds the readers back until all are ready.
+/// A barrier that holds the readers back until all of them are ready.
 #[derive(Default)]
 struct StartLine {
     is_open: Mutex<bool>,
@@ -70,7 +71,8 @@ impl StartLine {
     }
 }
 
-/// A guard that opens the start line also when its holder fails, or readers would wait for ever.
+/// A guard that opens the start line also when the calling thread fails, because the readers would otherwise wait for
+/// ever.
 struct OpenOnDrop<'a>(&'a StartLine);
 
 impl Drop for OpenOnDrop<'_> {
@@ -80,8 +82,8 @@ impl Drop for OpenOnDrop<'_> {
 }
 
 impl Readers<'_> {
-    /// Runs part number `part` until its limit. Calls `before` when all readers are ready and none has read. The moment
-    /// that it returns counts as the beginning.
+    /// Runs part number `part` until its limit. Calls `before` when all readers are ready and none has read. The part
+    /// begins at the moment at which `before` returns.
     pub fn run(
         &self,
         part: u64,
@@ -152,7 +154,7 @@ impl Readers<'_> {
         Ok(PartOver { part, done: offsets.into_iter().zip(begun_reads).collect(), buffers_registered })
     }
 
-    /// Runs one reader, as the body of its thread; returns its number of reads.
+    /// Runs one reader, as the body of its thread. Returns the number of reads that it began.
     fn read(
         &self,
         index: usize,
@@ -167,7 +169,7 @@ impl Readers<'_> {
         let (mut way, registered) = match made {
             Ok(way) => way,
             Err(failure) => {
-                // The waiting caller gets the failure; if it has left, ignore that.
+                // The caller that waits for the readers gets the failure; it may have stopped waiting.
                 let _ = ready.send(Err(failure));
                 return Ok(0);
             }
@@ -215,7 +217,7 @@ enum Made {
     Buffers(Buffers),
 }
 
-/// A guard that ends the part for all when a reader's thread panics.
+/// A guard that ends the part for all readers when one reader's thread panics.
 struct HaltOnPanic<'a, 'b>(&'a Shared<'b>);
 
 impl Drop for HaltOnPanic<'_, '_> {
@@ -226,8 +228,8 @@ impl Drop for HaltOnPanic<'_, '_> {
     }
 }
 
-/// Waits until all readers are ready. Returns true when the kernel has registered all their buffers; the first failure
-/// when one cannot begin.
+/// Waits until all readers are ready. Returns true when the kernel has registered the buffers of all of them. Fails
+/// with the first failure of a reader, or when one is not ready within 60 s.
 fn wait_until_ready(ready: &Receiver<Result<bool, Failure>>, count: usize) -> Result<bool, Failure> {
     let mut registered = true;
     for _ in 0..count {

@@ -1,10 +1,11 @@
-//! Many reads in flight on one thread through `io_uring`: one system call for each read, or less.
+//! Keeps many reads in flight on one thread through `io_uring`, with at most one system call for each read.
 //!
-//! When a read ends, the next one follows at once. Reads submitted together at the end of a round reach the device in
-//! bursts and end in bursts, and a fast device rests in between: at a depth of 16 that cost 8 % of the reads of 4 KiB.
+//! When a read ends, the ring submits the next one at once. Reads that are submitted together at the end of a round
+//! reach the device in bursts and end in bursts, and a fast device is idle in between. At a depth of 16 that cost 8 %
+//! of the reads of 4 KiB.
 //!
-//! The ring registers buffers and the file once, where the kernel and the limit of locked memory allow, so that the
-//! kernel need not look them up for every read. Where an older kernel refuses newer flags, the ring goes without them.
+//! The ring registers the buffers and the file once, if the kernel and the limit of locked memory allow it, so that the
+//! kernel need not look them up for every read. If an older kernel refuses newer flags, the ring does without them.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -19,14 +20,15 @@ use crate::failure::{Failure, FailureKind};
 /// Checks whether this process may use `io_uring`.
 ///
 /// # Errors
-/// The kernel's refusal: not built in (`ENOSYS`), forbidden (`EPERM`), no memory to lock (`ENOMEM`).
+/// The kernel's refusal: it has no `io_uring` (`ENOSYS`), forbids it (`EPERM`), or may lock no more memory (`ENOMEM`).
 pub fn is_available() -> io::Result<()> {
     build(2).map(drop)
 }
 
 fn build(entries: u32) -> io::Result<IoUring> {
     let mut newest = IoUring::builder();
-    // This thread handles completions when it asks; the kernel does not interrupt it (Linux 6.1).
+    // The kernel does not interrupt this thread for completions; the thread handles them when it asks for them (Linux
+    // 6.1).
     newest.setup_clamp().setup_single_issuer().setup_defer_taskrun();
     match newest.build(entries) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::builder().build(entries),
@@ -34,13 +36,13 @@ fn build(entries: u32) -> io::Result<IoUring> {
     }
 }
 
-/// A ring with its buffers, of the thread that made it.
+/// A ring with its buffers, which only the thread that made it uses.
 pub(super) struct Ring {
     ring: IoUring,
     file: RawFd,
     bytes: u32,
     buffers: Buffers,
-    /// Offsets and starts of the reads in flight, by buffer.
+    /// For each buffer the offset of its read in flight, and the read's start in nanoseconds.
     flights: Vec<(u64, u64)>,
     /// Whether the kernel has registered the buffers.
     pub buffers_registered: bool,
@@ -48,7 +50,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Makes a ring for `depth` reads in flight.
+    /// Makes a ring for `depth` reads of `bytes` bytes in flight.
     pub fn new(file: RawFd, depth: usize, bytes: usize) -> io::Result<Self> {
         let ring = build(u32::try_from(depth).map_err(io::Error::other)?)?;
         let buffers = Buffers::new(depth, bytes as u64)?;
@@ -80,16 +82,16 @@ impl Ring {
         read(handle).user_data(place as u64)
     }
 
-    /// Makes a read ready to be submitted.
+    /// Puts a read into the submission queue.
     fn push(&mut self, place: usize, offset: u64, now_ns: u64) -> Result<(), Failure> {
         self.flights[place] = (offset, now_ns);
         let entry = self.entry(place, offset);
-        // SAFETY: the buffer is this ring's own, no other read in flight uses it, and it outlives the read: `read_all` waits
-        // for every read before it returns.
+        // SAFETY: the buffer is this ring's own, no other read in flight uses it, and it outlives the read: `read_all`
+        // waits for every read before it returns.
         unsafe { self.ring.submission().push(&entry) }.map_err(|_| broken("the submission queue is full"))
     }
 
-    /// Reads until there is nothing more to read and nothing in flight.
+    /// Reads until `reader` has no more offsets and no read is in flight.
     pub fn read_all(&mut self, reader: &mut Reader<'_>) -> Result<(), Failure> {
         let mut in_flight = 0;
         let mut outcome = Ok(());
@@ -99,7 +101,7 @@ impl Ring {
             self.push(place, offset, start_ns)?;
             in_flight += 1;
         }
-        // The completions of one round, copied out so that the ring can take new reads meanwhile.
+        // The completions of one round, copied so that the ring can take new reads meanwhile.
         let mut ended: Vec<(usize, i32)> = Vec::with_capacity(self.flights.len());
         while in_flight > 0 {
             if let Err(error) = self.ring.submit_and_wait(1) {
@@ -133,18 +135,19 @@ impl Ring {
                     self.push(place, next, now_ns)?;
                     in_flight += 1;
                     if left > 0 {
-                        // The wait submits the last read. It also submits a read again that the kernel refuses now.
+                        // Do not submit after the last completion: the wait submits that read, and also a read that the
+                        // kernel refuses now.
                         let _ = self.ring.submit();
                     }
                 }
             }
-            // Reads in flight have begun already.
+            // A run that ends waits for the reads in flight, which have begun already.
             let _ = reader.round(now_ns);
         }
         outcome
     }
 
-    /// Returns true when the read is whole, false when the caller must submit it again.
+    /// Returns true when the read returned all of its bytes, false when the caller must submit it again.
     fn judged(&self, reader: &Reader<'_>, offset: u64, result: i32) -> Result<bool, Failure> {
         let bytes = self.bytes as usize;
         match usize::try_from(result) {

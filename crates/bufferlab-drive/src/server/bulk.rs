@@ -1,8 +1,9 @@
-//! Bulk loads of several tables at a time: it shares tables out among threads, makes rows into chunks of text, and
-//! reports progress.
+//! Loads several tables at a time: shares tables out among threads, makes rows into chunks of text, and reports
+//! progress.
 //!
-//! One connection writes each table in primary-key order, for any number of threads: the same rows lie in the same
-//! places every time. Meanwhile another thread generates and encodes rows, a bounded number of chunks ahead.
+//! With any number of threads, one connection writes each table in the order of its primary key, so the same rows lie
+//! in the same places every time. Meanwhile another thread generates and encodes the table's rows, up to 8 chunks
+//! ahead.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -19,35 +20,36 @@ use crate::loaded::LoadProgress;
 
 /// The number of chunks by which the generator may be ahead of the connection.
 const CHUNKS_AHEAD: usize = 8;
-/// Text of one chunk, and of one INSERT: well below the smallest default of MySQL's max_allowed_packet, 4 MiB.
+/// Bytes of text in one chunk, and in one INSERT: well below the smallest default of MySQL's max_allowed_packet, 4 MiB.
 const CHUNK_BYTES: usize = 256 * 1024;
 /// Time between two reports of progress.
 const TICK: Duration = Duration::from_millis(20);
-/// How long after one request to interrupt a statement the next is sent.
+/// Time between two requests to interrupt a statement.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Rows on their way to the server.
+/// A chunk of rows on their way to the server.
 pub struct Chunk {
-    /// The rows in the form that the statement wants.
+    /// The rows as text, in the form that the load's statement takes.
     pub text: Vec<u8>,
     /// The number of rows.
     pub rows: u64,
 }
 
-/// Rows of tables, by their index.
+/// Tables that were written: the index of each in the population, and its number of rows.
 pub type Written = Vec<(usize, u64)>;
 
-/// One thread's work: it writes tables as long as the function that it gets returns one.
+/// The work of one thread: it calls the function that it gets for the next table's index, and writes that table, until
+/// the function returns none.
 pub type WriteTables<'a> = dyn Fn(&mut dyn FnMut() -> Option<usize>) -> Result<Written, Failure> + Sync + 'a;
 
 /// The state that the threads of a load share.
 pub struct Bulk<'a> {
     population: &'a dyn Population,
     place: String,
-    /// Tables not yet begun, the largest last.
+    /// Indices of the tables that no thread has begun, the largest table last.
     waiting: Mutex<Vec<usize>>,
     rows: AtomicU64,
-    /// The user cancelled, or another thread failed.
+    /// True when the user cancelled the load, or a thread failed.
     stop: AtomicBool,
 }
 
@@ -73,7 +75,7 @@ impl<'a> Bulk<'a> {
         }
     }
 
-    /// Counts rows that the server has taken, for the progress.
+    /// Counts rows that the server has stored, for reports of progress.
     pub fn took(&self, rows: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }
@@ -83,11 +85,11 @@ impl<'a> Bulk<'a> {
     }
 
     /// Writes all tables with `threads` threads, each of which calls `write` with a function that returns the next
-    /// table. When `cancelled` is set, it calls `interrupt` again and again, because connections may be in the middle of a long
-    /// statement.
+    /// table. Once `cancelled` is set, it calls `interrupt` every 0.5 s until all threads have ended, because
+    /// connections may be in the middle of a long statement.
     ///
     /// # Errors
-    /// The first failure of any thread; an interruption when cancelled.
+    /// The failure of the thread that stopped the others; an interruption when cancelled.
     pub fn run(
         &self,
         threads: usize,
@@ -131,7 +133,7 @@ impl<'a> Bulk<'a> {
             if done {
                 return;
             }
-            // A server forgets a request that comes between two statements.
+            // Ask repeatedly: a server forgets a request that comes between two statements.
             if cancelled.load(Ordering::Relaxed) && asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN) {
                 self.stop.store(true, Ordering::Relaxed);
                 interrupt();
@@ -152,7 +154,8 @@ impl<'a> Bulk<'a> {
         for result in results {
             match result {
                 Ok(tables) => loaded.extend(tables),
-                // If several failed, the failure that stopped the others says most.
+                // If several threads failed, keep the failure that stopped the others, not the interruptions that
+                // followed.
                 Err(next) if failed.as_ref().is_none_or(|first: &Failure| first.kind == FailureKind::Interrupted) => {
                     failed = Some(next);
                 }
@@ -172,11 +175,11 @@ impl<'a> Bulk<'a> {
         Failure::new(FailureKind::Internal, what, &self.place, "please report this")
     }
 
-    /// Generates a table's rows, each chunk's text beginning with `head`. `send` sends a chunk and returns how many
-    /// rows the server took. Returns the number of rows.
+    /// Generates a table's rows in chunks, each of whose texts begins with `head`, and passes the chunks to `send`.
+    /// `send` sends all of them, and returns the number of rows that the server stored. Returns the number of rows.
     ///
     /// # Errors
-    /// The error of `send`, rows that the server did not take, or an interruption.
+    /// The error of `send`; when the server did not store every row; an interruption.
     pub fn write_table(
         &self,
         table: usize,
@@ -189,7 +192,7 @@ impl<'a> Bulk<'a> {
         let (generated, sent) = std::thread::scope(|scope| {
             let generator = scope.spawn(move || self.generate(table, &mut encoder, head, &sender));
             let sent = send(&chunks);
-            // When sending failed, the generator must not wait for a place in the channel.
+            // Close the channel: if sending failed, the generator must not wait for a place in it.
             drop(chunks);
             (generator.join(), sent)
         });
@@ -221,7 +224,7 @@ impl<'a> Bulk<'a> {
                 chunk.rows += 1;
                 if chunk.text.len() >= CHUNK_BYTES {
                     total += chunk.rows;
-                    // The connection hangs up when it fails; there is nothing left to do then.
+                    // Sending fails if the connection has failed; then no more rows are needed.
                     chunks.send(std::mem::replace(&mut chunk, fresh())).ok()?;
                 }
             }

@@ -1,24 +1,25 @@
-//! Dates as servers write them, from and to microseconds since 1970 (UTC, proleptic Gregorian calendar).
+//! Converts dates as servers write them from and to microseconds since 1970 (UTC, proleptic Gregorian calendar).
 //!
-//! Days and civil dates after Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms" (2013).
+//! The algorithms for days and civil dates are those of Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"
+//! (2013).
 
 const DAY_S: i64 = 86_400;
 
 /// A date and time of a DATETIME column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DateTime {
-    /// Year.
+    /// Year of the Gregorian calendar.
     pub year: i64,
     /// Month, 1 to 12.
     pub month: u8,
     /// Day of the month, from 1.
     pub day: u8,
-    /// Hour, minute, second.
+    /// Hour, minute and second.
     pub time: (u8, u8, u8),
 }
 
 impl DateTime {
-    /// Returns the whole second that holds this instant.
+    /// Returns the date and time of the whole second that contains this moment.
     pub fn from_micros(micros: i64) -> Self {
         let seconds = micros.div_euclid(1_000_000);
         let (days, of_day) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
@@ -37,7 +38,7 @@ impl DateTime {
         }
     }
 
-    /// Returns the microseconds since 1970.
+    /// Returns the date and time in microseconds since 1970.
     #[must_use]
     pub fn micros(&self) -> i64 {
         let year = self.year - i64::from(self.month <= 2);

@@ -1,4 +1,4 @@
-//! Rows as text, for LOAD DATA or for INSERT, without an allocation per value.
+//! Encodes rows as text, for LOAD DATA, COPY or INSERT, without an allocation for each value.
 
 use std::io::Write;
 
@@ -11,12 +11,12 @@ use super::datetime::DateTime;
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
 
-/// The form of the text.
+/// The form of rows as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Fields ended by tabs, rows by line feeds, NULL as `\N`.
+    /// For LOAD DATA and COPY: tabs separate fields, a line feed ends a row, and `\N` is NULL.
     Lines,
-    /// `(1,'a'),(2,'b')`, to follow VALUES.
+    /// For INSERT: `(1,'a'),(2,'b')`, which follows VALUES.
     Tuples,
 }
 
@@ -24,17 +24,17 @@ pub enum Form {
 pub struct Encoder<'a> {
     form: Form,
     columns: &'a [ColumnKind],
-    /// The last date and its text: all rows of a load have the same.
+    /// The last date and its text, because most rows of a load have the same date.
     date: (i64, Vec<u8>),
 }
 
 impl<'a> Encoder<'a> {
-    /// Makes an encoder for a table of these columns.
+    /// Makes an encoder for rows of a table with these columns.
     pub fn new(form: Form, columns: &'a [ColumnKind]) -> Self {
         Encoder { form, columns, date: (i64::MIN, Vec::new()) }
     }
 
-    /// Appends rows `first` to `end` of a block.
+    /// Appends the rows `rows` of a block to `text`.
     pub fn append(&mut self, block: &RowBlock, rows: std::ops::Range<usize>, text: &mut Vec<u8>) {
         for row in rows {
             if self.form == Form::Tuples {
@@ -59,7 +59,7 @@ impl<'a> Encoder<'a> {
             (Value::Int(int), ColumnKind::Micros) => self.date(int, text),
             (Value::Int(int), ColumnKind::Days) => self.day(int, text),
             (Value::Int(int), _) => integer(int, text),
-            // No population has decimals.
+            // No population has values of this kind.
             (Value::Real(real), _) => _ = write!(text, "{real}"),
             (Value::Text(value), _) => self.text(value.as_bytes(), text),
         }
@@ -76,7 +76,7 @@ impl<'a> Encoder<'a> {
                 if special(byte) {
                     text.push(b'\\');
                 }
-                // A zero byte becomes the character 0; the others stand for themselves behind a backslash.
+                // A zero byte becomes the character 0 behind the backslash; the other characters follow it unchanged.
                 text.push(if *byte == 0 { b'0' } else { *byte });
             }
         } else {
@@ -129,7 +129,7 @@ fn unsigned(mut int: u64, text: &mut Vec<u8>) {
     text.extend_from_slice(&digits[first..]);
 }
 
-/// Appends an integer as a decimal. `unit` is a power of ten: 100 for cents.
+/// Appends an integer as a decimal number. `unit` is a power of ten, the integer that stands for 1: 100 for cents.
 fn decimal(int: i64, unit: u64, text: &mut Vec<u8>) {
     if int < 0 {
         text.push(b'-');

@@ -1,28 +1,29 @@
-//! Waiting for an answer on a Unix socket, with one wake-up.
+//! Waits for an answer on a Unix socket, with one wake-up.
 //!
-//! A thread that blocks in read(2) on a Unix stream socket is woken for room to write as well: the kernel's queue of
-//! sleepers of that socket is one for both, and read(2) does not say which it wants (Linux, net/unix/af_unix.c:
-//! `unix_write_space`, `unix_stream_data_wait`). So the client wakes when the server has taken the request, finds
-//! nothing, and sleeps again: two wake-ups for each answer. poll(2) names the awaited event. It is one more system
-//! call, and costs less than a sleep (docs/benchmarks.md). TCP wakes a thread for room only if it waits for it.
+//! The kernel wakes a thread that blocks in read(2) on a Unix stream socket also when the socket has room to write.
+//! Readers and writers of the socket sleep in one queue, and read(2) does not say for which it waits (Linux,
+//! net/unix/af_unix.c: `unix_write_space`, `unix_stream_data_wait`). So the client wakes when the server has taken the
+//! request, finds nothing, and sleeps again: two wake-ups for each answer. poll(2) names the awaited event. It is one
+//! more system call, and costs less than a sleep (docs/benchmarks.md). TCP wakes a thread for room only if the thread
+//! waits for room.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// The longest wait for a single wake-up. Later data is awaited in read(2), whose time limit, if the socket has one,
-/// counts from then.
+/// The longest wait in poll(2). After it the caller waits in read(2), from whose beginning the socket's time limit
+/// counts.
 const ONE_WAKE_UP: Duration = Duration::from_millis(100);
 
-/// Returns when something can be read, the connection has ended, or some time has passed. A read must follow, which
-/// waits further and returns errors.
+/// Waits until something can be read, the connection has ended, or 100 ms have passed. The caller must read next; the
+/// read waits further and returns errors.
 pub(crate) fn await_input(socket: &impl AsFd) {
     has_input(socket, ONE_WAKE_UP);
 }
 
-/// Returns true when something can be read, or the connection has ended, within this time.
+/// Returns true when something can be read, or the connection has ended, within the time `within`.
 pub(crate) fn has_input(socket: &impl AsFd, within: Duration) -> bool {
     let mut poll = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor's record, which lives until the call is over.
+    // SAFETY: the call gets one descriptor's record, which lives until the call is over.
     let ready = unsafe { libc::poll(&raw mut poll, 1, within.as_millis() as libc::c_int) };
     ready == 1
 }
@@ -77,7 +78,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let mut byte = [0];
             while there.read(&mut byte).is_ok_and(|count| count == 1) {
-                // The reader sleeps by now, and would have been woken by the read above.
+                // The reader sleeps by now, and the read above would have woken it.
                 std::thread::sleep(Duration::from_millis(1));
                 there.write_all(&byte).expect("it reads");
             }
@@ -85,7 +86,7 @@ mod tests {
         let before = sleeps();
         for _ in 0..TRIPS {
             here.write_all(b"x").expect("it is open");
-            // Lets the reader of requests wait until the reader of answers sleeps.
+            // Make the reader of requests wait until the reader of answers sleeps.
             await_input(&here);
             here.read_exact(&mut [0]).expect("it answers");
         }

@@ -17,27 +17,27 @@ use crate::probes::Asked;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run<T = Target> {
-    /// A loaded database that this run may change: on a running server, or a file.
+    /// A loaded database, which the run may change: on a running server, or in a file.
     pub target: T,
-    /// The server's process, when it runs on this host.
+    /// The id of the server's process, when the server runs on this host.
     pub server_pid: Option<u32>,
     /// The server's data directory, when this host can see it.
     pub datadir: Option<PathBuf>,
-    /// Whether the run may change settings of the server, because it is ours. MySQL: to switch metrics on, and to make
-    /// replacement plain while it fills the pool.
+    /// Whether the run may change settings of the server, because bufferlab started it. On MySQL it then switches
+    /// metrics on, and makes replacement plain LRU while it fills the pool.
     #[serde(default = "ours")]
     pub may_change_settings: bool,
-    /// The number of connections that drive it.
+    /// The number of connections that drive the server.
     #[serde(default = "one")]
     pub connections: usize,
     /// The way in which clients send statements.
     #[serde(rename = "statements", default)]
     pub sending: Sending,
-    /// Pages really in its buffer pool.
+    /// The number of frames that the server's buffer pool really has.
     pub frames: u64,
-    /// The workload, unless a program makes the transactions.
+    /// The workload; none if another program makes the transactions.
     pub workload: Option<WorkloadJob>,
-    /// Another program that makes the transactions; MySQL and MariaDB alone.
+    /// Another program that makes the transactions; only for MySQL and MariaDB.
     pub program: Option<ProgramJob>,
     /// The pace of transactions in the measured window.
     #[serde(rename = "load", default)]
@@ -47,9 +47,9 @@ pub struct Run<T = Target> {
     pub phases: Vec<PhaseJob>,
     /// The warm-up of the pool.
     pub warm_up: WarmUp,
-    /// The measured window.
+    /// The limit of the measured window.
     pub measure: Limit,
-    /// Distance of two samples.
+    /// Time between two samples.
     #[serde(rename = "sample_interval_ms", deserialize_with = "sample_interval")]
     pub sample_interval: Duration,
     /// Probes beyond those of every run.
@@ -58,7 +58,7 @@ pub struct Run<T = Target> {
 }
 
 impl<T> Run<T> {
-    /// Checks the parts before the minutes that lead to them.
+    /// Checks the job's phases and connections when the run begins, minutes before it uses them.
     ///
     /// # Errors
     /// When a phase is wrong, or no connection is asked for.
@@ -78,24 +78,25 @@ impl<T> Run<T> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The server, and the database to load into. The load creates it when it does not exist.
+    /// The server, and the database to load into. The load creates the database if it does not exist.
     pub target: Target,
     /// The data to load.
     #[serde(rename = "workload")]
     pub data: Data,
-    /// Tables written at a time; each has a connection and a thread that generates its rows.
+    /// The number of tables written at a time, each by one connection, with a thread that generates the table's rows.
     pub threads: usize,
-    /// The form in which the load sends rows; without one the server decides.
+    /// The form in which the load sends rows to MySQL or MariaDB; without one it uses LOAD DATA LOCAL if the server
+    /// allows that.
     #[serde(skip)]
     pub form: Option<Form>,
 }
 
-/// Returns the default: servers are ours.
+/// Returns the default of `may_change_settings`: bufferlab started the server.
 fn ours() -> bool {
     true
 }
 
-/// Returns the default: an engine inside this process has one connection.
+/// Returns the default of `connections`: an engine inside this process has one connection.
 fn one() -> usize {
     1
 }
@@ -106,21 +107,21 @@ fn one() -> usize {
 pub struct ProgramJob {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Variables that are added to its environment.
+    /// Variables that are added to the program's environment.
     #[serde(default, deserialize_with = "pairs")]
     pub env: Vec<(String, String)>,
-    /// The counter of the server that counts transactions of it.
+    /// The server's counter that counts the program's transactions.
     #[serde(rename = "kind_of_transaction")]
     pub counted: Counted,
 }
 
-/// The counter of the server that counts transactions of a program.
+/// The server's counter that counts a program's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
-    /// COMMIT and ROLLBACK: `Com_commit` and `Com_rollback`. Statements outside of transactions are in neither.
+    /// COMMIT and ROLLBACK: `Com_commit` and `Com_rollback`. Neither counts statements outside of transactions.
     #[serde(rename = "com_commit")]
     Commits,
-    /// Statements of all clients: `Questions`. It includes the few of this run's own samples.
+    /// Statements of all clients: `Questions`. It includes the few statements of this run's own samples.
     Questions,
 }

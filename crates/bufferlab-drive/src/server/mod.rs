@@ -24,14 +24,14 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sending {
-    /// One round trip for each call, as the specification's profiles are written.
+    /// One round trip for each call, statement by statement as in TPC-C's specification.
     #[default]
     Spec,
-    /// In as few round trips as give the same answers.
+    /// As few round trips as possible with the same answers.
     Batched,
 }
 
-/// The meaning of a server's error, from which errors for workloads and users are made.
+/// The meaning of a server's error, which decides the errors for workloads and users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Retry,
@@ -41,7 +41,7 @@ pub(crate) enum Meaning {
 }
 
 impl Meaning {
-    /// Returns the error of a statement for its workload.
+    /// Returns the error of a statement in the form that a workload gets.
     pub fn client_error(self, statement: &str, message: String) -> ClientError {
         match self {
             Meaning::Retry => ClientError::Retry { message },

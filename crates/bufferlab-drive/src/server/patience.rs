@@ -1,9 +1,9 @@
-//! How long a client waits for a server's bytes: until a moment, and while its process may go on.
+//! The limit of a client's wait for a server's bytes: until a moment, and while the client's process may go on.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// The longest wait before a client looks whether it may go on.
+/// The longest wait before a client checks whether its process may go on.
 const LONGEST_STEP: Duration = Duration::from_millis(500);
 
 /// A limit for one exchange with a server, however slowly its bytes come.
@@ -19,25 +19,26 @@ pub struct Patience {
 struct Ended;
 
 impl Patience {
-    /// Makes a limit that begins now. `within`: none for any time; `may_go_on` is asked a few times a second.
+    /// Makes a limit that begins now. Without `within` it has no end. The client calls `may_go_on` a few times a
+    /// second, and gives up when it returns false.
     pub fn new(within: Option<Duration>, may_go_on: fn() -> bool) -> Self {
         Patience { until: within.map(|within| Instant::now() + within), may_go_on }
     }
 
-    /// Makes a limit by time alone.
+    /// Makes a limit only of time, which begins now.
     pub fn of(within: Duration) -> Self {
         Patience::new(Some(within), || true)
     }
 
-    /// Returns the time that is left; none for any time.
+    /// Returns the time that is left; none if the limit has no end.
     pub fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns how long the next wait may take.
+    /// Returns the longest time of the client's next wait, at most 0.5 s.
     ///
     /// # Errors
-    /// `TimedOut` at the limit, and an error for which [`was_ended`] is true when the process may not go on.
+    /// `TimedOut` when no time is left; an error for which [`was_ended`] is true when the process must end.
     pub fn step(&self) -> io::Result<Duration> {
         if !(self.may_go_on)() {
             return Err(io::Error::other(Ended));
@@ -49,12 +50,12 @@ impl Patience {
     }
 }
 
-/// Returns true for an error of reading after which a client waits further.
+/// Returns true for an error of reading that only ends one wait, after which a client waits again.
 pub fn is_a_step(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Returns true when the process itself ended the wait.
+/// Returns true when the client's own process ended the wait.
 pub fn was_ended(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|error| error.is::<Ended>())
 }

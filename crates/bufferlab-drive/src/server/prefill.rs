@@ -1,4 +1,4 @@
-//! Fills the pool by a workload's own SQL, on a separate connection, and stops when asked to.
+//! Fills the pool by a workload's own SQL, on a separate connection, and stops when the user asks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use crate::failure::Failure;
 /// Time between two checks for a request to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Executes a statement, as `execute(action, sql)`.
+/// A function that executes a statement, called as `execute(action, sql)`.
 pub type Execute<'a> = dyn FnMut(&str, &str) -> Result<(), Failure> + Send + 'a;
 
 /// Statements that read tables into a pool.
 #[derive(Clone, Copy)]
 pub struct TableReads<'a> {
-    /// Names and texts, in order.
+    /// The statements' names and texts, in the order of execution.
     pub sections: &'a [(String, String)],
-    /// True for a statement that puts a setting back: the caller executes it also after an interruption.
+    /// Returns true for a statement that restores a setting, which is executed also after a failure or an interruption.
     pub always: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 impl TableReads<'_> {
-    /// Executes the sections one after another; returns false when `cancelled` was set meanwhile. It then calls
-    /// `interrupt` until the statement has ended.
+    /// Executes the sections one after another. Returns false when `cancelled` was set meanwhile. Then it calls
+    /// `interrupt` every 50 ms until the running statement has ended.
     ///
     /// # Errors
     /// The server's error.

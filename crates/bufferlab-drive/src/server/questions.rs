@@ -1,5 +1,5 @@
-//! Questions to a server, outside of runs: their limits, their answers as the server sent them, and the reasons for a
-//! missing answer.
+//! Questions to a server that belong to no run: their limits, their answers as the server sent them, and the reasons
+//! for a missing answer.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::patience::is_a_step;
 use super::refusal::Refusal;
 
-/// The bytes that each row, and each of its values, counts in addition to its own.
+/// Bytes that each row counts in addition to its own, and (`VALUE_BYTES`) each value: the memory of the objects made of
+/// them.
 const ROW_BYTES: usize = 128;
 const VALUE_BYTES: usize = 64;
 
@@ -17,39 +18,40 @@ const VALUE_BYTES: usize = 64;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// The seconds for the whole login.
+    /// The time limit of the whole login, in seconds.
     pub login_s: f64,
-    /// The seconds for a statement with its whole answer; none: any time.
+    /// The time limit of a statement with its whole answer, in seconds; none for no limit.
     pub statement_s: Option<f64>,
-    /// The most bytes of an answer, with the memory that holds it.
+    /// The most bytes of an answer, counted as [`Table::bytes`] does.
     pub most_answer_bytes: usize,
     /// The name that the server shows for the session.
     pub name: String,
     /// Parameters of PostgreSQL's startup message besides the account, the database and the name.
     #[serde(default)]
     pub startup: Vec<(String, String)>,
-    /// Whether each statement is prepared, so that it is planned once however often it is asked (PostgreSQL).
+    /// Whether the session prepares each statement, so that PostgreSQL plans it once, however often it is asked.
     #[serde(default)]
     pub prepares: bool,
 }
 
 impl Limits {
-    /// Returns the time for the whole login.
+    /// Returns the time limit of the whole login.
     pub fn login(&self) -> Duration {
         Duration::try_from_secs_f64(self.login_s).unwrap_or_default()
     }
 
-    /// Returns the time for a statement with its whole answer; of a change it is `change_s`.
+    /// Returns the time limit of a statement with its whole answer, none for no limit; `change_s`, if given, replaces
+    /// the session's limit.
     pub fn statement(&self, change_s: Option<f64>) -> Option<Duration> {
         change_s.or(self.statement_s).map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// Returns the message for a login that did not end in its time.
+    /// Returns the message for a login that did not end within its limit.
     pub fn late_login(&self) -> String {
         format!("it did not finish the login within {:.0} s", self.login_s)
     }
 
-    /// Returns the message for an answer that did not come in its time.
+    /// Returns the message for an answer that did not come within its limit.
     pub fn late(&self, change_s: Option<f64>) -> String {
         format!("it did not answer within {:.0} s", change_s.or(self.statement_s).unwrap_or_default())
     }
@@ -60,36 +62,37 @@ pub const CLOSED_IN_LOGIN: &str = "it closed the connection during the login";
 /// The message for a connection that ends after its login.
 pub const CLOSED: &str = "it closed the connection";
 
-/// Returns true if the server could not be reached. Other errors concern its answer, an end, or a wait.
+/// Returns true if the server could not be reached. Other errors are a wrong answer, an ended connection, or a wait
+/// that was too long.
 pub fn is_out_of_reach(error: &io::Error) -> bool {
     let said = [ErrorKind::InvalidData, ErrorKind::InvalidInput, ErrorKind::Other];
     let ended = [ErrorKind::UnexpectedEof, ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
     !is_a_step(error) && !said.contains(&error.kind()) && !ended.contains(&error.kind())
 }
 
-/// The form of a column's values, which come as text.
+/// The type of a column's values, which come as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
+    /// A text.
     Text,
     /// Bytes that are not text.
     Bytes,
     /// A whole number.
     Integer,
-    /// A number in binary.
+    /// A binary floating-point number.
     Float,
-    /// A number of decimal digits.
+    /// An exact decimal number.
     Decimal,
-    /// t or f.
+    /// `t` or `f`.
     Boolean,
 }
 
-/// The rows of an answer, in one buffer: there may be millions.
+/// The rows of an answer, in one buffer, because there may be millions.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// The columns' names and forms.
+    /// The columns' names and types.
     pub columns: Vec<(String, Kind)>,
-    /// The length of each value, or [`NULL`], and its bytes.
+    /// For each value four bytes of its length, or [`NULL`], and its bytes.
     values: Vec<u8>,
     count: usize,
     name_bytes: usize,
@@ -105,10 +108,11 @@ impl Table {
         self.columns.push((String::from_utf8_lossy(name).into_owned(), kind));
     }
 
-    /// Adds a row; returns false, and the table cannot be used, when it has more or fewer values than there are columns.
+    /// Adds a row. Returns false when the row has more or fewer values than there are columns; the table cannot be used
+    /// then.
     ///
     /// # Errors
-    /// The values' own.
+    /// The first error among the row's values.
     pub fn push_row<'a, E>(&mut self, row: impl Iterator<Item = Result<Option<&'a [u8]>, E>>) -> Result<bool, E> {
         let before = self.count;
         for value in row {
@@ -132,7 +136,7 @@ impl Table {
         })
     }
 
-    /// Returns how many bytes the answer counts so far: those that came, and the memory for objects made of them.
+    /// Returns the bytes that the answer counts so far: those that came, and the memory for the objects made of them.
     pub fn bytes(&self) -> usize {
         let rows = self.count / self.columns.len().max(1);
         self.name_bytes + self.values.len() + rows * ROW_BYTES + self.count * VALUE_BYTES
@@ -142,18 +146,18 @@ impl Table {
 /// The reason for a missing answer.
 #[derive(Debug)]
 pub enum Unanswered {
-    /// This client refuses the server.
+    /// This client refuses to use the server.
     Refused(Refusal),
     /// The server refuses the statement, or the login. The session may go on.
     Server {
         /// The error's number (MySQL), or its SQLSTATE (PostgreSQL).
         code: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// The session has ended, or there never was one. It begins with "it": the server.
+    /// The session has ended, or never began. The text is a sentence that begins with "it", the server.
     Lost(String),
-    /// The process may not go on.
+    /// The wait ended because this process must end.
     Ended,
 }
 
@@ -165,7 +169,7 @@ mod tests {
     fn what_a_server_says_wrong_is_not_out_of_reach() {
         let of = |kind| is_out_of_reach(&io::Error::from(kind));
         assert!(of(ErrorKind::ConnectionRefused) && of(ErrorKind::NotFound) && of(ErrorKind::PermissionDenied));
-        // A proof that is wrong (SCRAM), a broken message, an end, a wait.
+        // The kinds of a wrong proof (SCRAM), a broken message, an ended connection and a wait.
         for kind in [ErrorKind::InvalidInput, ErrorKind::InvalidData, ErrorKind::UnexpectedEof, ErrorKind::TimedOut] {
             assert!(!of(kind), "{kind}");
         }

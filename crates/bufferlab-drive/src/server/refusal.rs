@@ -1,10 +1,11 @@
-//! The sentences with which a connection refuses a server. Python's sessions are the core's, and say the same.
+//! The messages with which a connection refuses a server. Python's sessions with servers use this code, and give the
+//! same messages.
 
 use std::path::Path;
 
 use super::security::SslMode;
 
-/// A server that a connection does not trust, or a file of ours that it cannot use: what happened, and what to do.
+/// A refusal of a server that a connection does not trust, or of a user's file that the connection cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
@@ -23,12 +24,12 @@ const PASSWORD_HINT: &str = "verify its certificate (sslmode=verify-full and ssl
     allow_unverified_password=true (with it) trust the network";
 
 impl Refusal {
-    /// Makes a refusal.
+    /// Makes a refusal from its texts.
     pub fn new(what: impl Into<String>, hint: &'static str) -> Self {
         Refusal { what: what.into(), hint }
     }
 
-    /// The server has no TLS, and the mode requires it.
+    /// Makes the refusal of a server that has no TLS although the mode requires it.
     #[must_use]
     pub fn no_tls(mode: SslMode) -> Self {
         Refusal::new(
@@ -37,7 +38,7 @@ impl Refusal {
         )
     }
 
-    /// No version of TLS, or no cipher, is in common.
+    /// Makes the refusal of a server that shares no version of TLS, or no cipher, with this client.
     #[must_use]
     pub fn too_old() -> Self {
         Refusal::new(
@@ -46,14 +47,14 @@ impl Refusal {
         )
     }
 
-    /// No root certificate signed the server's.
+    /// Makes the refusal of a certificate that no root certificate has signed.
     #[must_use]
     pub fn not_signed(root_cert: &Path) -> Self {
         let what = format!("the server's certificate is not signed by a certificate of {}", root_cert.display());
         Refusal::new(what, CERTIFICATE_HINT)
     }
 
-    /// The certificate is another host's.
+    /// Makes the refusal of a certificate for other hosts than `host`.
     #[must_use]
     pub fn wrong_name(names: &[String], host: &str) -> Self {
         let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
@@ -62,47 +63,49 @@ impl Refusal {
         Refusal::new(format!("the server's certificate is for {names}, not for {host}"), hint)
     }
 
-    /// The certificate has the host's name only where names are not looked for.
+    /// Makes the refusal of a certificate that has the host's name only in its CN, in which clients do not look for
+    /// names.
     #[must_use]
     pub fn name_in_cn_alone(host: &str) -> Self {
         let hint = "let the certificate have a subjectAltName (RFC 6125), or use sslmode=verify-ca";
         Refusal::new(format!("the server's certificate names {host} in its CN alone, which is no name"), hint)
     }
 
-    /// The certificate's time is over. `date` is a day, UTC.
+    /// Makes the refusal of a certificate that expired on `date`, a day in UTC.
     #[must_use]
     pub fn expired(date: &str) -> Self {
         let hint = "give the server a new certificate; check the clock of this host";
         Refusal::new(format!("the server's certificate expired on {date}"), hint)
     }
 
-    /// The certificate's time has not begun.
+    /// Makes the refusal of a certificate that is not valid before `date`, a day in UTC.
     #[must_use]
     pub fn not_yet_valid(date: &str) -> Self {
         let hint = "check the clocks of this host and of the one that made the certificate";
         Refusal::new(format!("the server's certificate is not valid before {date}"), hint)
     }
 
-    /// A certificate above the server's own is too old.
+    /// Makes the refusal of a certificate whose signer's certificate has expired.
     #[must_use]
     pub fn signer_expired() -> Self {
         Refusal::new("a certificate that signed the server's has expired", CERTIFICATE_HINT)
     }
 
-    /// The password would go to an unverified server.
+    /// Makes the refusal to send the password itself to an unverified server.
     #[must_use]
     pub fn unverified_password() -> Self {
         Refusal::new("the server asks for the password itself, and nothing proves who it is", PASSWORD_HINT)
     }
 
-    /// The server's authentication method shows the password to every host on the way.
+    /// Makes the refusal of an authentication method that shows the password to every host on the way.
     #[must_use]
     pub fn clear_text() -> Self {
         let hint = "let the account have caching_sha2_password, mysql_native_password or, in PostgreSQL, scram-sha-256";
         Refusal::new("the server asks for the password in clear text, which is refused", hint)
     }
 
-    /// The server asks for a proof that this client cannot give. `method`: its number in PostgreSQL's protocol.
+    /// Makes the refusal of an authentication method that this client lacks; `method` is its number in PostgreSQL's
+    /// protocol.
     #[must_use]
     pub fn other_method(method: i32) -> Self {
         let hint = "let pg_hba.conf say scram-sha-256 for this account: gss, password, ldap and pam are refused";
@@ -110,7 +113,7 @@ impl Refusal {
         Refusal::new(what, hint)
     }
 
-    /// This client lacks the account's authentication method.
+    /// Makes the refusal of an account whose authentication method, `plugin`, this client lacks.
     #[must_use]
     pub fn unknown_login(plugin: &str) -> Self {
         let hint = "let the account have caching_sha2_password, or on MariaDB and before MySQL 8.0 \
@@ -118,14 +121,14 @@ impl Refusal {
         Refusal::new(format!("the account logs in by '{plugin}', which is not known here"), hint)
     }
 
-    /// The server asks for a file although no statement loads one.
+    /// Makes the refusal of a server that asks for a file although no statement loads one.
     #[must_use]
     pub fn local_file() -> Self {
         let hint = "this is no honest server, or a statement of the script is LOAD DATA LOCAL: load without LOCAL";
         Refusal::new("the server asks for a file of this host (LOCAL INFILE), which is refused", hint)
     }
 
-    /// The server has begun a handshake and does not go on.
+    /// Makes the refusal of a server that does not finish the handshake of TLS within `seconds`.
     #[must_use]
     pub fn silent_handshake(seconds: u64) -> Self {
         let hint = "is this the port of a database server, and is the server overloaded?";

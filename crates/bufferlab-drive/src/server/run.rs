@@ -1,8 +1,9 @@
-//! The order of a run on a server: warm up through the gate, measure a fixed number of transactions, then further phases.
+//! The order of a run on a server: warm up until the gate opens, measure a fixed number of transactions, then run
+//! further phases.
 //!
-//! The calling thread drives nothing: it starts and stops the drivers, one thread and connection each, and asks the
-//! server for its counters at the edges; the sampler's thread does so once a second over its own connection. Where
-//! the engine runs inside this process, the calling thread is the driver.
+//! The calling thread executes no transaction: it starts and stops the drivers, each with a thread and a connection,
+//! and asks the server for its counters at the edges. The sampler's thread asks for them once a second over its own
+//! connection. If the engine runs inside this process, the calling thread is the driver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ use crate::job::WorkloadJob;
 use crate::probes::Probes;
 use crate::sampler::{EngineCounters, Sampler, StopOnDrop};
 
-/// Samples every `interval` while `drive` runs; returns its answer with the recorded tables. Without `engine`, the
-/// driver reports the engine's counters.
+/// Samples every `interval` while `drive` runs. Returns the results of `drive`, with the tables that probes recorded.
+/// Without `engine`, the driver reports the engine's counters.
 ///
 /// # Errors
 /// The error of `drive`. Cancelling is not an error: see [`Finished::interrupted`].
@@ -45,10 +46,10 @@ pub fn with_sampler(
     Ok(Finished { engine_version, recorded: sampler.finish(), clock: anchor, ..finished })
 }
 
-/// Runs warm-up, window and phases of a workload.
+/// Runs the warm-up, the measured window and the phases of a workload.
 ///
 /// # Errors
-/// The error of connecting, executing or reading counters.
+/// The error of making the workload, connecting, executing or reading counters.
 pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) -> Result<Finished, Failure> {
     let workloads = workload.drivers(session.job.connections)?;
     let mut finished = measure(session, workloads, workload.seed())?;
@@ -56,7 +57,7 @@ pub fn drive<S: Server>(session: &mut Session<'_, S>, workload: &WorkloadJob) ->
     Ok(finished)
 }
 
-/// Runs the phases after the window, each unless a request to stop interrupted the part before.
+/// Runs the phases after the window, up to a request to stop, and adds their results to `finished`.
 ///
 /// # Errors
 /// The errors of [`Session::phase`].
@@ -72,7 +73,8 @@ pub fn phases<S: Server>(session: &mut Session<'_, S>, finished: &mut Finished) 
     Ok(())
 }
 
-/// Runs warm-up and window of a workload; the window only when no request to stop interrupted the warm-up.
+/// Runs the warm-up and the measured window of a workload. Leaves the window out if a request to stop interrupted the
+/// warm-up.
 fn measure<S: Server>(
     session: &mut Session<'_, S>,
     workloads: Vec<Box<dyn Workload>>,

@@ -1,11 +1,12 @@
-//! How a connection to a server is secured: libpq's modes, certificates, and the explicit permissions of MySQL's logins.
+//! The security of connections to a server: libpq's modes, certificates, and the user's explicit permissions for
+//! MySQL's logins.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// Whether TLS is used, and how much of the server's certificate is verified: libpq's `sslmode` (PostgreSQL's
+/// Whether connections use TLS, and how much of the server's certificate they verify: libpq's `sslmode` (PostgreSQL's
 /// documentation, "SSL Mode Descriptions"), for every kind of server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -13,18 +14,18 @@ pub enum SslMode {
     /// No TLS.
     #[default]
     Disable,
-    /// TLS where the server offers it and the handshake succeeds.
+    /// TLS if the server offers it and the handshake succeeds.
     Prefer,
-    /// TLS. With a root certificate as `VerifyCa`, as libpq does it.
+    /// TLS. If the user names a root certificate, the same as `VerifyCa`, as in libpq.
     Require,
     /// TLS with a server whose certificate is signed by the root certificate.
     VerifyCa,
-    /// As `VerifyCa`, and the certificate must name the host.
+    /// The same as `VerifyCa`, and the certificate must name the host.
     VerifyFull,
 }
 
 impl SslMode {
-    /// Returns true when a connection without TLS is refused.
+    /// Returns true when the mode refuses a connection without TLS.
     #[must_use]
     pub fn requires_tls(self) -> bool {
         !matches!(self, SslMode::Disable | SslMode::Prefer)
@@ -43,13 +44,14 @@ impl fmt::Display for SslMode {
     }
 }
 
-/// The security of the connections to one server. The default uses no TLS and trusts no key. A Unix socket never has TLS.
+/// The security of the connections to one server. The default uses no TLS and trusts no key. A Unix socket never has
+/// TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Security {
-    /// The mode.
+    /// Whether connections use TLS, and what they verify.
     pub mode: SslMode,
-    /// File with the certificates (PEM) of which one must have signed the server's.
+    /// File with root certificates (PEM), of which one must have signed the server's certificate.
     #[serde(default)]
     pub root_cert: Option<PathBuf>,
     /// File with the client's certificate and its chain (PEM).
@@ -61,10 +63,10 @@ pub struct Security {
     /// MySQL: file with the server's public RSA key (PEM), for full logins by `caching_sha2_password` without TLS.
     #[serde(default)]
     pub server_public_key: Option<PathBuf>,
-    /// MySQL: trust the RSA key that the server itself sends.
+    /// MySQL: whether to trust the RSA key that the server itself sends.
     #[serde(default)]
     pub get_server_public_key: bool,
-    /// MySQL: send the password over TLS with an unverified certificate.
+    /// MySQL: whether to send the password itself over TLS with an unverified certificate.
     #[serde(default)]
     pub allow_unverified_password: bool,
 }

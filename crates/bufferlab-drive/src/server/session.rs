@@ -1,7 +1,9 @@
-//! A server during a run: it connects drivers, warms up through the gate, and runs windows between edges at which
-//! drivers stand still. An engine inside this process is a server of one connection, whose driver runs on this thread.
+//! The session of a run with its server: it connects drivers, warms the pool up until the gate opens, and runs windows.
+//! At the two edges of a window all drivers stand still. An engine inside this process counts as a server of one
+//! connection, whose driver runs on this thread.
 //!
-//! [`run`](super::run) decides the order of parts. This file knows no protocol: it asks through the trait [`Server`].
+//! [`run`](super::run) decides the order of parts. This file knows no protocol: it asks the server through the trait
+//! [`Server`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +29,7 @@ use crate::server::job::Run;
 /// Time between two of the session's checks for a window's end; the drivers check, too.
 const WINDOW_LOOK: Duration = Duration::from_millis(500);
 
-/// The hint when the server is gone.
+/// The hint of a failure after which the server is gone.
 pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: it says why it stopped";
 
 /// The questions of a session to a server. A server in another process answers them over connections on which the
@@ -35,10 +37,10 @@ pub(crate) const SERVER_GONE_HINT: &str = "look at the end of the server's log: 
 pub trait Server: AtEdge {
     /// A connection on which the session measures transactions.
     type Client: Client + Send;
-    /// The type of the database in its job.
+    /// The type of the job's data that describes the database.
     type Target: Sync;
 
-    /// Time between two polls of the warm-up gate; a driver inside the engine polls it by itself.
+    /// Time between two polls of the warm-up gate. A driver whose thread runs the engine polls the gate by itself.
     const GATE_LOOK: Duration = WINDOW_LOOK;
     /// The hint when a connection is lost.
     const LOST_HINT: &'static str = SERVER_GONE_HINT;
@@ -46,13 +48,14 @@ pub trait Server: AtEdge {
     /// Returns the server's place, for messages.
     fn place(&self) -> String;
 
-    /// Returns the counts for the gate since the server started, as far as it has them; they never fall.
+    /// Returns the counts that the warm-up gate needs, since the server started and as far as it has published them.
+    /// They never fall.
     ///
     /// # Errors
     /// When the server does not answer.
     fn counted(&mut self) -> Result<Window, Failure>;
 
-    /// Prepares a connection for the warm-up: the gate needs its counters soon after they change.
+    /// Prepares a connection for the warm-up: the gate needs the connection's counters soon after they change.
     fn watch_closely(&mut self, _client: &mut Self::Client) {}
 
     /// Makes the server publish the counters of a connection that stands still at an edge.
@@ -69,36 +72,36 @@ pub trait Server: AtEdge {
     /// The server's error.
     fn set_up(&mut self, setup: &SetupStatement<'_>, place: &str) -> Result<(), Failure>;
 
-    /// Returns a function that interrupts the present statements of the connections made last, unless they end by
-    /// themselves.
+    /// Returns a function that interrupts the running statements of the connections that [`Server::connect`] opened
+    /// last. The default does nothing, because an engine inside this process ends its statements by itself.
     fn interrupter(&self) -> Arc<dyn Fn() + Send + Sync> {
         Arc::new(|| {})
     }
 
-    /// Opens one connection for each workload. From now on [`Server::interrupter`] interrupts these.
+    /// Opens one connection for each workload. From now on [`Server::interrupter`] interrupts these connections.
     ///
     /// # Errors
     /// When the server refuses a connection, or a statement of the workload.
     fn connect(&mut self, workloads: &mut [Box<dyn Workload>]) -> Result<Vec<Self::Client>, Failure>;
 
-    /// Fills the pool by the workload's own SQL; returns false when `cancelled` was set meanwhile.
+    /// Fills the pool by the workload's own SQL. Returns false when `cancelled` was set meanwhile.
     ///
     /// # Errors
     /// The server's error.
     fn prefill(&mut self, workload: &dyn Workload, cancelled: &AtomicBool) -> Result<bool, Failure>;
 }
 
-/// A server, the job of its run, and the sampler that samples it.
+/// A run's session: its server, its job and its sampler.
 pub struct Session<'a, S: Server> {
-    /// The server.
+    /// The run's server.
     pub server: &'a mut S,
     /// The run's job.
     pub job: &'a Run<S::Target>,
-    /// The sampler that samples.
+    /// The sampler of the run.
     pub sampler: &'a Sampler<'a>,
-    /// The caller sets it to stop everything.
+    /// A flag that the caller sets to stop the run.
     pub cancelled: &'a AtomicBool,
-    /// The processor time of all drivers' threads.
+    /// The processor time of all drivers' threads, in nanoseconds.
     pub cpu_ns: Arc<AtomicU64>,
 }
 
@@ -108,10 +111,11 @@ impl<S: Server> Session<'_, S> {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Connects a driver for each workload, on the schedule of `pace`. Names of types begin with the phase's.
+    /// Connects a driver for each workload, on the schedule of `pace`. Names of transaction types begin with the name
+    /// of the phase, if there is one.
     ///
     /// # Errors
-    /// As [`Server::connect`], or when the rate is out of range.
+    /// The errors of [`Server::connect`]; when the rate is out of range.
     pub fn connect(
         &mut self,
         mut workloads: Vec<Box<dyn Workload>>,
@@ -132,8 +136,8 @@ impl<S: Server> Session<'_, S> {
         Ok(Drivers::new(drivers, &self.server.place(), S::LOST_HINT, Arc::clone(&self.cpu_ns)))
     }
 
-    /// Fills the pool and drives it until the gate opens or the warm-up reaches its cap. Returns the ending, none when
-    /// interrupted, and the misses that count towards filling.
+    /// Fills the pool, then runs transactions until the gate opens or the warm-up reaches its cap. Returns the
+    /// warm-up's ending, none when the user stopped it, and the number of misses that count towards filling the pool.
     ///
     /// # Errors
     /// The server's error.
@@ -143,7 +147,7 @@ impl<S: Server> Session<'_, S> {
         begun: Instant,
     ) -> Result<(Option<GateEnd>, u64), Failure> {
         let WarmUp { at_least, limit } = self.job.warm_up;
-        // An engine inside this process began with an empty pool: all that it has read so far fills the pool.
+        // An engine inside this process began with an empty pool: all pages that it has read so far count as filling.
         let before = if self.server.inside().is_some() { Window::default() } else { self.server.counted()? };
         let filled = match drivers.each().next() {
             Some(driver) => self.server.prefill(driver.workload(), self.cancelled)?,
@@ -196,8 +200,8 @@ impl<S: Server> Session<'_, S> {
         })
     }
 
-    /// Runs one window between its two edges; the flag is false when interrupted. The clocks of schedules start with
-    /// it.
+    /// Runs one window between its two edges. Returns the window's transactions and seconds, and false when the user
+    /// interrupted it. Schedules of arrivals start with the window.
     ///
     /// # Errors
     /// The server's error.
@@ -214,7 +218,7 @@ impl<S: Server> Session<'_, S> {
             self.settle(drivers)?;
             self.edge(Edge::End)?;
         } else {
-            // Interrupted connections may be gone, and with them those that sample. An interrupted window has no
+            // The interruption may have ended connections, also those of the sampler. An interrupted window has no
             // results.
             let _ = self.edge(Edge::End);
         }
@@ -226,8 +230,8 @@ impl<S: Server> Session<'_, S> {
         drivers.with_clients(|client| server.settle(client))
     }
 
-    /// Samples everything at one moment, with the server's status text. Only edges ask for the text, because InnoDB's
-    /// restarts its averages when a client reads it.
+    /// Samples everything at one moment, with the server's status text. Only edges ask for the text, because reading
+    /// InnoDB's restarts the averages in it.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -235,11 +239,12 @@ impl<S: Server> Session<'_, S> {
         self.sampler.edge(edge, self.server)
     }
 
-    /// Runs one phase: its setup, untimed, then its window in a closed loop on all connections. The flag is false when
-    /// interrupted.
+    /// Runs one phase: its script's setup statements, which no window measures, then its window in a closed loop on all
+    /// connections. Returns the window's transactions and seconds, its latencies, and false when the user interrupted
+    /// the phase.
     ///
     /// # Errors
-    /// When the script is wrong; the server's error.
+    /// When the script is wrong, or the server refuses a statement.
     pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure> {
         self.sampler.enter(Phase::Extra(Arc::clone(&phase.name)), None, phase.limit.transactions);
         let script = phase.script.parse()?;
@@ -259,22 +264,22 @@ impl<S: Server> Session<'_, S> {
     }
 }
 
-/// Returns the failure of a statement of a script's setup section, in a server's own words.
+/// Returns the failure of a statement in a script's setup section, with the server's own message.
 pub(crate) fn refused(words: impl ToString, place: &str) -> Failure {
     let hint = "this statement of the script failed at the server: try it in its own client";
     Failure::new(FailureKind::Usage, words.to_string(), place, hint)
 }
 
-/// Returns the latencies of all drivers' windows together.
+/// Returns the latencies of each transaction type in the window, of all drivers together.
 pub fn latencies_of<C: Client + Send>(drivers: &Drivers<C>) -> Vec<TypeLatency> {
     let tallies = drivers.tallies();
     latencies(tallies.iter().map(|(name, tally)| (name.as_str(), tally)), drivers.is_open())
 }
 
-/// Makes the drivers and splits the schedule: each of n connections has separate arrivals at a rate of rate / n.
-/// Poisson arrivals of n independent streams are Poisson arrivals together; constant ones take turns, so that they are
-/// constant together. An arrival belongs to its connection and waits for it also while others are idle, as a user waits
-/// for his own terminal.
+/// Puts one of `count` drivers on its part of the schedule: each connection has separate arrivals at `rate_per_s /
+/// count`. Poisson arrivals of independent streams are Poisson arrivals together; constant arrivals take turns, so that
+/// they are constant together. An arrival belongs to its connection and waits for it also while other connections are
+/// idle, as a user waits for his own terminal.
 fn on_schedule<C: Client>(
     driver: Driver<C>,
     pace: &Pace,

@@ -9,10 +9,11 @@ use super::bulk::{ASK_AGAIN, stopped};
 use crate::dialect::Dialect;
 use crate::failure::{Failure, FailureKind};
 
-/// Executes a statement, as `execute(action, place, sql)`.
+/// A function that executes a statement, called as `execute(action, place, sql)`.
 pub type Execute<'a> = dyn FnMut(&str, &str, &str) -> Result<(), Failure> + 'a;
 
-/// Does work at a server. While `cancelled` is set, another thread calls `interrupt` until the work has ended.
+/// Does work at a server, and returns its result. Once `cancelled` is set, another thread calls `interrupt` every 0.5 s
+/// until the work has ended.
 pub fn interruptible<T>(interrupt: &(dyn Fn() + Sync), cancelled: &AtomicBool, work: impl FnOnce() -> T) -> T {
     let (works, ended) = channel::<()>();
     std::thread::scope(|scope| {
@@ -29,11 +30,11 @@ pub fn interruptible<T>(interrupt: &(dyn Fn() + Sync), cancelled: &AtomicBool, w
     })
 }
 
-/// Executes a script's setup section, statement by statement, with its values as literals; `shell` names the server's
-/// own client.
+/// Executes a script's setup section, statement by statement, with its values as literals. `shell` is the name of the
+/// server's own client, for hints.
 ///
 /// # Errors
-/// The server's, or an interruption when `cancelled` was set.
+/// The server's error; an interruption when `cancelled` was set; when a variable of the script has no value.
 pub fn set_up(
     script: &Script,
     dialect: &Dialect,
@@ -58,7 +59,7 @@ pub fn set_up(
             failed
         })?;
     }
-    // A transaction left open would be lost with its connection: ending it here keeps its changes.
+    // The end of the connection would roll back a transaction that the section left open, so commit it.
     execute("ending the setup section", script.source(), "COMMIT")
         .map_err(|failed| if cancelled.load(Ordering::Relaxed) { stopped(script.source()) } else { failed })
 }
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(result, 7);
     }
 
-    /// Returns the failure of a setup section whose statement fails, and is cancelled meanwhile or not.
+    /// Returns the failure of a setup section whose statement fails, after a cancellation if `is_cancelled`.
     fn failed(is_cancelled: bool) -> Failure {
         let script = Script::parse("my.sql", "-- setup\n\nSELECT 1;", &[]).expect("it is right");
         let cancelled = AtomicBool::new(false);

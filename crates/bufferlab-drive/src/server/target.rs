@@ -1,4 +1,4 @@
-//! The address of a server, and the account.
+//! The address of a server, and the account and database that a connection uses.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde::Deserialize;
 
 use super::security::Security;
 
-/// Where a server listens.
+/// The place at which a server listens.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Place {
-    /// The path of its Unix socket.
+    /// The path of the server's Unix socket.
     Socket(String),
     /// A name or address, and a TCP port.
     Tcp {
         /// The name or address.
         host: String,
-        /// The port.
+        /// The TCP port.
         port: u16,
     },
 }
@@ -34,15 +34,15 @@ impl fmt::Display for Place {
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Where the server listens.
+    /// The place at which the server listens.
     pub place: Place,
-    /// The account.
+    /// The account's name.
     pub user: String,
     /// The account's password; never printed.
     pub password: String,
     /// The database that holds the workload's tables.
     pub database: String,
-    /// How connections are secured; none: without TLS, as a private server is reached.
+    /// The security of connections; none for connections without TLS, as to a private server.
     #[serde(default)]
     pub security: Option<Security>,
 }

@@ -1,4 +1,4 @@
-//! Connecting to a Unix socket within a time: a stopped server accepts no connection, and its queue may be full.
+//! Connects to a Unix socket within a time limit: a stopped server accepts no connection, and its queue may be full.
 
 use std::io::{Error, ErrorKind};
 use std::os::unix::net::UnixStream;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Connects to the socket at a path.
+/// Connects to the Unix socket at a path, within the time `within`.
 ///
 /// # Errors
-/// The system's; `TimedOut` when the server's queue has been full for so long.
+/// The system's error; `TimedOut` when the server's queue was full for all of this time.
 pub(crate) fn connect_within(path: &str, within: Duration) -> Result<UnixStream, Error> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // The kernel waits for room in the queue as long as for room to send (net/unix/af_unix.c, unix_stream_connect).

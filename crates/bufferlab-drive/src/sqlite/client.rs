@@ -1,4 +1,4 @@
-//! The client trait over one SQLite connection: every call is a step through a prepared statement.
+//! The client trait over one SQLite connection: every call executes a prepared statement.
 
 use bufferlab_workload::client::{Batch, Client, ClientError};
 use rusqlite::ffi;
@@ -13,7 +13,7 @@ use crate::failure::{Failure, FailureKind};
 ///
 /// The client borrows nothing. The caller of [`SqliteClient::new`] promises that the engine outlives the client.
 pub struct SqliteClient {
-    // Finalised in this order, before the engine closes its connection.
+    // Dropping the client finalises the statements, before the engine closes its connection.
     statements: Vec<Statement>,
     begin: Statement,
     begin_immediate: Statement,
@@ -26,17 +26,17 @@ pub struct SqliteClient {
 }
 
 impl SqliteClient {
-    /// Prepares a workload's statements.
+    /// Makes a client, and prepares a workload's statements.
     ///
     /// # Errors
-    /// When a statement does not compile, or has other parameters or columns than the catalogue says.
+    /// When a statement does not compile, or its numbers of parameters and columns differ from the catalogue's.
     ///
     /// # Safety
     /// `engine` outlives the client, and one thread at a time uses both.
     pub unsafe fn new(engine: &Engine, workload: &Statements) -> Result<Self, Failure> {
         let handle = engine.handle();
         let prepare = |name: &str, sql: &str| {
-            // SAFETY: the caller's promise that the engine outlives the client.
+            // SAFETY: the caller promises that the engine outlives the client.
             unsafe { Statement::prepare(handle, sql) }.map_err(|error| {
                 if workload.rows == RowUse::Counted {
                     let hint = "correct the statement, or create what it refers to in the script's setup section";
@@ -81,7 +81,7 @@ impl SqliteClient {
 }
 
 // SAFETY: SQLite lets another thread use a connection and its statements, as long as one thread at a time does so
-// (<https://sqlite.org/threadsafe.html>, multi-thread); the caller of `new` has promised it.
+// (<https://sqlite.org/threadsafe.html>, multi-thread); the caller of `new` has promised this.
 unsafe impl Send for SqliteClient {}
 
 fn client_error(statement: &str, error: SqliteError) -> ClientError {
@@ -111,8 +111,8 @@ impl Client for SqliteClient {
     }
 
     fn rollback(&mut self) -> Result<(), ClientError> {
-        // Statements outside of a transaction have nothing to roll back, and after some errors SQLite has already done
-        // it. SAFETY: the connection is open (the engine outlives the client).
+        // Statements outside of a transaction have nothing to roll back, and after some errors SQLite has already
+        // rolled the transaction back. SAFETY: the connection is open (the engine outlives the client).
         if unsafe { ffi::sqlite3_get_autocommit(self.handle) } != 0 {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Client for SqliteClient {
             let columns = statement.columns();
             batch.begin_rows(call);
             let mut rows = 0;
-            // SQLite's step computes values even when the workload ignores them.
+            // SQLite computes the values of a row in its step, even if the workload does not read them.
             let kept_columns = if self.rows == RowUse::Kept { columns } else { 0 };
             statement
                 .run(|row| {

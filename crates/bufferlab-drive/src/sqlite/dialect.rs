@@ -1,14 +1,14 @@
-//! SQLite's dialect: its words that differ from MySQL's.
+//! SQLite's dialect of SQL: the words in which it differs from MySQL's.
 
 use bufferlab_workload::client::Value;
 use bufferlab_workload::plan::Plan;
 
 use crate::dialect::Dialect;
 
-/// SQLite's words. Money is integer cents and dates are integers, so both are stored unchanged, and 1 is 100
-/// hundredths. It locks the whole database, so no read takes a row lock. CROSS JOIN fixes the order of a join. INDEXED
-/// BY fails where SQLite cannot use the index; the words name only the index that SQLite would not choose by itself. A
-/// plus sign forbids an index; NOT INDEXED would not, in a table WITHOUT ROWID.
+/// SQLite's dialect. Money is integer cents and dates are integers, so the database stores both unchanged, and Q1's `1`
+/// becomes 100 hundredths. SQLite locks the whole database, so no read takes a row lock. CROSS JOIN fixes the order of
+/// a join. INDEXED BY fails if SQLite cannot use the index, so the words name only the index that SQLite would not
+/// choose by itself. A plus sign before a column forbids its index; NOT INDEXED would not, in a table WITHOUT ROWID.
 pub const DIALECT: Dialect = Dialect {
     engine: "SQLite",
     folders: &["sqlite", "shared"],

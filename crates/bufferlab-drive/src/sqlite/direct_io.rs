@@ -1,4 +1,5 @@
-//! Checks whether a directory really gives O_DIRECT. Some file systems refuse the flag, others accept it and buffer.
+//! Checks whether O_DIRECT really works in a directory. Some file systems refuse the flag, others accept it and still
+//! buffer.
 //!
 //! The evidence: a cold and a warm read of the same page must both appear in `/proc/self/io` as bytes fetched from
 //! storage. The same trial finds the alignment that the device demands.
@@ -18,17 +19,17 @@ pub struct DirectIo {
     pub honoured: bool,
     /// Smallest alignment that works, in bytes; zero when none does.
     pub alignment_bytes: usize,
-    /// The reason why not; empty when honoured.
+    /// The reason why reads do not bypass the page cache; empty if they do.
     pub reason: String,
 }
 
 const TRIAL_BYTES: usize = 256 * 1024;
 const LARGEST_ALIGNMENT: usize = 65_536;
 
-/// Writes a small file into `directory`, reads it twice with O_DIRECT and removes it.
+/// Tries direct I/O in `directory`: writes a small file, reads it twice with O_DIRECT, and removes it.
 ///
 /// # Errors
-/// When this user cannot write to the directory.
+/// When this user cannot write to the directory, or a read of the file fails.
 pub fn check(directory: &Path) -> io::Result<DirectIo> {
     let trial = TrialFile::create(directory)?;
     let direct = match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&trial.path) {
@@ -70,7 +71,8 @@ struct TrialFile {
 impl TrialFile {
     fn create(directory: &Path) -> io::Result<Self> {
         let path = directory.join(format!(".bufferlab-direct-io-{}", std::process::id()));
-        // Left by a killed process with this number. Others may write here too: a link is not followed.
+        // A killed process with this number may have left the file. Other users may write here, too, so the open below
+        // follows no link.
         let _ = fs::remove_file(&path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let trial = TrialFile { path };
@@ -82,7 +84,7 @@ impl TrialFile {
 
 impl Drop for TrialFile {
     fn drop(&mut self) {
-        // If the temporary file cannot be removed, the next trial reuses its name.
+        // If the file cannot be removed, a later trial of a process with this number removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -91,12 +93,13 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
     let mut memory = AlignedBuffer::new(2 * LARGEST_ALIGNMENT, 2 * LARGEST_ALIGNMENT);
     let (mut alignment, mut accepted) = (512, None);
     while alignment <= LARGEST_ALIGNMENT {
-        // Address, offset and length are multiples of `alignment` and of nothing larger.
+        // Address, offset and length are multiples of `alignment`, but of no larger power of two.
         let buffer = &mut memory.as_mut_slice()[alignment..2 * alignment];
         let before = storage_read_bytes();
         if direct.read_at(buffer, alignment as u64).is_ok_and(|count| count == alignment) {
             accepted = accepted.or(Some(alignment));
-            // Btrfs serves reads that are not aligned to its sector from the page cache, which has the written bytes.
+            // Btrfs accepts reads that are not aligned to its sector, but takes them from the page cache, which has the
+            // written bytes.
             match (before, storage_read_bytes()) {
                 (Ok(before), Ok(after)) if after - before < alignment as u64 => {}
                 _ => return Some(alignment),
@@ -107,11 +110,12 @@ fn smallest_alignment(direct: &File) -> Option<usize> {
     accepted
 }
 
-/// Returns the name of the file system that holds `path`, by its magic number; `0x...` when it has no name here.
+/// Returns the name of the file system that holds `path`, by its magic number. An unknown number is returned as
+/// `0x...`, and a failure as "unknown".
 pub fn filesystem_name(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let Ok(c_path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return "unknown".to_owned() };
-    // SAFETY: statfs fills the zeroed structure; the path is a valid C string.
+    // SAFETY: the call fills the zeroed structure; the path is a valid C string.
     let magic = unsafe {
         let mut answer: libc::statfs = std::mem::zeroed();
         if libc::statfs(c_path.as_ptr(), &raw mut answer) != 0 {

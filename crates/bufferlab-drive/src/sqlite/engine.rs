@@ -1,7 +1,8 @@
-//! An open database, and the engine's counters. Opening applies the settings and reads them back.
+//! An open SQLite database, and the engine's counters. Opening applies the settings; [`Engine::actual`] reads them
+//! back.
 //!
-//! One connection per process: the page cache's configuration is global, and a second descriptor on the file would
-//! break POSIX locks.
+//! A process opens one connection only: the page cache's configuration is global, and closing a second descriptor of
+//! the file would drop POSIX locks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +26,7 @@ use crate::finished::Settings;
 
 /// An open database, ready for transactions.
 pub struct Engine {
-    /// [`Engine::close`] drops (closes) it before anything else.
+    /// [`Engine::close`] closes the connection before it drops anything else.
     connection: Connection,
     path: PathBuf,
     vfs: Vfs,
@@ -42,7 +43,8 @@ impl Engine {
     /// Opens a loaded database with these settings.
     ///
     /// # Errors
-    /// When the file is missing or foreign, the file system refuses or ignores O_DIRECT, or SQLite refuses a setting.
+    /// When the file is missing or is not a database of this page size, the file system refuses or ignores O_DIRECT, or
+    /// SQLite refuses a setting.
     pub fn open(path: &Path, knobs: &SqliteKnobs) -> Result<Self, Failure> {
         Self::open_recorded(path, knobs, |_| Ok(()))
     }
@@ -50,7 +52,7 @@ impl Engine {
     /// Opens a loaded database; calls `record` with the counters of the VFS before SQLite makes the pool.
     ///
     /// # Errors
-    /// As [`Engine::open`], and those of `record`.
+    /// The errors of [`Engine::open`] and of `record`.
     pub fn open_recorded(
         path: &Path,
         knobs: &SqliteKnobs,
@@ -90,7 +92,7 @@ impl Engine {
     }
 
     fn apply(&self, knobs: &SqliteKnobs) -> rusqlite::Result<()> {
-        // A stock cache of size N holds N-1 pages once it recycles (pcache1FetchStage2); ask for one more.
+        // SQLite's own cache of size N holds N-1 pages once it recycles (pcache1FetchStage2), so ask for one page more.
         let cache_size = knobs.pool_frames() + u64::from(knobs.pcache == Pcache::Stock);
         let frame_bytes = u64::from(knobs.page_size.bytes()) + WAL_FRAME_HEADER_BYTES;
         let checkpoint_frames = (knobs.wal_autocheckpoint_bytes / frame_bytes).max(1);
@@ -115,7 +117,7 @@ impl Engine {
             ("foreign_keys", "off".to_owned()),
         ];
         for (name, value) in settings {
-            // Some of these answer with a row, others do not: both are fine.
+            // Some of these pragmas answer with a row, others do not: both are fine.
             self.connection.pragma_update_and_check(None, name, value, |_| Ok(())).or_else(|error| match error {
                 rusqlite::Error::QueryReturnedNoRows => Ok(()),
                 other => Err(other),
@@ -160,12 +162,12 @@ impl Engine {
         self.connection.pragma_query_value(None, name, |row| row.get(0))
     }
 
-    /// Runs every statement of a script that may take long; returns false when `cancelled` was set meanwhile.
+    /// Executes all statements of a script, which may take long. Returns false when `cancelled` was set meanwhile.
     ///
     /// # Errors
     /// SQLite's error.
     pub fn execute_script_unless(&self, cancelled: &AtomicBool, sql: &str) -> Result<bool, Failure> {
-        // SAFETY: an open connection; the guard ends with this function.
+        // SAFETY: the connection is open; the guard ends with this function.
         let _guard = unsafe { Interruptible::begin(self.handle(), cancelled) };
         match self.connection.execute_batch(sql) {
             Ok(()) => Ok(true),
@@ -174,10 +176,10 @@ impl Engine {
         }
     }
 
-    /// Returns the lines of EXPLAIN QUERY PLAN of a statement, in order.
+    /// Returns the lines that EXPLAIN QUERY PLAN gives for a statement, in order.
     ///
     /// # Errors
-    /// SQLite's error, also when it cannot use an index that the statement insists on.
+    /// SQLite's error, also when SQLite cannot use an index that the statement forces.
     pub fn query_plan(&self, sql: &str) -> Result<Vec<String>, Failure> {
         let explain = || -> rusqlite::Result<Vec<String>> {
             let mut statement = self.connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
@@ -186,13 +188,14 @@ impl Engine {
         explain().map_err(|error| self.failure("explaining a statement", &error))
     }
 
-    /// Returns the connection's handle, for statements prepared over the C interface.
+    /// Returns the connection's handle, for statements that are prepared over the C interface.
     pub fn handle(&self) -> *mut ffi::sqlite3 {
         // SAFETY: the handle is used only while this engine is alive (clients borrow it).
         unsafe { self.connection.handle() }
     }
 
-    /// Returns the operating system's words for the last I/O error, if SQLite swallowed one.
+    /// Returns the operating system's words for the last I/O error, which SQLite does not report; none without an
+    /// error.
     pub fn take_io_error(&self) -> Option<String> {
         self.vfs.take_last_error()
     }
@@ -222,7 +225,7 @@ impl Engine {
         self.pool_counters.as_deref().map_or(0, left)
     }
 
-    /// Adds SQLite's own counters. They are 32 bits wide, so each read resets them.
+    /// Adds SQLite's own counters to the totals. SQLite's are 32 bits wide, so each read resets them to zero.
     fn collect_status(&mut self) {
         let hits = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_HIT);
         let misses = self.status_and_reset(ffi::SQLITE_DBSTATUS_CACHE_MISS);
@@ -233,7 +236,7 @@ impl Engine {
 
     fn status_and_reset(&self, operation: i32) -> u64 {
         let (mut current, mut highest) = (0, 0);
-        // SAFETY: an open connection used by this thread alone.
+        // SAFETY: the connection is open, and only this thread uses it.
         unsafe { ffi::sqlite3_db_status(self.handle(), operation, &raw mut current, &raw mut highest, 1) };
         u64::from(current as u32)
     }
@@ -276,7 +279,7 @@ impl Engine {
         counters
     }
 
-    /// Returns gauges by their names in the table of metrics.
+    /// Returns the present values of gauges, by their names in the table of metrics.
     pub fn gauges(&self) -> Vec<(&'static str, u64)> {
         let pages = self.pragma_int("page_count").unwrap_or(0).max(0) as u64;
         let mut wal = self.path.clone().into_os_string();

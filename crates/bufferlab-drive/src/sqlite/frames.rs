@@ -1,8 +1,8 @@
-//! Frames and their memory: pages aligned to their size in one mapping, with SQLite's extra space and the pool's links
-//! next to it.
+//! Frames and their memory: one mapping with pages that are aligned to their size, and separately SQLite's extra space
+//! and the pool's links for each page.
 //!
-//! This file knows nothing of replacement. A region serves the pool's size; each frame beyond it is a separate
-//! allocation.
+//! This file decides no replacement. A region holds the frames of the pool's size; each frame beyond this size is a
+//! separate allocation.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
@@ -13,11 +13,11 @@ use rusqlite::ffi::sqlite3_pcache_page;
 /// Readable bytes behind the last page of a mapping and behind a separate page.
 ///
 /// `vdbeRecordCompareInt` reads up to 72 bytes past the end of a record that lies at the end of its page, and counts on
-/// 74 bytes of padding there (`sqlite3VdbeFindCompare`); the stock cache keeps its headers there. Between the pages of
-/// a region the next page serves as well: SQLite never uses the excess bytes.
+/// 74 bytes of padding there (`sqlite3VdbeFindCompare`); SQLite's own cache has its headers there. Between two pages of
+/// a region the next page serves as padding, because SQLite never uses the excess bytes.
 const OVERREAD_BYTES: usize = 128;
 
-/// A frame. SQLite sees only the first field and gives its address back to us.
+/// A frame of the pool. SQLite sees only the first field, and gives its address back to the pool.
 #[repr(C)]
 pub struct Frame {
     pub(super) page: sqlite3_pcache_page,
@@ -25,9 +25,9 @@ pub struct Frame {
     pub(super) newer: *mut Frame,
     pub(super) older: *mut Frame,
     pub(super) key: u32,
-    /// True when unpinned, that is, on the LRU list.
+    /// True when the page is unpinned, that is, on the LRU list.
     pub(super) in_lru: bool,
-    /// True when the frame belongs to a region and not to the overflow.
+    /// True when the frame belongs to a region, false for a frame that was allocated separately.
     pub(super) in_region: bool,
 }
 
@@ -54,7 +54,8 @@ pub struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// Makes memory for frames of `page_bytes`, each with `extra_bytes` for SQLite's own use.
+    /// Makes memory, still without frames, for pages of `page_bytes` bytes, each with `extra_bytes` bytes for SQLite's
+    /// own use.
     pub fn new(page_bytes: usize, extra_bytes: usize) -> Self {
         FrameMemory { page_bytes, extra_bytes: extra_bytes.next_multiple_of(16), regions: Vec::new(), frames: 0 }
     }
@@ -64,7 +65,7 @@ impl FrameMemory {
         self.frames
     }
 
-    /// Adds a region of `count` frames and puts them on `free`, the first on top.
+    /// Adds a region of `count` frames and pushes them on `free`; the region's first frame is the last one pushed.
     pub fn add_region(&mut self, count: usize, free: &mut Vec<*mut Frame>) {
         let region = Region::new(count, self.page_bytes, self.extra_bytes);
         free.reserve(count);
@@ -93,7 +94,7 @@ impl FrameMemory {
     /// # Safety
     /// `frame` was made by [`FrameMemory::overflow_frame`] of this memory, is in no list and is not used again.
     pub unsafe fn free_overflow_frame(&self, frame: *mut Frame) {
-        // SAFETY: the caller's promise; the layouts are those of overflow_frame().
+        // SAFETY: the caller promises a frame of this memory; the layouts are those of overflow_frame().
         unsafe {
             dealloc((*frame).page.pBuf.cast(), self.overflow_page_layout());
             dealloc((*frame).page.pExtra.cast(), layout(self.extra_bytes, 16));
@@ -106,7 +107,7 @@ impl FrameMemory {
     }
 }
 
-/// Memory for a number of frames, mapped at once and touched as the pool uses frames.
+/// Memory for a number of frames, mapped at once. The kernel gives it real memory as the pool uses frames.
 struct Region {
     frames: *mut Frame,
     frames_layout: Layout,
@@ -157,10 +158,10 @@ fn zeroed(layout: Layout) -> *mut u8 {
     memory
 }
 
-/// Maps anonymous memory of the kernel: page-aligned, zero, and resident only where touched.
+/// Maps zeroed anonymous memory, aligned as the layout asks. Its pages become resident when they are touched.
 fn mapped(layout: Layout) -> *mut u8 {
     let slack = if layout.align() > 4096 { layout.align() } else { 0 };
-    // SAFETY: an anonymous private mapping at an address the kernel chooses.
+    // SAFETY: the call makes an anonymous private mapping at an address that the kernel chooses.
     let start = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -179,7 +180,7 @@ fn mapped(layout: Layout) -> *mut u8 {
     }
     let address = start as usize;
     let aligned = address.next_multiple_of(layout.align());
-    // SAFETY: trims the unused head and tail of the mapping just made, both whole system pages.
+    // SAFETY: the calls unmap the unused head and tail of the new mapping, which are whole system pages.
     unsafe {
         if aligned > address {
             libc::munmap(start, aligned - address);
@@ -192,10 +193,12 @@ fn mapped(layout: Layout) -> *mut u8 {
     aligned as *mut u8
 }
 
+/// Unmaps memory that [`mapped`] has mapped.
+///
 /// # Safety
 /// `memory` came from [`mapped`] with this layout and is not used afterwards.
 unsafe fn unmap(memory: *mut u8, layout: Layout) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the memory came from `mapped` with this layout.
     unsafe { libc::munmap(memory.cast(), layout.size()) };
 }
 
@@ -217,12 +220,13 @@ mod tests {
         for page_bytes in [512, 4096, 65536] {
             let mut memory = FrameMemory::new(page_bytes, 24);
             let mut frames = Vec::new();
-            // Whole system pages, so that only the slack is behind the last one; many, as neighbours may be mapped.
+            // Regions of whole system pages, so that only the slack is behind the last page; many regions, because a
+            // neighbour of one may be mapped.
             for _ in 0..40 {
                 memory.add_region(64, &mut frames);
             }
             for &frame in &frames {
-                // SAFETY: a frame of this memory.
+                // SAFETY: the frame belongs to this memory.
                 let page = unsafe { (*frame).page.pBuf.cast::<u8>() };
                 assert!(is_mapped(page, page_bytes + OVERREAD_BYTES));
             }

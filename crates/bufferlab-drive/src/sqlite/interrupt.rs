@@ -1,4 +1,4 @@
-//! Stops a long statement of SQLite by a flag, which its virtual machine polls.
+//! Stops a long statement of SQLite by a flag, which SQLite's virtual machine polls.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::ffi;
 
-/// Steps of SQLite's virtual machine between two polls of the flag: well under a millisecond in memory.
+/// Steps of SQLite's virtual machine between two polls of the flag: they take well under a millisecond if their pages
+/// are in memory.
 const STEPS_BETWEEN_LOOKS: c_int = 10_000;
 
-/// A guard: while it lives, statements of the connection end with `SQLITE_INTERRUPT` once the flag is set.
+/// A guard of a connection. While the guard lives, the connection's statements end with `SQLITE_INTERRUPT` once the
+/// flag is set.
 pub struct Interruptible<'a> {
     connection: *mut ffi::sqlite3,
     flag: PhantomData<&'a AtomicBool>,
@@ -26,7 +28,7 @@ impl<'a> Interruptible<'a> {
             c_int::from(unsafe { &*flag.cast::<AtomicBool>() }.load(Ordering::Relaxed))
         }
         let flag = std::ptr::from_ref(cancelled).cast_mut().cast();
-        // SAFETY: an open connection, by the caller's promise.
+        // SAFETY: the connection is open, by the caller's promise.
         unsafe { ffi::sqlite3_progress_handler(connection, STEPS_BETWEEN_LOOKS, Some(is_cancelled), flag) };
         Interruptible { connection, flag: PhantomData }
     }
@@ -34,7 +36,7 @@ impl<'a> Interruptible<'a> {
 
 impl Drop for Interruptible<'_> {
     fn drop(&mut self) {
-        // SAFETY: an open connection, by the promise to `begin`.
+        // SAFETY: the connection is open, by the promise to `begin`.
         unsafe { ffi::sqlite3_progress_handler(self.connection, 0, None, std::ptr::null_mut()) };
     }
 }

@@ -1,4 +1,5 @@
-//! The database of a run on SQLite, and its settings, typed. Python has already resolved strings and percentages.
+//! The database of a run on SQLite, and the run's settings with their types. Python has already converted texts and
+//! percentages to numbers.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 pub enum IoChoice {
     /// O_DIRECT: the pool is the only cache of pages.
     Direct,
-    /// Through the kernel's page cache, as an ordinary application runs.
+    /// Reads and writes go through the kernel's page cache, as in an ordinary application.
     Buffered,
 }
 
@@ -29,15 +30,15 @@ pub enum Pcache {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
-    /// Never.
+    /// SQLite never calls sync.
     Off,
-    /// At checkpoints.
+    /// SQLite calls sync at checkpoints.
     Normal,
-    /// At every commit.
+    /// SQLite calls sync at every commit.
     Full,
 }
 
-/// Whether the connection gives its file locks back between transactions.
+/// Whether the connection releases its file locks between transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockingMode {
@@ -47,13 +48,13 @@ pub enum LockingMode {
     Exclusive,
 }
 
-/// A loaded database that a run may change, and how the run opens it.
+/// A loaded database that a run may change, and the settings with which the run opens it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Database {
-    /// Its file.
+    /// The database's file.
     pub path: PathBuf,
-    /// Settings.
+    /// The settings of the run.
     pub knobs: SqliteKnobs,
 }
 
@@ -66,15 +67,15 @@ pub struct SqliteKnobs {
     pub page_size: PageSize,
     /// Size of the pool: pages only, without SQLite's bookkeeping.
     pub pool_size_bytes: u64,
-    /// Direct or buffered.
+    /// Whether the database file bypasses the kernel's page cache.
     pub io_mode: IoChoice,
     /// The page cache that SQLite uses.
     pub pcache: Pcache,
     /// The moments at which SQLite calls sync.
     pub synchronous: Synchronous,
-    /// SQLite copies the WAL back into the database when it is longer than this.
+    /// SQLite copies the WAL back into the database when the WAL has more bytes than this.
     pub wal_autocheckpoint_bytes: u64,
-    /// Locks between transactions.
+    /// Whether the connection releases its file locks between transactions.
     pub locking_mode: LockingMode,
 }
 

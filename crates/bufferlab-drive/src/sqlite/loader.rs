@@ -1,9 +1,10 @@
-//! Bulk load into a new SQLite file: a workload's rows, generated in parallel and written in key order by one thread;
-//! then the setup section of a script, if there is one.
+//! Loads a new SQLite file: several threads generate a workload's rows, and one thread writes them in key order. Then
+//! it executes the setup section of a script, if there is one.
 //!
-//! Generators take partitions in turn (thread k of n: k, k+n, ...) and hand blocks over bounded channels, so the writer
-//! meets the partitions in load order for any number of threads, and memory stays bounded. The load builds indexes
-//! after the rows. It keeps no journal: the caller throws a failed load away.
+//! Generators take partitions in turn (thread k of n takes k, k+n, ...) and hand their blocks over through bounded
+//! channels. So the writer gets the partitions in load order for any number of threads, and memory stays bounded. The
+//! load builds indexes after it has written the rows. It keeps no journal, because the caller throws a failed load
+//! away.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,27 +33,28 @@ use crate::schema::table_schemas;
 pub struct Load {
     /// The file to create. It must not exist.
     pub database: PathBuf,
-    /// Its page size.
+    /// The page size of the new database.
     #[serde(rename = "page_size_bytes", deserialize_with = "page_size")]
     pub page_size: PageSize,
     /// The data to load.
     #[serde(rename = "workload")]
     pub data: Data,
-    /// Threads that generate rows; one more thread writes them.
+    /// The number of threads that generate rows; one more thread writes them.
     #[serde(rename = "threads")]
     pub generators: usize,
 }
 
 /// The number of blocks by which a generator may be ahead of the writer.
 const BLOCKS_AHEAD: usize = 4;
-/// The size of the load's cache, and of the memory in which SQLite sorts the keys of an index. It merges more keys from
-/// files in the system's directory for temporary files.
+/// The size of the load's cache, and of the memory in which SQLite sorts the keys of an index. If there are more keys,
+/// SQLite merges them from files in the system's directory for temporary files.
 const CACHE_KIB: i64 = 256 * 1024;
 
-/// Loads a database.
+/// Loads a database, and returns its rows and its size.
 ///
 /// # Errors
-/// When the file exists, the disk is full, SQLite fails, or `cancelled` is set; the file is then incomplete.
+/// When the file exists, the disk is full, SQLite fails, the setup section is wrong, or `cancelled` is set. Except when
+/// it existed, the file is then incomplete.
 pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(LoadProgress)) -> Result<Loaded, Failure> {
     let started = Instant::now();
     if load.database.exists() {
@@ -76,7 +78,7 @@ pub fn load(load: &Load, cancelled: &AtomicBool, on_progress: &mut dyn FnMut(Loa
     Ok(Loaded { rows, seconds: started.elapsed().as_secs_f64(), bytes, tables })
 }
 
-/// Loads a workload's tables and builds their indexes; returns the rows of each.
+/// Loads a workload's tables and builds their indexes; returns the name of each table and its number of rows.
 fn load_tables(
     load: &Load,
     connection: &Connection,
@@ -105,7 +107,7 @@ fn load_tables(
     Ok(population.tables().iter().map(|table| table.name.to_owned()).zip(rows_of).collect())
 }
 
-/// Builds the indexes. Sorting a large table's keys takes as long as loading its rows, so `cancelled` stops it too.
+/// Builds the indexes. Sorting a large table's keys takes as long as loading its rows, so `cancelled` stops this, too.
 fn build_indexes(load: &Load, connection: &Connection, sql: &str, cancelled: &AtomicBool) -> Result<(), Failure> {
     // SAFETY: the connection is open, and the guard ends with this function.
     let _guard = unsafe { Interruptible::begin(connection.handle(), cancelled) };
@@ -115,14 +117,14 @@ fn build_indexes(load: &Load, connection: &Connection, sql: &str, cancelled: &At
     })
 }
 
-/// Executes a script's setup section, with a journal: its statements may fail halfway or roll back, as in any database.
+/// Executes a script's setup section, with a journal: a statement may fail halfway or roll back, as in any database.
 fn set_up(load: &Load, connection: &Connection, script: &Script, cancelled: &AtomicBool) -> Result<(), Failure> {
     connection
         .pragma_update_and_check(None, "journal_mode", "memory", |_| Ok(()))
         .map_err(|error| at(load, "preparing for the setup section", &error))?;
     for setup in script.setup()? {
         let place = format!("{}:{}", script.source(), setup.sql.line);
-        // SAFETY: the connection is open, and this thread alone uses it.
+        // SAFETY: the connection is open, and only this thread uses it.
         if !unsafe { script::set_up(connection.handle(), &setup, &place, cancelled)? } {
             return Err(WriteError::Cancelled.into_failure(&load.database));
         }
@@ -134,7 +136,8 @@ fn set_up(load: &Load, connection: &Connection, script: &Script, cancelled: &Ato
     Ok(())
 }
 
-/// Returns the rows of every table in the database; a setup section may have made any.
+/// Returns the name and the number of rows of every table in the database, because a setup section may have made any
+/// table.
 fn count_rows(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
     let mut statement = connection.prepare(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
@@ -176,7 +179,7 @@ fn generate_every(population: &dyn Population, first: usize, step: usize, blocks
     for partition in (first..population.partitions()).step_by(step) {
         let mut block = RowBlock::new();
         population.generate(partition, &mut block);
-        // The writer hangs up when it fails; there is nothing left to do then.
+        // Sending fails if the writer has failed; then no more rows are needed.
         if blocks.send(block).is_err() {
             return;
         }
@@ -213,7 +216,7 @@ impl WriteError {
     }
 }
 
-/// Writes all blocks in load order and returns the rows of each table, in the population's order.
+/// Writes all blocks in load order. Returns the number of rows of each table, in the population's order of tables.
 fn write_blocks(
     connection: &Connection,
     population: &dyn Population,
@@ -231,7 +234,7 @@ fn write_blocks(
         }
         let block = blocks[index % blocks.len()].recv().map_err(|_| WriteError::GeneratorDied)?;
         let table = block.table();
-        // One transaction per table bounds the rollback of a failed load.
+        // One transaction for each table bounds the rollback of a failed load.
         if open_table != Some(table) {
             let sql = if open_table.is_none() { "BEGIN" } else { "COMMIT;BEGIN" };
             connection.execute_batch(sql).map_err(sqlite_error)?;

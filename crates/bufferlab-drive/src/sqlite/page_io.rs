@@ -1,6 +1,6 @@
 //! Block-aligned reads and writes over a file opened with O_DIRECT.
 //!
-//! The kernel wants offset, length and address of a direct I/O aligned to the device's logical block. Requests that are
+//! The kernel needs offset, length and address of a direct I/O aligned to the device's logical block. Requests that are
 //! aligned go straight between the caller's memory and the device; others pass through one bounce buffer, and the
 //! result says so. This file continues after short transfers and EINTR, so that callers see whole transfers or errors.
 
@@ -26,7 +26,7 @@ pub trait RawFile {
     /// # Errors
     /// The system call's error.
     fn length_bytes(&self) -> io::Result<u64>;
-    /// Cuts or extends the file.
+    /// Cuts or extends the file to `bytes` bytes.
     ///
     /// # Errors
     /// The system call's error.
@@ -51,11 +51,11 @@ impl RawFile for File {
 /// The cost of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// Bytes of the request that it transferred; fewer than asked only at the end of the file.
+    /// Bytes of the request that were transferred; fewer than asked only at the end of the file.
     pub filled: usize,
-    /// Bytes that crossed the device's interface, alignment and read-modify-write included.
+    /// Bytes read from the device, with those that alignment and partly written blocks add.
     pub device_read_bytes: u64,
-    /// Bytes written over the device's interface, alignment included.
+    /// Bytes written to the device, with those that alignment adds.
     pub device_write_bytes: u64,
     /// True when the data passed through the bounce buffer.
     pub bounced: bool,
@@ -68,7 +68,7 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Allocates at least one block of `bytes`, aligned to `alignment` (a power of two).
+    /// Allocates `bytes` bytes, at least one, at an address that is a multiple of `alignment`, a power of two.
     ///
     /// # Panics
     /// When `alignment` is not a power of two.
@@ -83,7 +83,7 @@ impl AlignedBuffer {
         AlignedBuffer { start, layout }
     }
 
-    /// Returns the memory.
+    /// Returns the buffer's memory.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: start points to layout.size() initialised bytes that we own exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.layout.size()) }
@@ -92,7 +92,7 @@ impl AlignedBuffer {
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        // SAFETY: allocated with this very layout in new().
+        // SAFETY: new() allocated the memory with this layout.
         unsafe { dealloc(self.start, self.layout) }
     }
 }
@@ -108,7 +108,7 @@ pub struct AlignedFile<F: RawFile> {
 impl<F: RawFile> AlignedFile<F> {
     /// Wraps a file opened with O_DIRECT on a device of `block_bytes` logical blocks.
     pub fn new(raw: F, block_bytes: usize) -> Self {
-        // Two pages between two blocks that they cover in part.
+        // Room for two pages of 64 KiB, and for the two blocks at their ends that they cover in part.
         let bounce_bytes = 2 * 65_536 + 2 * block_bytes;
         AlignedFile { raw, block_bytes, bounce: AlignedBuffer::new(bounce_bytes, block_bytes.max(4096)), bounce_bytes }
     }
@@ -153,10 +153,10 @@ impl<F: RawFile> AlignedFile<F> {
         Ok(transfer)
     }
 
-    /// Writes all of `buffer` at `offset`. Reads blocks first that the buffer covers in part.
+    /// Writes all of `buffer` at `offset`. First reads the blocks that the buffer covers only in part.
     ///
     /// # Errors
-    /// The system call's error. Bytes written before it stay written, as with any torn write.
+    /// The system call's error. Bytes written before the error stay written, as with any torn write.
     pub fn write(&mut self, buffer: &[u8], offset: u64) -> io::Result<Transfer> {
         if self.is_aligned(buffer.as_ptr() as usize, buffer.len(), offset) {
             write_whole(&self.raw, buffer, offset, self.block_bytes)?;
@@ -248,7 +248,7 @@ mod tests {
     struct Unreliable {
         bytes: RefCell<Vec<u8>>,
         calls: Cell<u32>,
-        /// The outcome of call number k: the script is repeated.
+        /// The outcomes of the calls, one after the other; the script repeats.
         script: Vec<u8>,
     }
 

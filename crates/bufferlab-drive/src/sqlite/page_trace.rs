@@ -1,7 +1,8 @@
 //! Records every access to a page of the pool, from the opening of the database to its end.
 //!
-//! The recorder lives in the pool, on the connection's thread; SQLite may replace the pool (a page size is read from
-//! the file), so a pool that ends hands the recorder to the next. The probe of the window's edges is that of servers.
+//! The recorder lives in the pool, on the connection's thread. SQLite replaces the pool when it has read the page size
+//! from the file, so a pool that ends gives the recorder to the next one. The probe that marks the window's edges is
+//! the same as for servers.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use super::vfs::VfsCounters;
 use crate::failure::Failure;
 use crate::lock;
 
-/// A recorder between two pools, or before the first and after the last.
+/// The place of a recorder while no pool has it: before the first pool, between two pools, and after the last.
 pub type Holder = Arc<Mutex<Option<Box<Recorder>>>>;
 
 /// Takes the recorder out of its holder.
@@ -22,22 +23,22 @@ pub fn taken(holder: &Holder) -> Option<Box<Recorder>> {
     lock(holder).take()
 }
 
-/// The recorder of a pool's accesses, which writes them into a spool.
+/// The recorder of a pool's accesses, which writes them to a spool file.
 #[derive(Debug)]
 pub struct Recorder {
     holder: Holder,
     spool: Spool,
-    /// SQLite's reads so far: a page that the pool admits and SQLite does not read then is new.
+    /// The counters of SQLite's reads: a page that the pool admits and that SQLite does not read then is new.
     vfs: Arc<VfsCounters>,
-    /// The page that the pool admitted last, the time, and the reads before it.
+    /// The page that the pool admitted last, the time of its admission in nanoseconds, and the number of reads before.
     admitted: Option<(u32, u64, u64)>,
 }
 
 impl Recorder {
-    /// Makes a recorder of this thread's pool, in a holder from which the pool takes it.
+    /// Makes a recorder, and returns the holder from which this thread's pool takes it.
     ///
     /// # Errors
-    /// When this user cannot make the spool.
+    /// When this user cannot make the spool file.
     pub fn ready(asked: &PageTraceAsked, vfs: Arc<VfsCounters>) -> Result<Holder, Failure> {
         let spool = Spool::create(&asked.spool)
             .map_err(|error| Failure::from_io("making the page trace's file", &asked.spool.path, &error))?;
@@ -55,8 +56,8 @@ impl Recorder {
         self.vfs.pages_read.get() + self.vfs.wal_reads.get()
     }
 
-    /// Records whether the last admitted page was read or made. SQLite reads a page before it asks the pool for
-    /// another.
+    /// Records whether SQLite read the page that was admitted last, or created it. SQLite reads a page before it asks
+    /// the pool for another.
     pub fn settle(&mut self) {
         if let Some((page, t_ns, reads_before)) = self.admitted.take() {
             if self.reads() > reads_before {
@@ -74,12 +75,12 @@ impl Recorder {
         self.push(clock::monotonic_ns(), page, kind);
     }
 
-    /// Records that the page got a frame.
+    /// Notes that the page got a frame; [`Recorder::settle`] records it.
     pub fn admit(&mut self, page: u32) {
         self.admitted = Some((page, clock::monotonic_ns(), self.reads()));
     }
 
-    /// Puts the recorder back, since the pool has ended; another pool may take it.
+    /// Puts the recorder back into its holder when its pool has ended. Another pool may take it.
     pub fn give_back(mut self: Box<Self>) {
         self.settle();
         let holder = Arc::clone(&self.holder);
@@ -87,7 +88,8 @@ impl Recorder {
     }
 }
 
-/// Ends a recorder's trace. Call it once the engine has closed the database.
+/// Ends the trace of the recorder in `holder`, and returns its file with any problem. Call it after the engine has
+/// closed the database.
 pub fn finish(holder: &Holder, spool: &Path) -> Spooled {
     let unclosed = || {
         let problem = Some("the pool was not closed".into());

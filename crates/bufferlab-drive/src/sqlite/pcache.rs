@@ -1,7 +1,7 @@
 //! SQLite's page-cache plug-in interface (`sqlite3_pcache_methods2`) over [`Pool`].
 //!
-//! The configuration is global to the process and must precede SQLite's initialisation: one more reason for one worker
-//! process per run. The pool of the database file is the one *purgeable* cache; in-memory temporary databases get
+//! The configuration is global to the process and must precede SQLite's initialisation, which is one reason for a
+//! worker process per run. Only the pool of the database file is *purgeable*. In-memory temporary databases get
 //! separate pools with separate counters. See <https://sqlite.org/c3ref/pcache_methods2.html>.
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -20,13 +20,13 @@ static INSTALLED: OnceLock<Result<(), c_int>> = OnceLock::new();
 /// Installs the pool as SQLite's page cache, once, and returns the counters of the database file's pool.
 ///
 /// # Errors
-/// SQLite's code, when a caller initialised SQLite before the first call.
+/// SQLite's code, when SQLite was already initialised before the first call.
 pub fn install() -> Result<Arc<PoolCounters>, c_int> {
     let counters = Arc::clone(MAIN_COUNTERS.get_or_init(Arc::default));
     INSTALLED.get_or_init(configure).map(|()| counters)
 }
 
-/// Makes the pool of the next database that opens report every access to this recorder.
+/// Makes the pool of the database that this process opens next report every access to this recorder.
 pub fn record(recorder: Holder) {
     // A process opens one database for one run.
     let _only_the_first = RECORDER.set(recorder);
@@ -71,17 +71,17 @@ unsafe extern "C" fn create(page_bytes: c_int, extra_bytes: c_int, purgeable: c_
 }
 
 unsafe fn pool<'a>(cache: *mut sqlite3_pcache) -> &'a mut Pool {
-    // SAFETY: SQLite hands back what create() returned, one call at a time per cache.
+    // SAFETY: SQLite passes the pointer that create() returned, and makes one call at a time for each cache.
     unsafe { &mut *cache.cast::<Pool>() }
 }
 
 unsafe extern "C" fn cache_size(cache: *mut sqlite3_pcache, frames: c_int) {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.set_capacity(frames.max(0) as usize);
 }
 
 unsafe extern "C" fn page_count(cache: *mut sqlite3_pcache) -> c_int {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.len() as c_int
 }
 
@@ -91,7 +91,8 @@ unsafe extern "C" fn fetch(cache: *mut sqlite3_pcache, key: c_uint, create: c_in
         1 => Create::IfEasy,
         _ => Create::Always,
     };
-    // SAFETY: see pool(). A frame begins with the structure that SQLite knows.
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()). A frame begins with the structure that
+    // SQLite knows.
     unsafe { pool(cache) }.fetch(key, create).cast()
 }
 
@@ -106,16 +107,16 @@ unsafe extern "C" fn rekey(cache: *mut sqlite3_pcache, page: *mut sqlite3_pcache
 }
 
 unsafe extern "C" fn truncate(cache: *mut sqlite3_pcache, limit: c_uint) {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.truncate(limit);
 }
 
 unsafe extern "C" fn destroy(cache: *mut sqlite3_pcache) {
-    // SAFETY: made by create() and not used again.
+    // SAFETY: create() made the pool, and SQLite does not use it again.
     drop(unsafe { Box::from_raw(cache.cast::<Pool>()) });
 }
 
 unsafe extern "C" fn shrink(cache: *mut sqlite3_pcache) {
-    // SAFETY: see pool().
+    // SAFETY: SQLite passes the pointer that create() returned (see pool()).
     unsafe { pool(cache) }.shrink();
 }

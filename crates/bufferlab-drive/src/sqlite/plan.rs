@@ -9,10 +9,10 @@ use super::engine::Engine;
 use crate::failure::Failure;
 use crate::plan;
 
-/// Asks SQLite for the plan of the workload's query, if it forces one.
+/// Checks that SQLite takes the plan that the workload forces for its query, if it forces one.
 ///
 /// # Errors
-/// SQLite's error, also when the index is missing; a usage failure when it would take another plan.
+/// SQLite's error, also when the index is missing; a usage failure when SQLite would take another plan.
 pub(super) fn check(workload: &mut dyn Workload, engine: &Engine) -> Result<(), Failure> {
     plan::check(&DIALECT, workload, |_, sql| {
         let lines = engine.query_plan(sql)?;
@@ -20,7 +20,8 @@ pub(super) fn check(workload: &mut dyn Workload, engine: &Engine) -> Result<(), 
     })
 }
 
-/// Returns the plan for the table by the lines of EXPLAIN QUERY PLAN.
+/// Returns the plan by which the query reads its table, from the lines of EXPLAIN QUERY PLAN; none if it is not one of
+/// [`Plan`].
 fn plan_of(lines: &[String]) -> Option<Plan> {
     let by_index = format!("SEARCH {TABLE} USING INDEX {SHIPDATE_INDEX} (");
     let whole = format!("SCAN {TABLE}");

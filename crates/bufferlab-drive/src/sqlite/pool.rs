@@ -18,7 +18,7 @@ use crate::counter::Counter;
 /// Cumulative counters of the pool's work, and gauges of its present state. Only the connection's thread writes them.
 #[derive(Debug, Default)]
 pub struct PoolCounters {
-    /// Logical gets: fetches that ask for a page with the intent to have it.
+    /// Logical gets: fetches whose caller wants the page even if the pool lacks it.
     pub fetches: Counter,
     /// Fetches that found the page.
     pub hits: Counter,
@@ -32,16 +32,16 @@ pub struct PoolCounters {
     pub frames: Counter,
     /// Gauge: frames that hold a page.
     pub frames_used: Counter,
-    /// Gauge: pages held beyond the pool's size because all others were pinned.
+    /// Gauge: pages held beyond the pool's size because all other pages were pinned.
     pub overflow_frames: Counter,
 }
 
-/// Cost of not having a page, chosen by SQLite (`createFlag` of `xFetch`).
+/// The effort that a fetch may make for a page that the pool lacks; SQLite chooses it (`createFlag` of `xFetch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// Look only.
+    /// Only look for the page.
     No,
-    /// Take a frame if that is cheap; SQLite will otherwise write a dirty page first and ask again.
+    /// Take a frame if that is cheap. Otherwise SQLite writes a dirty page first and asks again.
     IfEasy,
     /// Take a frame at any cost.
     Always,
@@ -49,12 +49,12 @@ pub enum Create {
 
 /// A page pool for one database file.
 pub struct Pool {
-    /// Frames the pool may hold; SQLite may exceed it while everything is pinned.
+    /// Frames that the pool may hold. The pool holds more only while all of its pages are pinned.
     capacity: usize,
-    /// False for temporary in-memory databases, whose pages have no other home and are never evicted.
+    /// False for temporary in-memory databases, whose pages exist only in the pool and are never evicted.
     purgeable: bool,
     buckets: Vec<*mut Frame>,
-    /// No page held has a larger number.
+    /// An upper bound of the numbers of the pages held.
     largest_key: u32,
     /// Head of the LRU list (most recently unpinned) and its tail.
     newest: *mut Frame,
@@ -67,15 +67,16 @@ pub struct Pool {
     /// The page of a fetch that the pool refused as "not easy". SQLite repeats the fetch, and it must not count twice.
     refused_key: Option<u32>,
     counters: Arc<PoolCounters>,
-    /// The recorder of every access, where a run asks for a page trace.
+    /// The recorder of every access, if the run asks for a page trace.
     recorder: Option<Box<Recorder>>,
-    /// Whence the recorder comes with the first page. SQLite makes a pool of the file's page size before it ends the
-    /// one through which it read that size (pcache.c, `sqlite3PcacheSetPageSize`), and only that end frees the recorder.
+    /// The holder from which the pool takes the recorder with its first page. SQLite makes a pool of the file's page
+    /// size before it ends the pool through which it read that size (pcache.c, `sqlite3PcacheSetPageSize`), and only
+    /// that end frees the recorder.
     holder: Option<Holder>,
 }
 
 impl Pool {
-    /// Makes an empty pool of pages of `page_bytes`, each with `extra_bytes` for SQLite's own use.
+    /// Makes an empty pool for pages of `page_bytes` bytes, each with `extra_bytes` bytes for SQLite's own use.
     pub fn new(page_bytes: usize, extra_bytes: usize, purgeable: bool, counters: Arc<PoolCounters>) -> Self {
         Pool {
             capacity: 0,
@@ -95,7 +96,7 @@ impl Pool {
         }
     }
 
-    /// Reports every access to the recorder in that holder, from the first page on.
+    /// Reports every access to the recorder in `holder`, from the pool's first page on.
     pub fn record(&mut self, holder: Holder) {
         self.holder = Some(holder);
     }
@@ -119,7 +120,8 @@ impl Pool {
         self.used == 0
     }
 
-    /// Finds or admits the page `key` and pins it; null when the page is absent and `create` forbids more.
+    /// Finds or admits the page `key`, pins it, and returns its frame. Returns null when the pool lacks the page and
+    /// `create` does not let it admit the page.
     pub fn fetch(&mut self, key: u32, create: Create) -> *mut Frame {
         let found = self.find(key);
         let repeated = self.refused_key.take() == Some(key) && create == Create::Always;
@@ -151,7 +153,7 @@ impl Pool {
     /// step 3 of `pcache1FetchStage2`.
     fn is_nearly_all_pinned(&self) -> bool {
         let pinned = self.used - self.unpinned;
-        // pcache1 counts in its cache size N = frames + 1; mxPinned is N + 10 - 10 for a single cache.
+        // pcache1's rule uses its cache size N, which is frames + 1. Its mxPinned is N + 10 - 10 for a single cache.
         let stock_size = self.capacity + 1;
         pinned >= stock_size || pinned >= stock_size * 9 / 10
     }
@@ -179,15 +181,16 @@ impl Pool {
         if let Some(recorder) = &mut self.recorder {
             recorder.admit(key);
         }
-        // SAFETY: the frame is ours and in no list. SQLite wants the first word of the extra space to be zero.
+        // SAFETY: the frame belongs to this pool and is in no list. SQLite wants the first word of the extra space to
+        // be zero.
         unsafe { (*frame).page.pExtra.cast::<*mut c_void>().write(ptr::null_mut()) };
         self.enter(frame, key);
         self.publish();
         frame
     }
 
-    /// Unpins a page. It becomes the most recently used one, or the pool drops it, when SQLite will not want it again
-    /// or the pool is over its size.
+    /// Unpins a page, which becomes the most recently used one. If `discard` says that SQLite will not want it again,
+    /// or the pool holds more pages than its size, the page leaves the pool instead.
     ///
     /// # Safety
     /// `frame` was returned by [`Pool::fetch`] and is pinned.
@@ -243,8 +246,9 @@ impl Pool {
         self.publish();
     }
 
-    /// Drops every page numbered `limit` or more, pinned ones too. SQLite asks at the end of each transaction that wrote,
-    /// with a limit that no page has reached; a walk through the table took half of a transaction's instructions.
+    /// Drops every page numbered `limit` or more, pinned ones too. SQLite calls this at the end of each transaction
+    /// that wrote, with a limit that no page has reached; then it returns at once, because a walk through the table
+    /// took half of a transaction's instructions.
     pub fn truncate(&mut self, limit: u32) {
         if limit > self.largest_key {
             return;

@@ -1,5 +1,5 @@
-//! One run on SQLite: a server of one connection, whose driver runs on this thread. Opens the database, runs, and closes
-//! it, so that the file is complete for a second client.
+//! Does one run on SQLite, a server of one connection whose driver runs on this thread. It opens the database, runs,
+//! and closes the database, so that the file is complete for a second client.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,8 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of opening, executing or closing. Cancelling is not an error: see [`Finished::interrupted`].
+/// The error of a wrong job, of opening, executing or closing. Cancelling is not an error: see
+/// [`Finished::interrupted`].
 pub fn run(job: &Run<Database>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     let Database { path, knobs } = &job.target;
@@ -53,7 +54,7 @@ pub fn run(job: &Run<Database>, sink: &dyn Sink, cancelled: &AtomicBool) -> Resu
     })?;
     server.close()?;
     if let Some((holder, spool)) = recorder {
-        // The sampler has ended, and a long trace on a slow disk takes minutes.
+        // Send signs of life: the sampler has ended, and keeping a long trace on a slow disk takes minutes.
         let keep = || page_trace::finish(&holder, spool);
         let spooled = with_signs_of_life(sink, "keeping the page trace", job.sample_interval, keep);
         finished.recorded.iter_mut().filter(|table| table.probe == NAME).for_each(|table| table.add(&spooled));

@@ -1,4 +1,4 @@
-//! Users' scripts on SQLite: their statements with `?` for variables, and their setup section.
+//! Users' scripts on SQLite: executes statements of the setup section, and checks the numbers of parameters.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,10 +10,10 @@ use super::interrupt::Interruptible;
 use super::statement::{SqliteError, Statement};
 use crate::failure::{DEVICE_ERROR_HINT, FULL_DISK_HINT, Failure, FailureKind};
 
-/// Executes one statement of a setup section, which stands at `place`; returns false when `cancelled` interrupted it.
+/// Executes one statement of a setup section, which stands at `place`. Returns false when `cancelled` interrupted it.
 ///
 /// # Errors
-/// SQLite's.
+/// SQLite's error; when the statement's number of parameters differs from the script's.
 ///
 /// # Safety
 /// `connection` is open, and only this thread uses it meanwhile.
@@ -25,7 +25,7 @@ pub(super) unsafe fn set_up(
 ) -> Result<bool, Failure> {
     // SAFETY: the connection is open, and the guard ends with this function.
     let _guard = unsafe { Interruptible::begin(connection, cancelled) };
-    // SAFETY: an open connection; the statement ends with this function.
+    // SAFETY: the connection is open, and the statement ends with this function.
     let prepared = unsafe { Statement::prepare(connection, &setup.sql.text(DIALECT.place)) };
     let mut statement = prepared.map_err(|error| failure(error, place))?;
     check_parameters(&statement, setup.sql.parameters(), place)?;
@@ -39,10 +39,11 @@ pub(super) unsafe fn set_up(
     }
 }
 
-/// Refuses parameters in spellings that only SQLite has: `?`, `@a`, `$a`. They would silently be NULL.
+/// Refuses a statement with parameters that SQLite spells `?`, `@a` or `$a`: the script gives them no value, so they
+/// would silently be NULL.
 ///
 /// # Errors
-/// When a statement has more parameters than the script has values for.
+/// When the statement has another number of parameters than `given`, the number of the script's.
 pub(super) fn check_parameters(statement: &Statement, given: usize, place: &str) -> Result<(), Failure> {
     if statement.parameters() == given {
         return Ok(());

@@ -1,4 +1,4 @@
-//! SQLite behind the trait of a session: a server of one connection, inside the thread that drives it.
+//! SQLite behind the trait [`Server`]: a server of one connection, inside the thread that drives it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,9 +18,9 @@ use crate::gate::Window;
 use crate::sampler::{AtEdge, Inside};
 use crate::server::session::Server;
 
-/// An open database.
+/// An open SQLite database as a session's server.
 pub(super) struct SqliteServer<'a> {
-    /// Lets `cancelled` stop long statements of the workload. It ends before the engine.
+    /// The guard that lets `cancelled` stop long statements of the workload. It ends before the engine.
     interruptible: Option<Interruptible<'a>>,
     engine: Engine,
     cancelled: &'a AtomicBool,
@@ -31,7 +31,7 @@ impl<'a> SqliteServer<'a> {
         SqliteServer { interruptible: None, engine, cancelled }
     }
 
-    /// Returns the failure with the operating system's message, where SQLite dropped it.
+    /// Returns the failure with the operating system's message, if SQLite has dropped one.
     pub fn with_cause(&self, mut failure: Failure) -> Failure {
         if let Some(cause) = self.engine.take_io_error() {
             failure.what = format!("{} ({cause})", failure.what);
@@ -39,7 +39,7 @@ impl<'a> SqliteServer<'a> {
         failure
     }
 
-    /// Closes the database, which copies the WAL back.
+    /// Closes the database, for which SQLite copies the WAL back.
     pub fn close(self) -> Result<(), Failure> {
         drop(self.interruptible);
         self.engine.close()
@@ -103,7 +103,8 @@ impl Server for SqliteServer<'_> {
             }
         }
         if workload.has_long_statements() {
-            // SAFETY: the guard ends before the engine. A setup section that takes its place comes after the window.
+            // SAFETY: the guard ends before the engine. The guard of a setup section replaces this one only after the
+            // window.
             self.interruptible = Some(unsafe { Interruptible::begin(self.engine.handle(), self.cancelled) });
         }
         Ok(true)

@@ -1,7 +1,8 @@
-//! The shape of a database at rest: for each b-tree its pages by level, its rows, and the used part of its pages.
+//! The shape of a database that no process has open: for each b-tree its pages by level, its rows, and the used bytes
+//! of its pages.
 //!
-//! It comes from SQLite's virtual table dbstat (<https://sqlite.org/dbstat.html>), which reads every page of the file
-//! once.
+//! The shape comes from SQLite's virtual table dbstat (<https://sqlite.org/dbstat.html>), which reads every page of the
+//! file once.
 
 use std::path::Path;
 
@@ -16,18 +17,18 @@ use crate::failure::{DEVICE_ERROR_HINT, Failure, FailureKind, RELOAD_HINT};
 pub enum TreeKind {
     /// A table's rows, also those of a table in the order of its key (WITHOUT ROWID).
     Table,
-    /// An index.
+    /// The entries of an index.
     Index,
 }
 
-/// One b-tree.
+/// The figures of one b-tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tree {
     /// Name of the table or index.
     pub name: String,
-    /// Name of the table it belongs to.
+    /// Name of the table to which the tree belongs.
     pub table: String,
-    /// Its content.
+    /// The tree's content.
     pub kind: TreeKind,
     /// Rows, or entries of an index.
     pub rows: u64,
@@ -37,13 +38,13 @@ pub struct Tree {
     pub interior_pages: u64,
     /// Pages with the rest of rows that are too long for one page.
     pub overflow_pages: u64,
-    /// Levels.
+    /// Number of levels.
     pub height: usize,
     /// Pages of each level, the root's first.
     pub level_pages: Vec<u64>,
     /// Bytes of rows and keys, on pages of all kinds.
     pub payload_bytes: u64,
-    /// Unused bytes.
+    /// Unused bytes on the tree's pages.
     pub unused_bytes: u64,
 }
 
@@ -54,7 +55,7 @@ pub struct Shape {
     pub page_size_bytes: u64,
     /// Pages of the file.
     pub pages: u64,
-    /// The free pages among them.
+    /// Free pages of the file.
     pub free_pages: u64,
     /// The trees of tables and indexes, in the order of their creation. The catalogue's tree is not among them.
     pub trees: Vec<Tree>,
@@ -73,13 +74,13 @@ pub fn shape(database: &Path) -> Result<Shape, Failure> {
 pub struct TreePages {
     /// Name of the table or index.
     pub name: String,
-    /// Numbers of its pages, in the order of the tree.
+    /// Numbers of the tree's pages, in the order of the tree.
     pub pages: Vec<u32>,
-    /// The pages among them that have children.
+    /// Numbers of the tree's pages that have children.
     pub interior: Vec<u32>,
 }
 
-/// Reads which page belongs to which b-tree of a database that no process has open; the catalogue's is among them.
+/// Returns the pages of each b-tree of a database that no process has open, also of the catalogue's (sqlite_schema).
 ///
 /// # Errors
 /// The errors of [`shape`].
@@ -97,7 +98,7 @@ pub fn pages_of_trees(database: &Path) -> Result<Vec<TreePages>, Failure> {
     })
 }
 
-/// Opens a database that no process has open; returns what `read` finds in it.
+/// Opens a database that no process has open, and returns the result of `read` on its connection.
 fn opened<T>(database: &Path, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
     if !database.is_file() {
         let place = database.display().to_string();
@@ -183,8 +184,8 @@ impl Tree {
         self.level_pages[level] += 1;
     }
 
-    /// Returns true for a tree whose interior pages hold entries too. A table by row ids has rows only on its leaves
-    /// (file format, section 1.6).
+    /// Returns true for a tree whose interior pages hold entries, too. A table in the order of row ids has rows only on
+    /// its leaves (file format, section 1.6).
     fn keeps_entries_on_interiors(&self, connection: &Connection) -> rusqlite::Result<bool> {
         if self.kind == TreeKind::Index {
             return Ok(true);
@@ -206,7 +207,8 @@ impl Entries {
     }
 }
 
-/// Returns the level of a path. The root's is "/", and each level below adds a part that ends in "/".
+/// Returns the level of a path of dbstat, zero for the root. The root's path is "/", and each level below adds a part
+/// that ends in "/".
 fn level_of(path: &str) -> usize {
     path.bytes().filter(|&byte| byte == b'/').count() - 1
 }

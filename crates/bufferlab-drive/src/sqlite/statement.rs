@@ -1,7 +1,7 @@
 //! A prepared statement over SQLite's C interface: bind, step, read columns, reset, without an allocation.
 //!
-//! rusqlite's own statement borrows its connection, which a client that keeps both cannot express, and it looks cached
-//! statements up by their text. This file serves the hot path and does neither.
+//! rusqlite's own statement borrows its connection, which a client that keeps both cannot express. rusqlite also looks
+//! cached statements up by their text. The statement of this file serves the hot path and does neither.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -30,7 +30,7 @@ impl SqliteError {
     /// # Safety
     /// `connection` is open.
     pub unsafe fn last(connection: *mut ffi::sqlite3) -> Self {
-        // SAFETY: an open connection; the message is copied before the next call.
+        // SAFETY: the connection is open; the message is copied before the next call.
         unsafe {
             let message = CStr::from_ptr(ffi::sqlite3_errmsg(connection)).to_string_lossy().into_owned();
             SqliteError { code: ffi::sqlite3_extended_errcode(connection), message }
@@ -44,7 +44,7 @@ impl SqliteError {
 }
 
 impl Statement {
-    /// Prepares one statement that will be used many times.
+    /// Prepares a statement for many executions.
     ///
     /// # Errors
     /// SQLite's error when the text does not compile.
@@ -68,7 +68,7 @@ impl Statement {
             // SAFETY: the connection is open.
             return Err(unsafe { SqliteError::last(connection) });
         }
-        // SAFETY: a valid statement.
+        // SAFETY: the statement is valid.
         let columns = unsafe { ffi::sqlite3_column_count(raw) };
         Ok(Statement { raw, columns })
     }
@@ -81,18 +81,18 @@ impl Statement {
     /// Returns the number of parameters.
     #[must_use]
     pub fn parameters(&self) -> usize {
-        // SAFETY: a valid statement.
+        // SAFETY: the statement is valid.
         unsafe { ffi::sqlite3_bind_parameter_count(self.raw) as usize }
     }
 
-    /// Binds a parameter, counted from zero. Text is not copied.
+    /// Binds the parameter `index`, counted from zero, without copying a text.
     ///
     /// # Safety
-    /// A text must live until the next [`Statement::run`] returns, and each run must be preceded by a bind of every
-    /// parameter that had one.
+    /// A text must live until the next [`Statement::run`] returns. Before each run the caller must bind every parameter
+    /// again that it has ever bound.
     pub unsafe fn bind(&mut self, index: usize, value: Value<'_>) {
         let index = index as c_int + 1;
-        // SAFETY: a valid statement that is not being stepped; a wrong index is answered with a code and shows as a
+        // SAFETY: the statement is valid and is not being stepped; a wrong index is answered with a code and shows as a
         // constraint error at the step. The caller keeps the text.
         unsafe {
             match value {
@@ -110,12 +110,12 @@ impl Statement {
         }
     }
 
-    /// Executes with the bound parameters, hands every row to `on_row`, and resets.
+    /// Executes the statement with the bound parameters, passes every row to `on_row`, and resets the statement.
     ///
     /// # Errors
-    /// SQLite's error; the statement is reset then too.
+    /// SQLite's error; the statement is then reset, too.
     pub fn run(&mut self, mut on_row: impl FnMut(Row<'_>)) -> Result<(), SqliteError> {
-        // SAFETY: a valid statement; a row is read only before the next step.
+        // SAFETY: the statement is valid; a row is read only before the next step.
         unsafe {
             let outcome = loop {
                 match ffi::sqlite3_step(self.raw) {
@@ -132,7 +132,7 @@ impl Statement {
 
 impl Drop for Statement {
     fn drop(&mut self) {
-        // SAFETY: finalised once, before the connection closes.
+        // SAFETY: the statement is finalised once, before the connection closes.
         unsafe { ffi::sqlite3_finalize(self.raw) };
     }
 }
@@ -147,7 +147,7 @@ impl Row<'_> {
     #[must_use]
     pub fn value(&self, column: usize) -> Value<'_> {
         let (raw, column) = (self.statement.raw, column as c_int);
-        // SAFETY: called between a step that gave a row and the next step; the text lives as long.
+        // SAFETY: a caller has a row only between a step that gave a row and the next step; the text lives as long.
         unsafe {
             match ffi::sqlite3_column_type(raw, column) {
                 ffi::SQLITE_NULL => Value::Null,

@@ -1,8 +1,8 @@
 //! A shim over SQLite's own `unix` VFS that counts page I/O and, in direct mode, does it with O_DIRECT.
 //!
-//! The parent does locks, shared memory, sizes and syncs. Only reads and writes of the main database file go through a
-//! second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The WAL stays
-//! buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
+//! The parent VFS does locks, shared memory, sizes and syncs. Only reads and writes of the main database file go
+//! through a second descriptor opened with O_DIRECT, so that SQLite's page cache is the only cache of those pages. The
+//! WAL stays buffered: it is a log, and its size is bounded by the checkpoint knob. See <https://sqlite.org/vfs.html>.
 //!
 //! POSIX drops a process's locks on a file when *any* descriptor of it is closed; therefore the direct descriptor
 //! lives exactly as long as the database file itself, and one process opens a database through one connection.
@@ -25,7 +25,7 @@ use crate::counter::Counter;
 pub enum IoMode {
     /// O_DIRECT with this logical block size: the kernel keeps no copy of a page.
     Direct {
-        /// Alignment that the file system demands of a direct I/O.
+        /// Alignment in bytes that the file system demands of a direct I/O.
         block_bytes: usize,
     },
     /// Ordinary reads and writes through the kernel's page cache.
@@ -85,7 +85,7 @@ pub struct Vfs {
 
 // SAFETY: the shared part is written through atomics and a mutex; the parent VFS is SQLite's static table.
 unsafe impl Send for Vfs {}
-// SAFETY: as above.
+// SAFETY: atomics and a mutex guard everything that threads share and write.
 unsafe impl Sync for Vfs {}
 
 impl Vfs {
@@ -94,7 +94,7 @@ impl Vfs {
     /// # Errors
     /// When SQLite has no `unix` VFS or refuses the registration.
     pub fn register(name: &str, io_mode: IoMode, page_bytes: u32) -> io::Result<Vfs> {
-        // SAFETY: a static C string; SQLite is initialised by this call if need be.
+        // SAFETY: the name is a static C string; the call initialises SQLite if need be.
         let parent = unsafe { ffi::sqlite3_vfs_find(c"unix".as_ptr()) };
         if parent.is_null() {
             return Err(io::Error::other("this SQLite has no \"unix\" VFS"));
@@ -107,7 +107,8 @@ impl Vfs {
             counters: Arc::default(),
             last_error: Mutex::new(None),
         }));
-        // SAFETY: parent is a valid VFS; the copy keeps its entry points for everything but xOpen, and adds our size.
+        // SAFETY: parent is a valid VFS; the copy keeps its entry points except the four set here, and adds the shim's
+        // size.
         let vfs = unsafe {
             let mut vfs = *parent;
             vfs.szOsFile = size_of::<ShimFile>() as c_int + (*parent).szOsFile;
@@ -128,12 +129,12 @@ impl Vfs {
         Ok(Vfs { name, shared })
     }
 
-    /// Returns the name to open a connection with.
+    /// Returns the shim's name, with which a caller opens a connection.
     pub fn name(&self) -> &'static CStr {
         self.name
     }
 
-    /// Returns the counters.
+    /// Returns the shim's counters.
     pub fn counters(&self) -> Arc<VfsCounters> {
         Arc::clone(&self.shared.counters)
     }
@@ -157,7 +158,7 @@ struct FileState {
     direct: Option<AlignedFile<std::fs::File>>,
 }
 
-/// The memory that SQLite allocates for a file: our part, then the parent's file.
+/// The memory that SQLite allocates for a file: the shim's part, then the parent's file.
 #[repr(C)]
 struct ShimFile {
     base: ffi::sqlite3_file,
@@ -165,7 +166,7 @@ struct ShimFile {
 }
 
 unsafe fn parent_file(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
-    // SAFETY: xOpen got szOsFile bytes, of which the parent's file follows our struct.
+    // SAFETY: xOpen gets szOsFile bytes, in which the parent's file follows ShimFile.
     unsafe { file.cast::<u8>().add(size_of::<ShimFile>()).cast() }
 }
 
@@ -224,7 +225,7 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: called by SQLite with the VFS we registered.
+    // SAFETY: SQLite calls this with the VFS that register() has registered.
     let shared = unsafe { shared_of(vfs) };
     // SAFETY: the file is szOsFile bytes; with a null pMethods SQLite does not call xClose.
     unsafe { (*file).pMethods = std::ptr::null() };
@@ -251,14 +252,14 @@ unsafe extern "C" fn open(
             Ok(raw) => direct = Some(AlignedFile::new(raw, block_bytes)),
             Err(error) => {
                 remember(shared, "open with O_DIRECT", 0, &error);
-                // SAFETY: the parent file is open and ours to close again.
+                // SAFETY: this function has opened the parent file, and may close it again.
                 parent_call!(file, xClose);
                 return ffi::SQLITE_CANTOPEN;
             }
         }
     }
     let state = Box::into_raw(Box::new(FileState { shared, kind, direct }));
-    // SAFETY: our part of the allocation.
+    // SAFETY: this writes only the shim's part of the allocation.
     unsafe {
         (*file.cast::<ShimFile>()).state = state;
         (*file).pMethods = &raw const METHODS;
@@ -272,7 +273,7 @@ fn open_direct(path: &CStr) -> io::Result<std::fs::File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path)
 }
 
-/// Keeps the system's error for the message and returns its SQLite code.
+/// Keeps the system's error, with the action and the offset, for the message of the run's failure.
 fn remember(shared: &Shared, action: &str, offset: i64, error: &io::Error) {
     if let Ok(mut last) = shared.last_error.lock() {
         *last = Some(format!("{action} at byte {offset}: {error}"));
@@ -288,7 +289,7 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, out: *mut c_void, bytes: c_int, offset: i64) -> c_int {
-    // SAFETY: see state_of.
+    // SAFETY: SQLite calls this only on a file that xOpen has opened (see state_of).
     let state = unsafe { state_of(file) };
     let counters = &state.shared.counters;
     match state.kind {
@@ -332,7 +333,7 @@ unsafe fn read_direct(
     bytes: c_int,
     offset: i64,
 ) -> (c_int, Transfer) {
-    // SAFETY: the caller's buffer; the kernel or our copy writes it before anyone reads it.
+    // SAFETY: the caller gives a buffer of `bytes` bytes; the kernel or a copy writes it before anyone reads it.
     let buffer = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), bytes as usize) };
     match direct.read(buffer, offset as u64) {
         Ok(transfer) if transfer.filled == buffer.len() => (ffi::SQLITE_OK, transfer),
@@ -349,7 +350,7 @@ unsafe fn read_direct(
 }
 
 unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, data: *const c_void, bytes: c_int, offset: i64) -> c_int {
-    // SAFETY: see state_of.
+    // SAFETY: SQLite calls this only on a file that xOpen has opened (see state_of).
     let state = unsafe { state_of(file) };
     let counters = &state.shared.counters;
     match state.kind {
@@ -388,7 +389,7 @@ unsafe fn write_direct(
     bytes: c_int,
     offset: i64,
 ) -> (c_int, Transfer) {
-    // SAFETY: the caller's buffer of `bytes` initialised bytes.
+    // SAFETY: the caller gives a buffer of `bytes` initialised bytes.
     let buffer = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes as usize) };
     match direct.write(buffer, offset as u64) {
         Ok(transfer) => (ffi::SQLITE_OK, transfer),
@@ -401,7 +402,7 @@ unsafe fn write_direct(
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
-    // SAFETY: see state_of.
+    // SAFETY: SQLite calls this only on a file that xOpen has opened (see state_of).
     let state = unsafe { state_of(file) };
     match state.kind {
         Kind::Database => state.shared.counters.db_syncs.add(1),
@@ -440,8 +441,8 @@ unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    // Without this bit SQLite reads overflow pages through the pool. With it, it reads them from the file whenever no
-    // page is dirty (sqlite3PagerDirectReadOk): at pages of 512 B that was four reads in five, seen by no pool.
+    // Without this bit SQLite reads overflow pages through the pool. With the bit it reads them from the file whenever
+    // no page is dirty (sqlite3PagerDirectReadOk). At pages of 512 B those were four reads in five, which no pool saw.
     parent_call!(file, xDeviceCharacteristics) & !ffi::SQLITE_IOCAP_SUBPAGE_READ
 }
 
@@ -474,7 +475,7 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c
 }
 
 unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, sync_directory: c_int) -> c_int {
-    // SAFETY: forwarded with the parent's own VFS.
+    // SAFETY: the call goes to the parent with the parent's own VFS and unchanged arguments.
     unsafe {
         let parent = shared_of(vfs).parent;
         (*parent).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |method| method(parent, name, sync_directory))
@@ -482,7 +483,7 @@ unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, syn
 }
 
 unsafe extern "C" fn access(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
-    // SAFETY: forwarded with the parent's own VFS.
+    // SAFETY: the call goes to the parent with the parent's own VFS and unchanged arguments.
     unsafe {
         let parent = shared_of(vfs).parent;
         (*parent).xAccess.map_or(ffi::SQLITE_IOERR_ACCESS, |method| method(parent, name, flags, out))
@@ -495,7 +496,7 @@ unsafe extern "C" fn full_pathname(
     bytes: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: forwarded with the parent's own VFS.
+    // SAFETY: the call goes to the parent with the parent's own VFS and unchanged arguments.
     unsafe {
         let parent = shared_of(vfs).parent;
         (*parent).xFullPathname.map_or(ffi::SQLITE_CANTOPEN, |method| method(parent, name, bytes, out))

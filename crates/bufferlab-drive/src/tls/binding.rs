@@ -1,4 +1,4 @@
-//! The hash of a server's certificate to which a login binds: `tls-server-end-point` (RFC 5929, section 4.1).
+//! Computes the hash of a server's certificate to which a login binds: `tls-server-end-point` (RFC 5929, section 4.1).
 
 use ring::digest::{self, SHA256, SHA384, SHA512};
 use x509_cert::der::asn1::ObjectIdentifier;
@@ -9,22 +9,22 @@ use x509_cert::der::oid::db::rfc5912::{
 
 use super::der::Certificate;
 
-/// Signature algorithms that name their hash; RFC 5929 says SHA-256 for older hashes.
+/// Signature algorithms and the hash for each: the algorithm's own, or SHA-256 in place of older hashes, as RFC 5929
+/// says.
 const SIGNED_WITH: [(ObjectIdentifier, &digest::Algorithm); 9] = [
     (MD_5_WITH_RSA_ENCRYPTION, &SHA256),
     (SHA_1_WITH_RSA_ENCRYPTION, &SHA256),
     (SHA_256_WITH_RSA_ENCRYPTION, &SHA256),
     (SHA_384_WITH_RSA_ENCRYPTION, &SHA384),
     (SHA_512_WITH_RSA_ENCRYPTION, &SHA512),
-    // ecdsa-with-SHA1, which the crate does not name.
+    // The algorithm ecdsa-with-SHA1, for which the crate has no name.
     (ObjectIdentifier::new_unwrap("1.2.840.10045.4.1"), &SHA256),
     (ECDSA_WITH_SHA_256, &SHA256),
     (ECDSA_WITH_SHA_384, &SHA384),
     (ECDSA_WITH_SHA_512, &SHA512),
 ];
 
-/// Returns the hash of a certificate; none for signatures that define no hash (Ed25519) or have parameters
-/// (RSASSA-PSS).
+/// Returns the hash of a certificate; none if its signature defines no hash (Ed25519) or has parameters (RSASSA-PSS).
 pub(super) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let algorithm = Certificate::parse(certificate)?.signature_algorithm;
     let (_, hash) = SIGNED_WITH.iter().find(|(known, _)| *known == algorithm)?;

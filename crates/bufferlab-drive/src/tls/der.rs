@@ -1,4 +1,4 @@
-//! Reads the few parts of X.509 certificates that rustls does not show: names, times, the algorithm of the signature.
+//! Reads the parts of X.509 certificates that rustls does not show: names, times, the algorithm of the signature.
 //!
 //! It verifies nothing, because rustls does.
 
@@ -9,25 +9,26 @@ use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
 use x509_cert::name::Name;
 use x509_cert::time::Time;
 
-/// Some parts of a certificate.
+/// The parts of a certificate that this client needs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Whether it is of version 1, which has no extensions and so no names.
+    /// Whether the certificate is of version 1, which has no extensions and so no list of names.
     pub is_version_1: bool,
-    /// Whether its issuer is its subject.
+    /// Whether the certificate's issuer is its subject.
     pub is_self_issued: bool,
-    /// Microseconds since 1970 between which it is valid.
+    /// The first and the last moment at which the certificate is valid, in microseconds since 1970.
     pub valid_micros: (i64, i64),
-    /// The common names of its subject.
+    /// The common names (CN) of the certificate's subject.
     pub common_names: Vec<String>,
-    /// The algorithm with which it was signed.
+    /// The algorithm with which the issuer signed the certificate.
     pub signature_algorithm: ObjectIdentifier,
 }
 
 impl Certificate {
-    /// Returns the parts of a certificate; none when it is not encoded as one, or has a time before 1970.
+    /// Returns the parts of a certificate; none for bytes that are not one.
     pub fn parse(der: &[u8]) -> Option<Self> {
-        // Servers' own certificates break rules of RFC 5280, such as that of the serial number's length.
+        // Parse without strict checks: the certificates that servers make for themselves break rules of RFC 5280, such
+        // as the length of the serial number.
         let certificate = CertificateInner::<Raw>::from_der(der).ok()?;
         let signed = certificate.tbs_certificate();
         let validity = signed.validity();
@@ -61,8 +62,8 @@ mod tests {
     use super::*;
     use crate::server::datetime::DateTime;
 
-    /// Made by OpenSSL 3.0: `x509 -req -signkey`, of version 1, with a serial number of 24 bytes, where RFC 5280 allows
-    /// 20.
+    /// A certificate of version 1 that OpenSSL 3.0 made by `x509 -req -signkey`. Its serial number has 24 bytes, and
+    /// RFC 5280 allows 20.
     const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
 MIIBSzCB8QIYcQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYMAoGCCqGSM49BAMCMCYx
 DjAMBgNVBAoMBWhvdXNlMRQwEgYDVQQDDAtvbGQuZXhhbXBsZTAeFw0yNjExMjUx

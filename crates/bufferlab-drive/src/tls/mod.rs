@@ -1,6 +1,7 @@
 //! TLS to a server, by rustls with ring: the handshake, and a stream over it that a connection reads and writes.
 //!
-//! TLS 1.2 with ECDHE and TLS 1.3 alone. The caller says at which point of its protocol the handshake begins.
+//! This client has only TLS 1.2 with ECDHE, and TLS 1.3. The caller begins the handshake at the point that its protocol
+//! defines.
 
 mod binding;
 mod der;
@@ -35,19 +36,20 @@ use crate::server::security::{Security, SslMode};
 /// The failure of a handshake.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The server cannot be trusted, or speaks no TLS that is spoken here. With `prefer` a connection goes on without.
+    /// The server cannot be trusted, or has no version of TLS that this client has. With the mode `prefer` the
+    /// connection goes on without TLS.
     #[error("{0}")]
     Refused(Refusal),
-    /// The server has not finished the handshake in its time.
+    /// The server has not finished the handshake within the time limit.
     #[error("{0}")]
     Silent(Refusal),
-    /// The process may not go on.
+    /// The handshake ended because this process must end.
     #[error("the handshake was ended")]
     Ended,
 }
 
 impl TlsError {
-    /// Returns the sentence for it.
+    /// Returns the refusal that tells the user of this error.
     pub fn refusal(self) -> Refusal {
         match self {
             TlsError::Refused(refusal) | TlsError::Silent(refusal) => refusal,
@@ -56,7 +58,7 @@ impl TlsError {
     }
 }
 
-/// A client that can make one handshake: its own certificate and its demands on the server's.
+/// A client that can make one handshake: it has its own certificate, and its demands on the server's.
 pub struct TlsClient {
     config: ClientConfig,
     verifier: Arc<Verifier>,
@@ -64,10 +66,10 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// Returns the client for a host; none when the mode is `disable`.
+    /// Returns a client for connections to `host`; none when the mode is `disable`.
     ///
     /// # Errors
-    /// When a file of ours is missing or holds something else.
+    /// When a file of certificates or keys that the user names is missing or does not hold them.
     pub fn of(security: &Security, host: &str) -> Result<Option<Self>, Refusal> {
         if security.mode == SslMode::Disable {
             return Ok(None);
@@ -112,7 +114,7 @@ impl TlsClient {
         Ok(Some(TlsClient { config, verifier, name: ServerName::try_from(host.to_owned()).ok() }))
     }
 
-    /// Makes the handshake, which must end while there is patience. The socket then has timeouts.
+    /// Makes the handshake, which must end before the patience does. The socket has timeouts afterwards.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -120,7 +122,7 @@ impl TlsClient {
         let closed = |error: io::Error| TlsError::Refused(ended(&error));
         let name = match self.name {
             Some(name) => name,
-            // No certificate can name such a host; the address names no other.
+            // No certificate can name such a host, so use the address of the server instead.
             None => ServerName::from(socket.peer_addr().map_err(closed)?.ip()),
         };
         let refused = |error: &Error, hello: bool| {
@@ -164,7 +166,8 @@ impl TlsClient {
     }
 }
 
-/// Reads a private key that no other user may read, as libpq demands it (fe-secure-openssl.c, `initialize_SSL`).
+/// Reads a private key. Refuses a file that other users may read, as libpq does (fe-secure-openssl.c,
+/// `initialize_SSL`).
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Refusal> {
     let unusable = |why: String, hint| Refusal::new(format!("sslkey: {} cannot be used: {why}", path.display()), hint);
     let hint = "name a readable file with a private key in PEM form that is not encrypted";
@@ -176,11 +179,13 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Refusal> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(error.to_string(), hint))
 }
 
-/// Returns the sentence for an error of the handshake; `hello`: the server had chosen a version of TLS.
+/// Returns the refusal that explains an error of the handshake. `hello` is true if the server had chosen a version of
+/// TLS.
 fn explained(error: &Error, hello: bool) -> Refusal {
     match error {
         Error::PeerIncompatible(_) => Refusal::too_old(),
-        // MySQL 5.7 with yaSSL, which ends at TLS 1.1, answers with its own packet, whose length looks like a record.
+        // MySQL 5.7 with yaSSL, which has no TLS later than 1.1, answers with a packet of its own protocol, whose
+        // length looks like a record of TLS.
         Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion) if !hello => Refusal::too_old(),
         Error::AlertReceived(
             AlertDescription::ProtocolVersion
@@ -207,24 +212,24 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Returns true when a root certificate signed the server's.
+    /// Returns true when the client has verified the server's certificate by a root certificate.
     pub fn is_verified(&self) -> bool {
         self.is_verified
     }
 
-    /// Returns the hash of the server's certificate to which SCRAM binds (`tls-server-end-point`, RFC 5929), if it has
-    /// one and the server has shown that the certificate is its own.
+    /// Returns the hash of the server's certificate to which SCRAM binds (`tls-server-end-point`, RFC 5929). Returns
+    /// none if the certificate has no such hash, or the server has not proven that the certificate is its own.
     pub fn endpoint(&self) -> Option<&[u8]> {
         self.endpoint.as_deref()
     }
 
-    /// Returns the socket below.
+    /// Returns the socket over which the stream goes.
     pub fn socket(&self) -> &TcpStream {
         self.stream.get_ref()
     }
 
-    /// Returns true when plain bytes, or the end, can be read without waiting. TLS has messages without data, so a
-    /// readable socket alone says nothing.
+    /// Returns true when decrypted bytes, or the stream's end, can be read without waiting. TLS has messages without
+    /// data, so a readable socket is not enough.
     pub fn has_input(&mut self) -> bool {
         loop {
             match self.stream.conn.process_new_packets() {
@@ -241,7 +246,7 @@ impl Tls {
             match read {
                 Ok(1..) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-                // The next read returns the event.
+                // The next read returns the end or the error.
                 Ok(0) | Err(_) => return true,
             }
         }
@@ -249,18 +254,18 @@ impl Tls {
 }
 
 impl Read for Tls {
-    /// Reads the bytes of one read of the socket; returns `Interrupted` for a part of a record, so that the caller
-    /// checks its time limit: a record may come byte by byte.
+    /// Reads the decrypted bytes that come with one read of the socket. If that read ends inside a record, returns the
+    /// error `Interrupted`, so that the caller checks its time limit: a record may come byte by byte.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let StreamOwned { conn, sock } = &mut self.stream;
-        // Answers to the server's messages, such as requests for new keys.
+        // Send answers to the server's messages, such as requests for new keys.
         while conn.wants_write() {
             conn.write_tls(sock)?;
         }
         for is_new in [false, true] {
             match conn.reader().read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // The server hung up without TLS's own farewell, as a killed one does.
+                // The server closed the connection without TLS's closing message, as a killed server does.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }

@@ -1,4 +1,4 @@
-//! Certificates and servers for tests of TLS: everything is made for each test, on loopback.
+//! Certificates and servers for tests of TLS. Each test makes its own certificates, and its servers listen on loopback.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::server::security::{Security, SslMode};
 
-/// A certificate with its key.
+/// A server's certificate with its key, in files and in memory.
 pub(crate) struct Identity {
     pub chain: Vec<CertificateDer<'static>>,
     pub cert: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Identity {
     secret: Vec<u8>,
 }
 
-/// An authority that signs certificates, and a directory with its own.
+/// An authority that signs certificates, and a directory with the authority's own certificate.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     pub root_cert: PathBuf,
@@ -49,7 +49,7 @@ impl Authority {
         self.identity(made.pem(), made.der().clone(), &key)
     }
 
-    /// Returns the authority's own certificate as a server's.
+    /// Returns the authority's own certificate, for use as a server's.
     pub fn itself(&self) -> Identity {
         self.identity(self.issuer.pem(), self.issuer.der().clone(), self.issuer.key())
     }
@@ -61,7 +61,7 @@ impl Authority {
         Identity { chain: vec![der], cert, key: key_file, secret: key.serialize_der() }
     }
 
-    /// Returns this mode with this authority.
+    /// Returns the security of connections with this mode and this authority's root certificate.
     pub fn security(&self, mode: SslMode) -> Security {
         Security { mode, root_cert: Some(self.root_cert.clone()), ..Security::default() }
     }
@@ -79,7 +79,8 @@ impl Identity {
         PrivatePkcs8KeyDer::from(self.secret.clone()).into()
     }
 
-    /// Makes the server's handshake over a socket. With `clients`, demands a certificate that it signed.
+    /// Makes the server's handshake over a socket. With `clients`, demands a client's certificate that this authority
+    /// signed.
     pub fn accept(&self, socket: TcpStream, clients: Option<&Authority>) -> Option<Accepted> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider));
@@ -106,7 +107,7 @@ impl Identity {
 
 pub(crate) type Accepted = StreamOwned<ServerConnection, TcpStream>;
 
-/// Plays a server for that many connections, one after the other; returns its address, and the thread.
+/// Plays a server for a number of connections, one after the other. Returns the server's address and its thread.
 pub(crate) fn serve(
     connections: usize,
     mut play: impl FnMut(TcpStream, usize) + Send + 'static,

@@ -1,4 +1,5 @@
-//! The handshake against the tests' servers: every mode with every kind of certificate, old servers and silent ones.
+//! Tests of the handshake with servers that the tests play: every mode with every kind of certificate, old servers,
+//! silent servers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +17,8 @@ fn plain() -> Security {
     Security { mode: SslMode::Require, ..Security::default() }
 }
 
-/// Makes a handshake with a server that has this certificate, and reads a word from it; returns the sentence of refusal.
+/// Makes a handshake with a server that has this certificate, and reads a word from it. Returns the stream, or the text
+/// of the refusal.
 fn handshake(identity: Identity, security: &Security, host: &str) -> Result<Tls, String> {
     let (address, server) = serve(1, move |socket, _| {
         if let Some(mut stream) = identity.accept(socket, None) {
@@ -53,7 +55,7 @@ fn every_mode_accepts_and_refuses_certificates_as_libpq_does() {
     let expired: Edit = |params| params.not_after = date_time_ymd(2020, 3, 4);
     let early: Edit = |params| params.not_before = date_time_ymd(2099, 3, 4);
     let is_ca: Edit = |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // Authority, names, change, and what verify-ca and verify-full say.
+    // The authority, the names and the change of a certificate, and the answers with verify-ca and verify-full.
     let table: [(&Authority, &[&str], Edit, &str, &str); 10] = [
         (&ours, &["localhost"], nothing, "", ""),
         (&ours, &["*.example", "127.0.0.1", "localhost"], nothing, "", ""),
@@ -91,7 +93,7 @@ fn every_mode_accepts_and_refuses_certificates_as_libpq_does() {
             assert_eq!(said.as_ref().map_or_else(String::as_str, |_| ""), expected, "{names:?} {mode}");
             assert!(said.is_ok_and(|tls| tls.is_verified()) == expected.is_empty());
         }
-        // Without a root certificate nothing is verified.
+        // Without a root certificate the client verifies nothing.
         let tls = handshake(authority.sign(names, edit), &plain(), "localhost").expect("anything will do");
         assert!(!tls.is_verified() && tls.endpoint().is_some());
     }
@@ -122,7 +124,8 @@ fn an_address_is_found_in_the_certificate_and_a_host_that_is_no_name_in_none() {
     }
 }
 
-/// Returns a client's error for a server that answers its hello with these bytes, and then hangs up.
+/// Returns the client's error for a server that answers the client's hello with these bytes, and then closes the
+/// connection.
 fn said_to(answer: &'static [u8]) -> String {
     let (address, server) = serve(1, move |mut socket, _| {
         socket.read_exact(&mut [0; 64]).expect("a hello");
@@ -143,11 +146,11 @@ fn said_to(answer: &'static [u8]) -> String {
 #[test]
 fn old_versions_and_ciphers_are_refused_by_one_sentence_and_strangers_by_another() {
     let too_old = "the server offers TLS 1.1 at most, or only DHE ciphers, which are refused";
-    // Alerts: protocol_version, handshake_failure, insufficient_security.
+    // The server answers with the alerts protocol_version, handshake_failure and insufficient_security.
     for alert in [b"\x15\x03\x02\0\x02\x02\x46", b"\x15\x03\x03\0\x02\x02\x28", b"\x15\x03\x03\0\x02\x02\x47"] {
         assert_eq!(said_to(alert), too_old);
     }
-    // A hello of TLS 1.1 with TLS_RSA_WITH_AES_128_CBC_SHA.
+    // A server's hello of TLS 1.1 with TLS_RSA_WITH_AES_128_CBC_SHA.
     let hello = b"\x16\x03\x02\0\x2a\x02\0\0\x26\x03\x02\
         01234567890123456789012345678901\0\0\x2f\0";
     assert_eq!(said_to(hello), too_old);
@@ -161,7 +164,7 @@ fn old_versions_and_ciphers_are_refused_by_one_sentence_and_strangers_by_another
 
 #[test]
 fn a_silent_half_of_a_handshake_ends_in_its_time_also_when_it_dribbles() {
-    // Nothing, and a record of 16 KiB byte by byte.
+    // The server sends nothing, or a record of 16 KiB byte by byte.
     for header in [&b""[..], b"\x16\x03\x03\x40\0"] {
         let (address, server) = serve(1, move |mut socket, _| {
             for at in 0..200 {
@@ -182,7 +185,7 @@ fn a_silent_half_of_a_handshake_ends_in_its_time_also_when_it_dribbles() {
     }
 }
 
-/// Returns true when the other end has closed: something can be read without waiting, and it is the end or an error.
+/// Returns true when the other end has closed the connection: then a read returns the end or an error without waiting.
 fn has_left(socket: &TcpStream) -> bool {
     socket.set_nonblocking(true).expect("it is open");
     let mut all = Vec::new();
@@ -212,7 +215,7 @@ fn a_client_shows_its_certificate_where_the_server_wants_one() {
             }
         });
         let made = tls.handshake(TcpStream::connect(address).expect("it listens"), Patience::of(LONG));
-        // In TLS 1.3 the client has finished before the server looks at its certificate.
+        // In TLS 1.3 the client has finished the handshake before the server checks the client's certificate.
         let read = made.map(|mut tls| tls.read_exact(&mut [0]));
         assert_eq!(matches!(read, Ok(Ok(()))), is_accepted, "{shown:?}");
         thread.join().expect("no panic");

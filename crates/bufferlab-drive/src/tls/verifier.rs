@@ -1,7 +1,7 @@
-//! Decides whether a server's certificate is trusted, by libpq's modes, and gives the reason in words if not.
+//! Decides by libpq's modes whether to trust a server's certificate, and explains a refusal.
 //!
-//! rustls and webpki verify; this file chooses the checks. Without root certificates it accepts every certificate, but
-//! still checks that the server has its key: PostgreSQL's channel binding relies on that.
+//! rustls and webpki do the checks; this file chooses them. Without root certificates it accepts every certificate, but
+//! still checks that the server has the certificate's key: PostgreSQL's channel binding relies on that.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use crate::lock;
 use crate::server::datetime::DateTime;
 use crate::server::refusal::Refusal;
 
-/// The certificates that may sign a server's.
+/// The root certificates, which may sign a server's certificate.
 #[derive(Debug)]
 pub(super) struct Roots {
     path: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Roots {
 }
 
 impl Roots {
-    /// Reads a file of certificates.
+    /// Reads a file of root certificates.
     pub fn read(path: PathBuf) -> Result<Self, Refusal> {
         let certificates = certificates(&path, "sslrootcert")?;
         let mut store = RootCertStore::empty();
@@ -43,7 +43,7 @@ impl Roots {
     }
 }
 
-/// Reads a file of at least one certificate (PEM), which this option names.
+/// Reads a file of at least one certificate (PEM). `option` is the user's option that names the file.
 pub(super) fn certificates(path: &std::path::Path, option: &str) -> Result<Vec<CertificateDer<'static>>, Refusal> {
     let hint = "name a readable file of certificates in PEM form";
     let unusable = |why: String| Refusal::new(format!("{option}: {} cannot be used: {why}", path.display()), hint);
@@ -56,13 +56,13 @@ pub(super) fn certificates(path: &std::path::Path, option: &str) -> Result<Vec<C
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub algorithms: WebPkiSupportedAlgorithms,
-    /// None: every certificate is accepted.
+    /// The root certificates; without them the verifier accepts every certificate.
     pub roots: Option<Roots>,
-    /// The host that the certificate must name; none: any name will do.
+    /// The host that the certificate must name; none if it may have any name.
     pub host: Option<String>,
-    /// The reason of the last refusal.
+    /// The last refusal, for the user.
     pub refused: Mutex<Option<Refusal>>,
-    /// Whether the server's key was not checked, because its certificate has a form that webpki does not read.
+    /// True if the server's key was not checked, because webpki cannot read its certificate.
     pub unproven: AtomicBool,
 }
 
@@ -76,7 +76,8 @@ impl Verifier {
         now: UnixTime,
     ) -> Result<(), Error> {
         if roots.certificates.contains(certificate) {
-            // A self-signed certificate that is its own authority, which webpki refuses as a server's. OpenSSL takes it.
+            // The server's certificate is self-signed and itself a root. webpki refuses such a server's certificate,
+            // but OpenSSL accepts it.
             holds_now(certificate, now)?;
         } else {
             let parsed = ParsedCertificate::try_from(certificate)?;
@@ -105,7 +106,7 @@ impl Verifier {
                 }
                 Refusal::wrong_name(&names, host)
             }
-            // webpki refuses an authority's certificate as a server's before it looks for its signer.
+            // webpki refuses an authority's certificate as a server's before it looks for the signer.
             CertificateError::Other(_) if parts.is_some_and(|parts| parts.is_self_issued) => {
                 Refusal::not_signed(&roots.path)
             }
@@ -113,7 +114,8 @@ impl Verifier {
         }
     }
 
-    /// Accepts the signature of a certificate of version 1, which webpki does not read, where nothing is verified.
+    /// Returns the result of the check of the handshake's signature. Without root certificates, accepts a certificate
+    /// of version 1, which webpki cannot read, and notes that the key is unproven.
     fn or_unproven(
         &self,
         checked: Result<HandshakeSignatureValid, Error>,
@@ -158,7 +160,8 @@ fn day(time: UnixTime) -> String {
     format!("{:04}-{:02}-{:02}", date.year, date.month, date.day)
 }
 
-/// Returns a name of webpki's list without its kind, `DnsName("db")` or `IpAddress(127.0.0.1)`; none for other kinds.
+/// Returns the plain name in an entry of webpki's list, such as `DnsName("db")` or `IpAddress(127.0.0.1)`; none for
+/// other kinds of names.
 fn plain_name(shown: &str) -> Option<String> {
     let (kind, name) = shown.strip_suffix(')')?.split_once('(')?;
     matches!(kind, "DnsName" | "IpAddress").then(|| name.trim_matches('"').to_owned())

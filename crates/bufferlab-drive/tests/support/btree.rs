@@ -1,7 +1,7 @@
-//! A slow reader of SQLite's b-trees: it walks the pages of a closed file, and shares nothing with SQLite or with
+//! A slow reader of SQLite's b-trees. It walks the pages of a closed file, and shares no code with SQLite or with
 //! dbstat.
 //!
-//! Follows <https://sqlite.org/fileformat.html>, sections 1.3 and 1.6.
+//! It follows <https://sqlite.org/fileformat.html>, sections 1.3 and 1.6.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,20 +14,20 @@ pub struct File {
 
 /// A b-tree page with its place in the tree.
 pub struct Page {
-    /// Its number, counted from one.
+    /// The page's number, counted from one.
     pub number: u32,
-    /// Distance from the root.
+    /// The page's distance from the root, in levels.
     pub level: usize,
-    /// True when it has no children.
+    /// True when the page has no children.
     pub is_leaf: bool,
-    /// Cells on it.
+    /// Number of cells on the page.
     pub cells: usize,
-    /// Row ids of its rows; empty but for leaves of tables by row id.
+    /// Row ids of the page's rows; empty except for leaves of tables in the order of row ids.
     pub row_ids: Vec<i64>,
 }
 
 impl File {
-    /// Reads a file whose log is empty.
+    /// Reads a database file whose write-ahead log is empty.
     pub fn open(path: &Path) -> Self {
         let bytes = std::fs::read(path).expect("the database is readable");
         let page_bytes = match u16::from_be_bytes([bytes[16], bytes[17]]) {
@@ -38,7 +38,7 @@ impl File {
         File { bytes, page_bytes }
     }
 
-    /// Returns the number of pages.
+    /// Returns the number of pages in the file.
     pub fn pages(&self) -> usize {
         self.bytes.len() / self.page_bytes
     }
@@ -48,7 +48,7 @@ impl File {
         &self.bytes[start..start + self.page_bytes]
     }
 
-    /// Returns every b-tree page below a root, the root first.
+    /// Returns every page of the b-tree with this root, the root first.
     pub fn tree(&self, root: u32) -> Vec<Page> {
         let mut found = Vec::new();
         let mut left = vec![(root, 0)];
@@ -78,7 +78,7 @@ impl File {
         found
     }
 
-    /// Returns the pages from the root to the leaf of each row id of a table.
+    /// Returns for each row id of a table the numbers of the pages from the root to the row's leaf.
     pub fn path_of_row(&self, root: u32) -> BTreeMap<i64, Vec<u32>> {
         let (mut paths, mut path) = (BTreeMap::new(), Vec::new());
         // The walk is depth first: the next page lies below some page of the current path.
@@ -99,7 +99,7 @@ fn u32_at(page: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([page[at], page[at + 1], page[at + 2], page[at + 3]])
 }
 
-/// Returns a variable-length integer and its length: seven bits of each byte, but eight of a ninth.
+/// Returns a variable-length integer and its length in bytes. Each byte gives seven bits, but a ninth byte gives eight.
 fn varint(bytes: &[u8]) -> (i64, usize) {
     let mut value = 0_u64;
     for (index, &byte) in bytes[..9].iter().enumerate() {

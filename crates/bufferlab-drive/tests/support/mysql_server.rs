@@ -1,4 +1,5 @@
-//! A server to test against: the one whose socket stands in BUFFERLAB_TEST_MYSQL_SOCKET. Databases are made and dropped there.
+//! The MySQL or MariaDB server for tests, whose socket BUFFERLAB_TEST_MYSQL_SOCKET names. Tests create and drop
+//! databases there.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,14 +12,16 @@ use bufferlab_drive::server::job::Load;
 use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
 
-/// Returns the server and an empty name of a database; nothing, with the reason printed, without a server to test with.
+/// Returns the server, with the name of a database that does not exist. Without a server for tests, prints the reason
+/// and returns none.
 pub fn target(database: &str) -> Option<Target> {
     let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_MYSQL_{name}")).ok();
     let Some(socket) = variable("SOCKET") else {
         println!("skipped: BUFFERLAB_TEST_MYSQL_SOCKET names no server (also -USER, root, and -PASSWORD, none)");
         return None;
     };
-    // Over TLS instead: a port of this host, and the certificate that signed the server's.
+    // If it is set, connect over TLS instead: to a port of this host, with the root certificate that signed the
+    // server's.
     let (place, security) = match variable("TLS_PORT") {
         None => (Place::Socket(socket), None),
         Some(port) => {
@@ -68,7 +71,7 @@ pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, u64)> {
     tables.iter().map(|&table| (table.to_owned(), of(table))).collect()
 }
 
-/// Returns the first column of the first row.
+/// Returns the first column of the query's first row.
 pub fn one<T: std::str::FromStr<Err: std::fmt::Debug>>(target: &Target, sql: &str) -> T {
     let mut conn = connect(target).expect("the database is there");
     let text = conn.first(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).expect("there is a row");

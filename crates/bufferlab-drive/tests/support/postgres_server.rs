@@ -1,5 +1,5 @@
-//! A server to test against: the one whose socket (the file, as /run/pg/.s.PGSQL.5432) stands in
-//! BUFFERLAB_TEST_POSTGRES_SOCKET. Databases are made and dropped there.
+//! The PostgreSQL server for tests, whose socket's file BUFFERLAB_TEST_POSTGRES_SOCKET names, as /run/pg/.s.PGSQL.5432.
+//! Tests create and drop databases there.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,15 +11,16 @@ use bufferlab_drive::server::job::Load;
 use bufferlab_drive::server::security::{Security, SslMode};
 use bufferlab_drive::server::target::{Place, Target};
 
-/// Returns the server and the name of a database that does not exist; nothing, with the reason printed, without a
-/// server to test with.
+/// Returns the server, with the name of a database that does not exist. Without a server for tests, prints the reason
+/// and returns none.
 pub fn target(database: &str) -> Option<Target> {
     let variable = |name: &str| std::env::var(format!("BUFFERLAB_TEST_POSTGRES_{name}")).ok();
     let Some(socket) = variable("SOCKET") else {
         println!("skipped: BUFFERLAB_TEST_POSTGRES_SOCKET names no server (also -USER, postgres, and -PASSWORD, none)");
         return None;
     };
-    // Over TLS instead: a port of this host, and the certificate that signed the server's.
+    // If it is set, connect over TLS instead: to a port of this host, with the root certificate that signed the
+    // server's.
     let (place, security) = match variable("TLS_PORT") {
         None => (Place::Socket(socket), None),
         Some(port) => {
@@ -47,7 +48,7 @@ pub fn drop_database(target: &Target) {
     control.execute("dropping a test's database", &sql).expect("it may be dropped");
 }
 
-/// Makes an empty database.
+/// Creates an empty database.
 #[allow(dead_code)]
 pub fn create_database(target: &Target) {
     let mut control = Control::open_to_ask(target, Some("postgres")).expect("the server is there");
@@ -71,14 +72,14 @@ pub fn checksums(target: &Target, tables: &[&str]) -> Vec<(String, String)> {
     tables.iter().map(|&table| (table.to_owned(), of(table))).collect()
 }
 
-/// Returns the first column of the first row.
+/// Returns the first column of the query's first row.
 #[allow(dead_code)]
 pub fn one(target: &Target, sql: &str) -> String {
     let mut control = Control::open(target).expect("the database is there");
     control.one("asking", sql).unwrap_or_else(|failure| panic!("{sql}: {failure}")).expect("there is a value")
 }
 
-/// Waits until no client is connected to the database: a connection flushes its last counters when it ends.
+/// Waits until no client is connected to the database, because a connection flushes its last counters when it ends.
 #[allow(dead_code)]
 pub fn wait_until_left(target: &Target) {
     let mut control = Control::open_to_ask(target, Some("postgres")).expect("the server is there");

@@ -64,8 +64,8 @@ impl Innodb {
         }
     }
 
-    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row after the new one where rows come in a row
-    /// (`btr_page_get_split_rec_to_right`), in the middle otherwise.
+    /// Splits a leaf (btr0btr.cc, `btr_page_split_and_insert`): one row behind the new one if rows are inserted in
+    /// order (`btr_page_get_split_rec_to_right`), in the middle otherwise.
     fn split(&mut self, pools: &mut Pools, row: Row, place: Place, in_a_row: bool) {
         let Row { of, group, key, .. } = row;
         let bytes = self.inserted[of as usize];
@@ -115,7 +115,7 @@ impl Innodb {
             latch(pools, right);
         }
         let Some(into) = to_left.or_else(|| right.filter(room)) else { return };
-        // The node pointer goes, and the leaf out of the list of its level.
+        // Remove the node pointer, and take the leaf out of the list of its level.
         space::father(pools, tree, leaf.origin);
         latch(pools, left);
         latch(pools, right);
@@ -136,13 +136,13 @@ impl Innodb {
         tree.remove(into);
     }
 
-    /// Whether a leaf is so empty that InnoDB tries to merge it (btr0cur.h, `BTR_CUR_PAGE_COMPRESS_LIMIT`).
+    /// Returns whether a leaf is so empty that InnoDB tries to merge it (btr0cur.h, `BTR_CUR_PAGE_COMPRESS_LIMIT`).
     fn is_nearly_empty(&self, of: Relation, place: Place) -> bool {
         self.grown(of).leaf(place).bytes < self.size.0 / 2
     }
 
-    /// Lets a row grow (btr0cur.cc, `btr_cur_optimistic_update`, `btr_cur_pessimistic_update`): a column that was null, the
-    /// date of a line's delivery or an order's carrier, gets a value.
+    /// Lets a row grow (btr0cur.cc, `btr_cur_optimistic_update`, `btr_cur_pessimistic_update`): a column that was null,
+    /// the date of a line's delivery or an order's carrier, gets a value.
     pub(super) fn grow(&mut self, pools: &mut Pools, row: Row, place: Place) {
         let (of, size) = (row.of, self.size);
         let by = if of == Relation::OrderLine { 5 } else { 1 };
@@ -166,7 +166,7 @@ impl Innodb {
         } else if left < old + by {
             let leaf = *tree.leaf(place);
             let (group, key) = tree.middle(place);
-            // Rows grow in the order of their keys, so that those after it have not grown yet.
+            // Rows grow in the order of their keys, so that the rows after this one have not grown yet.
             let (upper, grown) = (leaf.rows / 2, leaf.bytes.saturating_sub(leaf.rows * old) / by);
             let moved = upper * old + by * grown.saturating_sub(leaf.rows - upper);
             let Some(new) = tree.split(place, group, key, upper, moved) else { return pools.fill() };
@@ -176,8 +176,8 @@ impl Innodb {
         }
     }
 
-    /// Removes the row of a purged or rolled back transaction. `next` is its group's lowest key from now on, if the purge
-    /// removes the lowest.
+    /// Removes the row of a purged or rolled back transaction. `next` is its group's lowest key from now on, if the
+    /// purge removes the lowest.
     pub(super) fn remove(&mut self, pools: &mut Pools, row: Row, next: Option<u32>) {
         let Row { of, group, key, .. } = row;
         let place = self.grown(of).place(group, key);

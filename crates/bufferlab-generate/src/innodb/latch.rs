@@ -1,10 +1,10 @@
 //! The latches that InnoDB takes on pages, by the numbers that a page trace has.
 
-/// sync0types.h, `RW_S_LATCH`.
+/// A shared latch (sync0types.h, `RW_S_LATCH`).
 pub(super) const SHARED: u8 = 1;
-/// sync0types.h, `RW_X_LATCH`.
+/// An exclusive latch (sync0types.h, `RW_X_LATCH`).
 pub(super) const EXCLUSIVE: u8 = 2;
-/// sync0types.h, `RW_SX_LATCH`.
+/// A shared exclusive latch (sync0types.h, `RW_SX_LATCH`).
 pub(super) const SX: u8 = 4;
-/// sync0types.h, `RW_NO_LATCH`: the tree's own latch protects the page.
+/// No latch, because the tree's own latch protects the page (sync0types.h, `RW_NO_LATCH`).
 pub(super) const NO_LATCH: u8 = 8;

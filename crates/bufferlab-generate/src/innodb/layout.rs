@@ -14,29 +14,30 @@ use crate::tree::{Grown, Loading, Packed, Tree, pack};
 
 /// Bytes of a compact record before its data, without null bits and lengths (rem0rec.h, `REC_N_NEW_EXTRA_BYTES`).
 pub(super) const HEADER: u32 = 5;
-/// DB_TRX_ID and DB_ROLL_PTR of a clustered record (data0type.h, `DATA_TRX_ID_LEN`, `DATA_ROLL_PTR_LEN`).
+/// Bytes of DB_TRX_ID and DB_ROLL_PTR in a clustered record (data0type.h, `DATA_TRX_ID_LEN`, `DATA_ROLL_PTR_LEN`).
 pub(super) const SYSTEM_COLUMNS: u32 = 6 + 7;
-/// DB_ROW_ID of a table without a primary key (data0type.h, `DATA_ROW_ID_LEN`).
+/// Bytes of DB_ROW_ID in a table without a primary key (data0type.h, `DATA_ROW_ID_LEN`).
 const ROW_ID: u32 = 6;
-/// A page's number in a node pointer (rem0types.h, `REC_NODE_PTR_SIZE`).
+/// Bytes of a page's number in a node pointer (rem0types.h, `REC_NODE_PTR_SIZE`).
 const CHILD: u32 = 4;
 
 /// A segment asks for an extent when fewer than one page in this many is free (fsp0fsp.cc, `FSEG_FILLFACTOR`).
 const FILL_FACTOR: u32 = 8;
 
-/// Trees that a prefill of TPC-C reads.
+/// The number of trees that a prefill of TPC-C reads.
 const TREES: u32 = 11;
 /// Pages of an area that is read ahead (buf0rea.h, `BUF_READ_AHEAD_PAGES`).
 const READ_AHEAD: u32 = 64;
 
-/// Returns how many misses a server counts at most while it reads all tables in order. It reads the extents behind a
-/// tree's first one ahead (buf0rea.cc, `buf_read_ahead_linear`), and a page that was read ahead is not a miss: with 12
-/// warehouses MySQL 5.7.22 counted about a tenth of the pool's frames, where the reads had filled it.
+/// Returns the most misses that a server counts while a prefill reads all tables in order. The server reads the extents
+/// behind a tree's first one ahead (buf0rea.cc, `buf_read_ahead_linear`), and a page that was read ahead is not a miss.
+/// With 12 warehouses the reads filled MySQL 5.7.22's pool, and it counted about a tenth as many misses as the pool has
+/// frames.
 pub(crate) fn prefill_misses(page_bytes: u32) -> u64 {
     u64::from(TREES * (PageSize(page_bytes).single_pages() + READ_AHEAD))
 }
 
-/// Sizes of pages.
+/// A size of pages in bytes, with the rules that depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSize(pub u32);
 
@@ -51,8 +52,8 @@ impl PageSize {
         (2 * rows).div_ceil(4)
     }
 
-    /// Returns the bytes left once a page of `rows` rows and `bytes` bytes were reorganised and had one row more
-    /// (page0page.ic, `page_get_max_insert_size_after_reorganize`).
+    /// Returns the bytes that one more record may take on a page of `rows` rows and `bytes` bytes, once the page is
+    /// reorganised (page0page.ic, `page_get_max_insert_size_after_reorganize`).
     pub fn max_insert(self, rows: u32, bytes: u32) -> u32 {
         self.empty().saturating_sub(bytes + Self::slots(rows + 1))
     }
@@ -93,8 +94,8 @@ impl PageSize {
         single + (used - single).next_multiple_of(self.extent())
     }
 
-    /// The same for a sorted build, which names no page to be near (btr0bulk.cc, `PageBulk::init`): such a segment takes
-    /// an extent as soon as few of its pages are free.
+    /// Returns the same as `reserved` for an index that is built sorted. Such a build asks for no page near another
+    /// (btr0bulk.cc, `PageBulk::init`), so its segment takes an extent as soon as few of its pages are free.
     fn reserved_built(self, used: u32) -> u32 {
         let before_last = used.saturating_sub(1);
         let mut reserved = used.min(self.extent() / 2);
@@ -104,20 +105,21 @@ impl PageSize {
         reserved
     }
 
-    /// Returns the children of an interior page, by the bytes of a key.
+    /// Returns the number of children of an interior page, for keys of `key` bytes.
     pub fn fan_out(self, key: u32) -> u32 {
         2 * self.empty() / (2 * (HEADER + key + CHILD) + 1)
     }
 }
 
-/// Bytes of records, by the schema of the servers' tables.
+/// The rules for bytes of records, by the schema of the servers' tables.
 #[derive(Debug, Default)]
 pub struct Compact {
     schema: Schema,
 }
 
 impl Compact {
-    /// Returns the bytes of a record of some columns (rem0rec.cc, `rec_get_converted_size_comp`).
+    /// Returns the bytes of a record of some columns and `system` bytes of system columns (rem0rec.cc,
+    /// `rec_get_converted_size_comp`).
     fn record<'a>(&self, columns: impl Iterator<Item = (Column, Value<'a>)>, system: u32) -> u32 {
         let (mut bytes, mut nullable) = (HEADER + system, 0);
         for (column, value) in columns {
@@ -134,7 +136,7 @@ impl Records for Compact {
         self.record(self.schema.columns(table).iter().copied().zip(columns.all()), system)
     }
 
-    /// Its columns are those of the index and then what the primary key has more (dict0dict.cc,
+    /// The columns of an entry are those of the index, then those of the primary key that it lacks (dict0dict.cc,
     /// `dict_index_build_internal_non_clust`).
     fn entry(&self, table: TableId, row: &Columns<'_>, columns: &[usize]) -> u32 {
         let of = self.schema.columns(table);
@@ -166,8 +168,8 @@ pub(super) fn is_built(of: Relation) -> bool {
     matches!(of, Relation::ByName | Relation::ByCustomer)
 }
 
-/// Returns DATA_LENGTH and INDEX_LENGTH of all tables after the load: what the two segments of each tree have reserved
-/// (ha_innodb.cc, `calculate_index_size_stats`; dict0stats.cc, `dict_stats_update_transient_for_index`).
+/// Returns DATA_LENGTH and INDEX_LENGTH of all tables after the load: the bytes that the two segments of each tree have
+/// reserved (ha_innodb.cc, `calculate_index_size_stats`; dict0stats.cc, `dict_stats_update_transient_for_index`).
 pub(super) fn reserved_bytes(size: PageSize, trees: &[Tree]) -> u64 {
     let of_tree = |(of, tree): (Relation, &Tree)| {
         let leaves = tree.leaf_pages().len() as u32;
@@ -177,7 +179,7 @@ pub(super) fn reserved_bytes(size: PageSize, trees: &[Tree]) -> u64 {
     Relation::ALL.into_iter().zip(trees).map(of_tree).sum::<u64>() * u64::from(size.0)
 }
 
-/// Lays a tree out. `transactions` bounds the growth.
+/// Lays the tree of a relation out. `transactions` bounds how much it may grow.
 pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &mut Objects, transactions: u64) -> Tree {
     let takes = |rows, bytes, record| match is_built(of) {
         true => size.takes_built(rows, bytes, record),
@@ -186,7 +188,7 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &m
     // The first leaf is the root. When it is full its rows move to another page, which forgets the last insert, so that
     // it is split at its middle record (btr0btr.cc, `btr_root_raise_and_insert`; page0page.h, `page_get_middle_rec`).
     let halves_first = !is_built(of);
-    // By the bytes of a key above the leaves.
+    // The argument is the bytes of a key above the leaves.
     let fan_out = size.fan_out(match of {
         Relation::Warehouse => 2,
         Relation::District => 3,
@@ -214,7 +216,8 @@ pub(super) fn lay_out(size: PageSize, loaded: &Loaded, of: Relation, objects: &m
     let mut loading = Loading::new(groups, keys, halves_first);
     loaded.rows(of).for_each(|(group, key, bytes)| loading.push(group, key, bytes.into(), &takes));
     let leaves = loading.leaves;
-    // Most that a table grows by: every transaction a New-Order, or a Payment, and leaves half full at worst.
+    // The most that a table grows by: every transaction is a New-Order, or a Payment, and leaves are half full at
+    // worst.
     let rows = if of == Relation::OrderLine { 8 } else { 1 };
     let bytes = u64::from(loaded.inserted(of));
     let growth = (transactions * rows * bytes / u64::from(size.0) * 3 / 2) as u32 + 64;

@@ -1,6 +1,6 @@
-//! InnoDB of MySQL 5.7: what each operation gets, by storage/innobase and sql of MySQL 5.7.
+//! InnoDB of MySQL 5.7: which pages each operation gets, by storage/innobase and sql of MySQL 5.7.
 //!
-//! The rules were compared with a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Left out: old
+//! The rules were compared with a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Not simulated: old
 //! versions of rows, waits for locks, and growing texts of customers.
 
 mod change;
@@ -24,15 +24,15 @@ use space::Space;
 pub use space::count_bitmaps;
 use undo::{Log, Undo, record_bytes};
 
-/// Leaves that the optimizer reads to count the rows of a range (btr0cur.cc, `N_PAGES_READ_LIMIT`).
+/// The most leaves that the optimizer reads to count the rows of a range (btr0cur.cc, `N_PAGES_READ_LIMIT`).
 const DIVED: usize = 10;
 /// Rows that a cursor fetches at once (row0mysql.h, `MYSQL_FETCH_CACHE_SIZE`).
 const FETCHED: u32 = 8;
 /// Bytes of id, k and c of a row of hot_rows; c is a CHAR of one byte a character.
 const HOT_COLUMNS: u32 = 4 + 4 + 120;
 
-/// Returns what the rules can do: rows of STOCK have 32-bit numbers. Always in use are pages of ITEM, of the undo log, and
-/// those of the system that transactions use.
+/// Returns the limits of InnoDB's rules: rows of STOCK have 32-bit numbers, which bounds the warehouses. All warehouses
+/// share pages of ITEM, of the undo log, and those of the system that transactions use.
 pub(crate) fn limits(page_bytes: u32) -> Limits {
     let limits = Limits::of(40_000, page_bytes);
     Limits { shared_pages: limits.shared_pages + undo::PAGES_IN_USE, ..limits }
@@ -42,7 +42,7 @@ pub(crate) fn limits(page_bytes: u32) -> Limits {
 pub struct Innodb {
     size: PageSize,
     objects: Objects,
-    /// By relation; the table of hot_rows stands alone.
+    /// TPC-C's trees by relation, or the only tree of hot_rows.
     trees: Vec<Tree>,
     /// Bytes of rows that the run inserts, by relation.
     inserted: [u32; RELATIONS],
@@ -55,7 +55,7 @@ pub struct Innodb {
 }
 
 impl Innodb {
-    /// Returns the sizes of records, by which a database is loaded.
+    /// Returns the rules for sizes of records, with which [`Loaded`] measures rows.
     pub fn records() -> impl Records {
         Compact::default()
     }
@@ -101,7 +101,7 @@ impl Innodb {
         self.changed.push((row, log));
     }
 
-    /// Asks an index for all rows of a group (sql/opt_range.cc, `check_quick_select`).
+    /// Estimates the rows of a whole group in an index for the optimizer (sql/opt_range.cc, `check_quick_select`).
     fn dive_group(&self, pools: &mut Pools, of: Relation, group: u32) {
         let (low, high) = match of {
             Relation::Stock => (1, ITEMS),
@@ -112,7 +112,7 @@ impl Innodb {
     }
 }
 
-/// Goes down to a leaf (btr0cur.cc, `btr_cur_search_to_nth_level`).
+/// Goes down from the root to a leaf (btr0cur.cc, `btr_cur_search_to_nth_level`).
 #[inline(always)]
 fn reach(pools: &mut Pools, tree: &Tree, place: Place, latch: u8) {
     let (page, origin) = tree.leaf(place);
@@ -133,7 +133,7 @@ fn low_end(tree: &Tree, place: Place, row: Row) -> Place {
     if tree.is_first(place, row) { tree.before(place).unwrap_or(place) } else { place }
 }
 
-/// Looks for a row.
+/// Goes down to the leaf that holds a row; returns the leaf's place.
 #[inline(always)]
 fn seek(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     let place = tree.place(row);
@@ -145,9 +145,9 @@ fn seek(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     place
 }
 
-/// As [`seek`], for a SELECT: of a tree that does not grow it gets the leaf after a leaf's last row too, as seen row by
-/// row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows). An UPDATE does not: with it, a trace had 0.09 gets of
-/// STOCK a transaction and 0.03 of CUSTOMER fewer.
+/// Does as [`seek`], for a SELECT. In a tree that does not grow, a SELECT of a leaf's last row also gets the next leaf,
+/// as seen row by row in MySQL 5.7's INNODB_BUFFER_PAGE (experiments/hot-rows). An UPDATE does not: if it did, there
+/// would be 0.09 gets of STOCK a transaction and 0.03 of CUSTOMER more than in a trace.
 #[inline(always)]
 fn look_up(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     let place = seek(pools, tree, row);
@@ -160,7 +160,7 @@ fn look_up(pools: &mut Pools, tree: &Tree, row: Row) -> Place {
     place
 }
 
-/// Estimates the rows of a range of keys for the optimizer: goes to both ends and, where they are not neighbours, along
+/// Estimates the rows of a range of keys for the optimizer: goes to both ends and, if they are not neighbours, along
 /// the leaves from the first (btr0cur.cc, `btr_estimate_n_rows_in_range_low`, `btr_estimate_n_rows_on_level`).
 fn dive(pools: &mut Pools, tree: &Tree, first: Row, last: Row) {
     let (low, high) = (low_end(tree, tree.place(first), first), tree.place(last));
@@ -177,7 +177,7 @@ impl Engine for Innodb {
         &self.objects
     }
 
-    /// DATA_LENGTH and INDEX_LENGTH of all tables.
+    /// Returns DATA_LENGTH and INDEX_LENGTH of all tables; none for hot_rows.
     fn bytes(&self) -> Option<u64> {
         self.bytes
     }
@@ -186,7 +186,7 @@ impl Engine for Innodb {
         self.trees.iter().flat_map(|tree| tree.interior().all()).collect()
     }
 
-    /// crates/bufferlab-drive/dialects/mysql/tpcc/prefill.sql: each table once, several gets of each leaf.
+    /// Reads each table once, with several gets of each leaf (crates/bufferlab-drive/dialects/mysql/tpcc/prefill.sql).
     fn prefill(&mut self, pools: &mut Pools) {
         for tree in Relation::PREFILLED.map(|of| self.tree(of)) {
             tree.interior().path(0).for_each(|page| pools.get(page, SHARED));
@@ -205,7 +205,7 @@ impl Engine for Innodb {
         }
     }
 
-    /// row0undo.cc, `row_undo`: the last change first.
+    /// Undoes the last change first (row0undo.cc, `row_undo`).
     fn rollback(&mut self, pools: &mut Pools) {
         while let Some((row, log)) = self.changed.pop() {
             self.undo.read_back(pools, log);
@@ -248,7 +248,7 @@ impl Engine for Innodb {
         along.skip(1).take(DIVED).for_each(|place| pass(pools, tree, place));
     }
 
-    /// Behind the first row the cursor returns to the leaf for each fetch (row0sel.cc, `row_search_mvcc`).
+    /// After the first row the cursor returns to the leaf for each fetch (row0sel.cc, `row_search_mvcc`).
     fn scan(&mut self, pools: &mut Pools, span: Span) {
         let tree = self.tree(span.first.of);
         dive(pools, tree, span.first, Row { key: span.most, ..span.first });
@@ -266,7 +266,7 @@ impl Engine for Innodb {
         };
         let tree = self.tree(first.of);
         dive(pools, tree, *first, Row { key: *most, ..*first });
-        // The join's range on STOCK is all of the warehouse.
+        // The join's range on STOCK is the whole warehouse.
         self.dive_group(pools, joined[0].of, joined[0].group);
         let (mut place, mut fetched, mut rows) = (seek(pools, tree, *first), 0, 0);
         for (span, joined) in spans {
@@ -301,7 +301,7 @@ impl Engine for Innodb {
         self.write(pools, row, Log::Update, record_bytes(row.of));
     }
 
-    /// Each row is sought, changed, and left: the next one is sought from the root.
+    /// Seeks each row from the root, and changes it.
     fn update_all(&mut self, pools: &mut Pools, span: Span) {
         dive(pools, self.tree(span.first.of), span.first, Row { key: span.most, ..span.first });
         for row in (0..span.rows).map(|place| span.row(place)) {
@@ -328,7 +328,7 @@ impl Engine for Innodb {
         }
     }
 
-    /// The row is only marked; the purge removes it.
+    /// Only marks the row as deleted; the purge removes it.
     fn delete(&mut self, pools: &mut Pools, row: Row) {
         let tree = self.tree(row.of);
         let place = seek(pools, tree, row);

@@ -1,6 +1,6 @@
-//! Pages that manage the space of a table's file: what a split, a merge and a read get of them.
+//! Pages that manage the space of a table's file: which of them a split, a merge and a read get.
 //!
-//! As a page trace of MySQL 5.7.22 with one connection has them, get by get.
+//! The rules give the same gets as a page trace of MySQL 5.7.22 with one connection.
 
 use super::latch::{EXCLUSIVE, NO_LATCH, SX};
 use crate::engine::Relation;
@@ -9,12 +9,12 @@ use crate::run::Run;
 use crate::tree::Grown;
 
 const NAME: &str = "(space management)";
-/// Of each file its header, its first bitmap page and its inode page (fsp0types.h).
+/// The managing pages of each file: its header, its first bitmap page and its inode page (fsp0types.h).
 const PAGES: u32 = 3;
 const BITMAP: u32 = 1;
 const INODE: u32 = 2;
 
-/// The pages of the files of the trees that grow.
+/// The managing pages of the files of all trees that grow.
 #[derive(Default)]
 pub(super) struct Space(u32);
 
@@ -58,7 +58,7 @@ impl Space {
         (0..2).for_each(|_| pools.get(self.page(table, BITMAP), EXCLUSIVE));
     }
 
-    /// The root names the segment of the leaves, whose inode is on another page.
+    /// Reads the root, which names the leaves' segment, and the page with the segment's inode.
     fn segment(&self, pools: &mut Pools, table: Relation, tree: &Grown) {
         tree.interior.path(0).take(1).for_each(|page| pools.get(page, SX));
         pools.get(self.page(table, INODE), SX);
@@ -72,8 +72,8 @@ pub(super) fn father(pools: &mut Pools, tree: &Grown, origin: u32) {
 }
 
 /// Adds the gets of bitmap pages: one for each leaf that is read, to see whether changes wait for it (buf0buf.cc,
-/// `buf_page_io_complete`; ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`). A bitmap page is one of 16,384 of 16 KiB, so
-/// that it stays in every pool and none is read. Pages above the leaves are read seldom, and count as leaves here.
+/// `buf_page_io_complete`; ibuf0ibuf.cc, `ibuf_merge_or_delete_for_page`). One page of 16 KiB in 16,384 is a bitmap, so
+/// that it stays in every pool and is not read. Pages above the leaves are seldom read, and count as leaves here.
 pub fn count_bitmaps(run: &mut Run) {
     for pool in &mut run.pools {
         pool.gets += pool.counts.misses;

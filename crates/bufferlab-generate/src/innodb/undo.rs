@@ -7,26 +7,27 @@ use super::latch::{EXCLUSIVE, SHARED, SX};
 use crate::engine::Relation;
 use crate::pools::{Objects, Pools};
 
-/// Rollback segments that transactions use: 128, of which 32 are for temporary tables (trx0trx.cc,
+/// The number of rollback segments that transactions use: 128 less the 32 for temporary tables (trx0trx.cc,
 /// `get_next_redo_rseg`).
 const SEGMENTS: u32 = 96;
 /// Slots of all rollback segments (trx0sys.h, `TRX_SYS_N_RSEGS`).
 const SLOTS: u32 = SEGMENTS + TEMPORARY;
-/// Rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
+/// The number of rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
 const TEMPORARY: u32 = 32;
-/// Pages that transactions use all the time: of each rollback segment its header and its pages of inserts and of updates,
-/// and the headers of temporary tables.
+/// Pages that transactions use all the time: for each rollback segment its header, a page of inserts and a page of
+/// updates; and the headers for temporary tables.
 pub(super) const PAGES_IN_USE: u32 = 3 * SEGMENTS + TEMPORARY;
 /// Bytes of a page before the first log.
 const PAGE_HEADER: u32 = 38 + 18 + 30;
 /// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).
 const LOG_HEADER: u32 = 186;
-/// Transactions of a connection by which the purge lags those that commit, as halves: it waits for the views of
-/// the others (trx0purge.cc, `trx_purge`). A trace of eight connections showed 20; one connection's purge follows at once.
+/// Twice the number of transactions of each connection by which the purge lags behind the commits, because it waits for
+/// the views of other connections (trx0purge.cc, `trx_purge`). A trace of eight connections showed 20 transactions; one
+/// connection's purge follows at once.
 const BEHIND_HALVES: usize = 5;
-/// Purged transactions between two truncations of the history, which looks at every rollback segment: 128 batches of
-/// the purge (srv0srv.cc, `srv_do_purge`; `innodb_purge_rseg_truncate_frequency`), as a trace of eight connections
-/// showed.
+/// The number of transactions that are purged between two truncations of the history. A truncation looks at every
+/// rollback segment, once in 128 batches of the purge (srv0srv.cc, `srv_do_purge`;
+/// `innodb_purge_rseg_truncate_frequency`). In a trace of eight connections 128 batches had this many transactions.
 const TRUNCATION: usize = 172;
 
 /// Bytes of the old text c in a record of hot_rows.
@@ -47,9 +48,9 @@ pub(super) fn record_bytes(of: Relation) -> u32 {
 /// The two kinds of undo log of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Log {
-    /// Of inserts: forgotten at the commit.
+    /// The log of inserts, which the commit drops.
     Insert,
-    /// Of updates and deletes: kept until the purge.
+    /// The log of updates and deletes, which is kept until the purge.
     Update,
 }
 
@@ -60,18 +61,18 @@ struct Segment {
     used: u32,
 }
 
-/// A committed transaction that the purge has not seen.
+/// A committed transaction that is not purged yet.
 struct Committed {
     segment: u32,
     page: u32,
     /// Pages that the purge frees.
     full: Vec<u32>,
-    /// Orders whose rows of NEW-ORDER it removes, with their districts.
+    /// The rows of NEW-ORDER that the purge removes: district and order of each.
     deleted: Vec<(u32, u32)>,
 }
 
-/// Returns the rollback segment of a slot. Slots 1 to 32 are those of temporary tables, and the next 32 stand in for them:
-/// their segments are used twice in a round (trx0trx.cc, `get_next_redo_rseg`).
+/// Returns the rollback segment of a slot. Slots 1 to 32 are those of temporary tables, and the next 32 stand in for
+/// them: their segments are used twice in a round (trx0trx.cc, `get_next_redo_rseg`).
 fn segment_of(slot: u32) -> u32 {
     if slot <= TEMPORARY { slot } else { slot - TEMPORARY }
 }
@@ -123,7 +124,7 @@ impl Undo {
         self.system + 3 + segment
     }
 
-    /// Writes a record of `bytes` bytes (trx0rec.cc, `trx_undo_report_row_operation`).
+    /// Writes an undo record of `bytes` bytes (trx0rec.cc, `trx_undo_report_row_operation`).
     pub(super) fn write(&mut self, pools: &mut Pools, log: Log, bytes: u32) {
         let segment = *self.open.get_or_insert_with(|| {
             self.next_slot = (self.next_slot + 1) % SLOTS;
@@ -168,7 +169,8 @@ impl Undo {
         page
     }
 
-    /// Makes a page: the free one with the lowest number (fsp0fsp.cc, `fsp_alloc_free_page`).
+    /// Makes a page of the undo log: the free one with the lowest number, or a new one (fsp0fsp.cc,
+    /// `fsp_alloc_free_page`).
     fn new_page(&mut self, pools: &mut Pools, segment: u32) -> u32 {
         pools.get(self.header(segment), EXCLUSIVE);
         for place in [0, 0, 1, 0, 0, 0] {
@@ -243,7 +245,8 @@ impl Undo {
         page.into_iter().for_each(|page| pools.get(page, EXCLUSIVE));
     }
 
-    /// Purges the transaction that is due, if there is one; returns the rows to remove (trx0purge.cc, `trx_purge`).
+    /// Purges the transaction that is due, if there is one; returns district and order of the rows of NEW-ORDER to
+    /// remove (trx0purge.cc, `trx_purge`).
     pub(super) fn purge(&mut self, pools: &mut Pools) -> Vec<(u32, u32)> {
         self.connections = self.connections.max(usize::from(pools.thread()) + 1);
         if self.history.len() <= self.connections * BEHIND_HALVES / 2 {
@@ -260,7 +263,7 @@ impl Undo {
         due.deleted
     }
 
-    /// trx0purge.cc, `trx_purge_truncate_history`.
+    /// Truncates the history (trx0purge.cc, `trx_purge_truncate_history`).
     fn truncate(&mut self, pools: &mut Pools) {
         self.purged.sort_unstable();
         for (segment, page) in self.purged.drain(..) {

@@ -10,13 +10,13 @@ use super::record::{POINTER, max_aligned};
 use super::session::{FIRST, HELD, Now};
 use crate::pools::{Objects, Pools};
 
-/// A page without its header (bufpage.h, `SizeOfPageHeaderData`).
+/// Bytes of a page without its header (bufpage.h, `SizeOfPageHeaderData`).
 pub(super) const EMPTY: u32 = 8192 - 24;
-/// A page with less room is pruned (pruneheap.c: a tenth of the page).
+/// A page with fewer free bytes is pruned (pruneheap.c: a tenth of the page).
 const PRUNE_BELOW: u32 = 8192 / 10;
-/// Heap pages of a page of the visibility map (visibilitymap.c, `HEAPBLOCKS_PER_PAGE`).
+/// The number of heap pages that a page of the visibility map covers (visibilitymap.c, `HEAPBLOCKS_PER_PAGE`).
 const OF_VISIBILITY: u32 = (8192 - 24) * 4;
-/// Heap pages of a lowest page of the free space map (fsm_internals.h, `LeafNodesPerPage`).
+/// The number of heap pages that a lowest page of the free space map covers (fsm_internals.h, `LeafNodesPerPage`).
 const OF_SPACE: u32 = 8192 - 24 - 4 - (8192 / 2 - 1);
 /// Bytes of a category of free space (freespace.c, `FSM_CAT_STEP`).
 const CATEGORY: u32 = 32;
@@ -29,15 +29,15 @@ pub(super) fn on_page(tuple: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 struct Page {
     free: u16,
-    /// Line pointers that can be used again.
+    /// The number of line pointers that can be used again.
     unused: u8,
-    /// The last update found no room (bufpage.h, `PD_PAGE_FULL`).
+    /// Whether the last update found no room on the page (bufpage.h, `PD_PAGE_FULL`).
     is_full: bool,
     is_all_visible: bool,
 }
 
-/// A dead version that is not pruned: from which transaction on it may be, its bytes, whether its line pointer is free
-/// then.
+/// A dead version that is not pruned yet: the transaction that ended its life, its bytes, and whether pruning frees its
+/// line pointer.
 #[derive(Clone, Copy, Debug)]
 struct Dead {
     since: u64,
@@ -45,21 +45,21 @@ struct Dead {
     frees_pointer: bool,
 }
 
-/// The version of a row that is not where, or as, the load put it.
+/// The current version of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    /// Its page.
+    /// The version's page.
     pub(super) block: u32,
-    /// Its bytes, not rounded up.
+    /// The version's bytes, not rounded up.
     pub(super) bytes: u16,
-    /// Whether no index entry leads to it (htup_details.h, `HEAP_ONLY_TUPLE`).
+    /// Whether no index entry leads to the version (htup_details.h, `HEAP_ONLY_TUPLE`).
     is_heap_only: bool,
 }
 
 /// A row's number in its table: group and key.
 pub(super) type RowId = (u32, u32);
 
-/// A heap.
+/// A table's heap, with its free space map and its visibility map.
 #[derive(Default)]
 pub(super) struct Heap {
     first_page: u32,
@@ -72,16 +72,16 @@ pub(super) struct Heap {
     versions: HashMap<RowId, Version>,
     /// The page of each session's last insert (smgr.h, `smgr_targblock`).
     targets: Vec<Option<u32>>,
-    /// The category of free space that the map has of a page, where it is not 0.
+    /// The category of free space that the free space map has for a page, if it is not 0.
     noted: HashMap<u32, usize>,
-    /// The pages of each category, and some that are no longer of it.
+    /// For each category the pages noted with it; some of them have another category by now.
     known: Vec<VecDeque<u32>>,
     visibility: u32,
     space: u32,
 }
 
 impl Heap {
-    /// Adds a heap with rows of these bytes, which COPY wrote in the order of their keys (heapam.c,
+    /// Adds a heap with rows of the given sizes in bytes, which COPY wrote in the order of their keys (heapam.c,
     /// `heap_multi_insert`); it may grow by `growth` pages.
     pub(super) fn new(objects: &mut Objects, name: &str, rows: impl Iterator<Item = u16>, growth: u32) -> Self {
         let (mut firsts, mut pages, mut count) = (Vec::new(), Vec::new(), 0);
@@ -117,7 +117,7 @@ impl Heap {
             space,
             ..Heap::default()
         };
-        // VACUUM looks at the last page, even where all is frozen (vacuumlazy.c, `find_next_unskippable_block`).
+        // VACUUM looks at the last page, even if all rows are frozen (vacuumlazy.c, `find_next_unskippable_block`).
         if let Some(last) = own.checked_sub(1) {
             heap.record(last);
         }
@@ -137,7 +137,7 @@ impl Heap {
     /// Returns the page into which a row was loaded, by its number.
     pub(super) fn loaded(&self, number: u32) -> u32 {
         debug_assert!(number < self.rows, "row {number} is not one of the {} that were loaded", self.rows);
-        // Rows are nearly alike, so that a guess is a few pages off.
+        // Rows have nearly equal sizes, so the guess is at most a few pages off.
         let last = self.firsts.len() as u64 - 1;
         let mut block = (u64::from(number) * (last + 1) / u64::from(self.rows)).min(last) as usize;
         while self.firsts[block] > number {
@@ -149,7 +149,7 @@ impl Heap {
         block as u32
     }
 
-    /// Returns a row's version; `loaded` returns number and bytes of one that is as it was loaded.
+    /// Returns a row's version. For a row that is as it was loaded, `loaded` returns its number and bytes.
     pub(super) fn version(&self, row: RowId, loaded: impl FnOnce() -> (u32, u16)) -> Version {
         self.versions.get(&row).copied().unwrap_or_else(|| {
             let (number, bytes) = loaded();
@@ -157,7 +157,8 @@ impl Heap {
         })
     }
 
-    /// Reads a page for an index scan, which prunes it (heapam_handler.c, `heapam_index_fetch_tuple`).
+    /// Reads a page for an index scan, which prunes the page if it has little room (heapam_handler.c,
+    /// `heapam_index_fetch_tuple`).
     pub(super) fn fetch(&mut self, pools: &mut Pools, block: u32, now: Now) {
         pools.get(self.page(block), FIRST);
         let page = &mut self.pages[block as usize];
@@ -181,7 +182,8 @@ impl Heap {
         }
     }
 
-    /// Reads a page that the session has pinned already, and its page of the visibility map where it must be changed.
+    /// Reads a page that the session has pinned already. If all of its rows are visible to all, also reads its page of
+    /// the visibility map, which must be changed.
     pub(super) fn fetch_to_change(&self, pools: &mut Pools, block: u32) {
         pools.get(self.page(block), HELD);
         if self.is_all_visible(block) {
@@ -194,12 +196,12 @@ impl Heap {
         self.pages[block as usize].is_all_visible
     }
 
-    /// Reads a page of the visibility map.
+    /// Reads the page of the visibility map that covers a heap page.
     pub(super) fn read_visibility(&self, pools: &mut Pools, block: u32) {
         pools.get(self.visibility + block / OF_VISIBILITY, FIRST);
     }
 
-    /// Updates a row whose page is pinned; `bytes` are those of the new version. Returns that.
+    /// Updates a row whose page is pinned; returns its new version, which has `bytes` bytes.
     pub(super) fn update(&mut self, pools: &mut Pools, row: RowId, before: Version, bytes: u16, now: Now) -> Version {
         self.fetch_to_change(pools, before.block);
         let stays = self.has_room(before.block, bytes);
@@ -216,7 +218,7 @@ impl Heap {
         version
     }
 
-    /// Inserts a row; returns its page.
+    /// Inserts a row; returns its version. Without `row` the version is not kept.
     pub(super) fn insert(&mut self, pools: &mut Pools, row: Option<RowId>, bytes: u16, now: Now) -> Version {
         let block = self.block_for(pools, bytes, u32::MAX, now);
         let version = Version { block, bytes, is_heap_only: false };
@@ -234,7 +236,7 @@ impl Heap {
         self.versions.remove(&row);
     }
 
-    /// Takes a version back, of an update or an insert: the one before it is the row's again, if there was one.
+    /// Undoes an update or an insert: `version` is dead, and `before`, if there is one, is the row's version again.
     pub(super) fn undo(&mut self, row: RowId, before: Option<Version>, version: Version, now: Now) {
         let Some(before) = before else {
             self.versions.remove(&row);
@@ -260,7 +262,8 @@ impl Heap {
         self.dead.entry(version.block).or_default().push(dead);
     }
 
-    /// bufpage.c, `PageGetHeapFreeSpace`: room for the tuple and a line pointer, used again or not.
+    /// Returns whether a page has room for a tuple and a line pointer, which may be one used before (bufpage.c,
+    /// `PageGetHeapFreeSpace`).
     fn has_room(&self, block: u32, bytes: u16) -> bool {
         u32::from(self.pages[block as usize].free) >= on_page(bytes.into())
     }
@@ -272,7 +275,8 @@ impl Heap {
         page.free -= (max_aligned(bytes.into()) + pointer) as u16;
     }
 
-    /// Finds a page for a tuple and puts it there (hio.c, `RelationGetBufferForTuple`).
+    /// Finds a page for a tuple, puts the tuple there and returns the page; `other` is pinned already (hio.c,
+    /// `RelationGetBufferForTuple`).
     fn block_for(&mut self, pools: &mut Pools, bytes: u16, other: u32, now: Now) -> u32 {
         let session = usize::from(now.session);
         if self.targets.len() <= session {
@@ -313,7 +317,7 @@ impl Heap {
         block
     }
 
-    /// Notes a page's room in the map (freespace.c, `fsm_space_avail_to_cat`).
+    /// Notes a page's room in the free space map (freespace.c, `fsm_space_avail_to_cat`).
     fn record(&mut self, block: u32) {
         let free = u32::from(self.pages[block as usize].free).saturating_sub(POINTER);
         let category = (free / CATEGORY).min(254) as usize;
@@ -324,8 +328,9 @@ impl Heap {
         }
     }
 
-    /// Asks the map for a page with room; the next search begins after it. The map's lowest page that has noted a full
-    /// one is searched first, then the map from its top (freespace.c, `RecordAndGetPageWithFreeSpace`, `fsm_search`).
+    /// Asks the free space map for a page with room; the next search begins behind that page. If `full` is a full page,
+    /// the map's lowest page that covers it is searched first, then the map from its top (freespace.c,
+    /// `RecordAndGetPageWithFreeSpace`, `fsm_search`).
     fn search(&mut self, pools: &mut Pools, bytes: u16, full: Option<u32>) -> Option<u32> {
         let enough = max_aligned(bytes.into()).div_ceil(CATEGORY) as usize;
         let found = (enough..self.known.len()).find_map(|category| self.next_known(category));
@@ -357,7 +362,7 @@ impl Heap {
 mod tests {
     use super::*;
 
-    /// A heap of 24 rows a page, on three pages, and its pools.
+    /// Returns a heap of three pages with 24 rows each, and pools.
     fn heap() -> (Heap, Pools) {
         let mut objects = Objects::default();
         (Heap::new(&mut objects, "t", (0..72).map(|_| 330), 10), Pools::new(Vec::new()))
@@ -367,7 +372,7 @@ mod tests {
         Now { session: 0, transaction, horizon: transaction.saturating_sub(8) }
     }
 
-    /// Comes to a row and updates it; returns the versions before and after.
+    /// Finds a row and updates it; returns the versions before and after.
     fn update(heap: &mut Heap, pools: &mut Pools, row: u32, transaction: u64) -> (Version, Version) {
         let before = heap.version((0, row), || (row, 330));
         heap.fetch(pools, before.block, now(transaction));
@@ -418,7 +423,7 @@ mod tests {
         // The map knows of no page with room: another session begins on the last one, of which 920 bytes are left.
         assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
         assert_eq!(insert(&mut heap, &mut pools, 1, 1000), 4);
-        // It has noted the page, where a third session finds room.
+        // The second session has noted page 3 in the map, so a third session finds room there.
         assert_eq!(insert(&mut heap, &mut pools, 2, 700), 3);
         assert_eq!(insert(&mut heap, &mut pools, 0, 600), 5);
     }

@@ -1,7 +1,8 @@
 //! PostgreSQL's B-trees: the way to an entry, entries of dead versions, and what a full leaf does before it splits.
 //!
-//! src/backend/access/nbtree. Without VACUUM a dead version's entry stays until a full leaf needs its room. A scan that
-//! finds such a version marks the entry as killed, and later scans pass it (nbtutils.c, `_bt_killitems`).
+//! The rules are those of src/backend/access/nbtree. Without VACUUM a dead version's entry stays until a full leaf
+//! needs its room. A scan that finds such a version marks the entry as killed, and later scans skip it (nbtutils.c,
+//! `_bt_killitems`).
 
 use std::collections::HashMap;
 
@@ -10,28 +11,28 @@ use super::session::{FIRST, HELD, Now};
 use crate::pools::Pools;
 use crate::tree::{Grown, Leaf, Place};
 
-/// A page without its header and its special space (bufpage.h, nbtree.h, `BTPageOpaqueData`).
+/// Bytes of a page without its header and its special space (bufpage.h, nbtree.h, `BTPageOpaqueData`).
 const EMPTY: u32 = 8192 - 24 - 16;
 /// Bytes of a leaf that an index build leaves free: the fill factor is 90 (nbtree.h, `BTREE_DEFAULT_FILLFACTOR`).
 const BUILD_LEAVES: u32 = 8192 / 10;
 /// Bytes of an interior page that an index build leaves free: the fill factor is 70 (nbtree.h,
 /// `BTREE_NONLEAF_FILLFACTOR`).
 const BUILD_LEAVES_ABOVE: u32 = 8192 * 3 / 10;
-/// Heap pages that a pass over duplicates reads at most (heapam.c, `BOTTOMUP_MAX_NBLOCKS`).
+/// The most heap pages that a pass over duplicates reads (heapam.c, `BOTTOMUP_MAX_NBLOCKS`).
 const MOST_BLOCKS: usize = 6;
-/// Bytes of entries that such a pass wants to remove (nbtdedup.c, `_bt_bottomupdel_pass`).
+/// Bytes of entries that a pass over duplicates wants to remove (nbtdedup.c, `_bt_bottomupdel_pass`).
 const WANTED: u32 = 8192 / 16;
-/// Heap pages may lie so far apart and still count as neighbours (heapam.c, `BOTTOMUP_TOLERANCE_NBLOCKS`).
+/// The distance in pages up to which heap pages count as neighbours (heapam.c, `BOTTOMUP_TOLERANCE_NBLOCKS`).
 const NEIGHBOURS: u32 = 3;
 
-/// Returns whether a leaf takes an item while an index is built; the item that overflows it goes to the next leaf, with the
-/// one before (nbtsort.c, `_bt_buildadd`).
+/// Returns whether a leaf takes an item while an index is built. An item that does not fit goes to the next leaf,
+/// together with the item before it (nbtsort.c, `_bt_buildadd`).
 pub(super) fn takes_built(_rows: u32, bytes: u32, record: u32) -> bool {
     // Two line pointers: the high key's, and the one that PageGetFreeSpace leaves out.
     EMPTY - 4 - 4 >= bytes + record + BUILD_LEAVES
 }
 
-/// Returns the children of an interior page that a build made.
+/// Returns the number of children of an interior page that an index build made.
 pub(super) fn fan_out(entry: u32) -> u32 {
     (EMPTY - 4 - 4 - BUILD_LEAVES_ABOVE) / entry
 }
@@ -45,16 +46,16 @@ struct Stale {
     block: u32,
     since: u64,
     is_killed: bool,
-    /// Whether the row is gone, and not another version of it there.
+    /// Whether the dead version was the row's last one, so that the row is deleted.
     is_last: bool,
 }
 
 /// Group and key of an entry.
 pub(super) type Key = (u32, u32);
-/// Where an entry is: the place of its leaf, and its key.
+/// Where an entry is or would be: the place of its leaf, and its key.
 pub(super) type At = (Place, Key);
 
-/// An index.
+/// A B-tree index.
 pub(super) struct Index {
     pub(super) tree: Grown,
     /// Bytes of an entry with its line pointer.
@@ -64,18 +65,18 @@ pub(super) struct Index {
     is_even: bool,
     /// Entries of dead versions, by the leaf's page.
     stale: HashMap<u32, Vec<Stale>>,
-    /// The heap page of each group's last entry.
+    /// The heap page of each group's last inserted entry.
     last_blocks: Vec<u32>,
 }
 
 /// A new entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Its group and key.
+    /// The entry's group and key.
     pub(super) key: (u32, u32),
-    /// The heap page of its version.
+    /// The heap page of the version that the entry leads to.
     pub(super) block: u32,
-    /// The heap page that the session has pinned: that of the version before, which has an entry too.
+    /// The heap page of the row's version before, which the session has pinned; none for a new row.
     pub(super) pinned: Option<u32>,
 }
 
@@ -85,8 +86,8 @@ impl Index {
         Index { tree, entry, is_unique, is_even, stale: HashMap::new(), last_blocks }
     }
 
-    /// Goes down to the leaf that holds a key, or would (nbtsearch.c, `_bt_search`). A session keeps what the meta page
-    /// says (`_bt_getroot`).
+    /// Goes down to the leaf that holds a key or would hold it; returns where the key is (nbtsearch.c, `_bt_search`).
+    /// The meta page is not read, because a session keeps its contents (`_bt_getroot`).
     pub(super) fn seek(&self, pools: &mut Pools, key: Key) -> At {
         let at = self.at(key);
         let leaf = self.tree.leaf(at.0);
@@ -95,12 +96,12 @@ impl Index {
         at
     }
 
-    /// Returns where a key is, or would be.
+    /// Returns where a key is or would be, without a get.
     pub(super) fn at(&self, key: Key) -> At {
         (self.tree.place(key.0, key.1), key)
     }
 
-    /// Goes on from leaf to leaf until the one that holds a key; returns where that is.
+    /// Goes on from leaf to leaf to the one that holds a key; returns where the key is.
     pub(super) fn go_on(&self, pools: &mut Pools, (mut place, _): At, key: Key) -> At {
         let (target, _) = self.at(key);
         while place != target {
@@ -111,8 +112,8 @@ impl Index {
         (place, key)
     }
 
-    /// Reads the heap pages to which a key's entries lead, the live version's last. `held` is the page that the scan
-    /// has pinned; returns it as it is then. Marks entries of versions that no transaction sees.
+    /// Reads the heap pages to which a key's entries lead; `live`, the live version's, is the last. `held` is the heap
+    /// page that the scan has pinned, before and after. Marks entries of versions that no transaction sees as killed.
     pub(super) fn fetch(
         &mut self,
         pools: &mut Pools,
@@ -143,7 +144,7 @@ impl Index {
         }
     }
 
-    /// Returns the keys of a group up to one that have entries of deleted rows which are not killed.
+    /// Returns the keys of a group, below `key`, of entries of dead versions that are not marked as killed.
     pub(super) fn gone_until(&self, group: u32, key: u32) -> Vec<u32> {
         let place = self.tree.place(group, 0);
         let end = self.tree.place(group, key);
@@ -155,14 +156,14 @@ impl Index {
         keys
     }
 
-    /// Notes that a version is dead to which an entry leads.
+    /// Notes that the version to which an entry leads is dead.
     pub(super) fn bury(&mut self, (group, key): (u32, u32), block: u32, is_last: bool, now: Now) {
         let leaf = self.tree.leaf(self.tree.place(group, key)).page;
         let stale = Stale { group, key, block, since: now.transaction, is_killed: false, is_last };
         self.stale.entry(leaf).or_default().push(stale);
     }
 
-    /// Takes the last note of a key back: its version lives.
+    /// Removes the last note of a key and a heap page: the version lives again.
     pub(super) fn unbury(&mut self, (group, key): (u32, u32), block: u32) {
         let leaf = self.tree.leaf(self.tree.place(group, key)).page;
         if let Some(stale) = self.stale.get_mut(&leaf)
@@ -195,7 +196,8 @@ impl Index {
         self.split(pools, place, (group, key), is_adjacent);
     }
 
-    /// Reads the versions of equal entries (nbtinsert.c, `_bt_check_unique`).
+    /// Reads the dead versions with the new entry's key, and marks the entries of those that no transaction sees as
+    /// killed (nbtinsert.c, `_bt_check_unique`).
     fn check_unique(&mut self, pools: &mut Pools, heap: &Heap, entry: Entry, leaf: u32, now: Now) {
         let stale = self.stale.get_mut(&leaf).map(Vec::as_mut_slice).unwrap_or_default();
         for stale in stale.iter_mut().filter(|stale| !stale.is_killed && (stale.group, stale.key) == entry.key) {
@@ -205,7 +207,7 @@ impl Index {
         }
     }
 
-    /// Removes killed entries, and those of other versions on the same heap pages that no transaction sees
+    /// Removes killed entries, and entries of other versions on the same heap pages that no transaction sees
     /// (nbtinsert.c, `_bt_simpledel_pass`; heapam.c, `heap_index_delete_tuples`).
     fn delete_killed(&mut self, pools: &mut Pools, heap: &Heap, place: Place, block: u32, now: Now) {
         let page = self.tree.leaf(place).page;
@@ -262,8 +264,9 @@ impl Index {
         }
     }
 
-    /// Splits a leaf (nbtsplitloc.c, `_bt_findsplitloc`): after the new entry where entries of its group come in
-    /// order, so that the next ones get a new leaf; at nine tenths at a group's end; else in the middle.
+    /// Splits a leaf (nbtsplitloc.c, `_bt_findsplitloc`). An entry that continues its group in order splits it where
+    /// the group ends, if many rows of later groups follow, else at nine tenths, so that the next entries get a new
+    /// leaf. Any other entry splits it in the middle.
     fn split(&mut self, pools: &mut Pools, place: Place, (group, key): (u32, u32), is_adjacent: bool) {
         let leaf = *self.tree.leaf(place);
         let extent = self.tree.extent(group);
@@ -275,7 +278,7 @@ impl Index {
         } else if later > tenth {
             ((group + 1, 0), later)
         } else {
-            // Between two keys of a group entries are taken to lie evenly.
+            // An estimate, as if the group's entries were spread evenly over its keys.
             let own = u64::from(tenth - later) * u64::from(extent.high - extent.low) / u64::from(extent.rows.max(1));
             let begin = if place.0 == group { leaf.first + 1 } else { extent.low };
             ((group, extent.high.saturating_sub(own as u32).max(begin)), tenth)
@@ -301,8 +304,8 @@ impl Index {
         self.tree.add(target, group, key, self.entry);
     }
 
-    /// Reads every page as a scan of all entries does; hears of each leaf and of the number of leaves before it and in
-    /// all.
+    /// Reads every leaf, as a scan of all entries does. Calls `heard` after each leaf with the number of leaves before
+    /// it and the number of all leaves.
     pub(super) fn scan(&self, pools: &mut Pools, mut heard: impl FnMut(&mut Pools, u32, u32)) {
         self.tree.interior.path(0).for_each(|page| pools.get(page, FIRST));
         let leaves = self.tree.leaves().count() as u32;
@@ -321,7 +324,7 @@ mod tests {
 
     const ENTRY: u32 = 20;
 
-    /// An index of two groups of keys 0, 2, 4 and so on, and a heap of as many rows.
+    /// Returns an index of two groups with the keys 0, 2, 4 and so on, a heap of as many rows, and pools.
     fn index(rows: u32) -> (Index, Heap, Pools) {
         let mut objects = Objects::default();
         let heap = Heap::new(&mut objects, "t", (0..2 * rows).map(|_| 330), 10);
@@ -341,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_built_leaf_is_nine_tenths_full() {
-        // As PostgreSQL 17.2 builds them: 100,000 items are on 274 leaves.
+        // As PostgreSQL 17.2 builds leaves: 100,000 items are on 274 of them.
         assert_eq!(rows(&index(400).0), [366, 366, 68]);
     }
 

@@ -11,33 +11,33 @@ use crate::loaded::Loaded;
 use crate::pools::Objects;
 use crate::tree::{Grown, Loading};
 
-/// Bytes by which a line's length grows when it is delivered: null bits of two bytes, rounded up, are no longer needed
-/// (24 for 32), and a date comes, with six bytes to align it.
+/// Bytes by which a line's length grows when it is delivered: 8 for the date and 6 to align the date, less 8 of the
+/// header, which then needs no null bits and has 24 bytes in place of 32.
 pub(super) const DELIVERED: u16 = 6;
 
-/// A table, with an index of its primary key but for HISTORY, and another one of some.
+/// A table with its indexes: its primary key (HISTORY has none), then a secondary index if there is one.
 pub(super) struct Table {
     pub(super) heap: Heap,
     pub(super) indexes: Vec<Index>,
-    /// Bytes of rows that the run inserts, not rounded up; of a customer those with the longest text.
+    /// Bytes of rows that the run inserts, not rounded up; of CUSTOMER, bytes of rows with the longest text.
     pub(super) bytes: u16,
 }
 
-/// How an index is laid out.
+/// The parameters of an index's layout.
 pub(super) struct Laid {
-    /// Groups, and keys of a group.
+    /// The number of groups, and the number of keys of a group.
     pub(super) keys: (u32, u64),
-    /// Bytes of an entry, and of one above the leaves. Columns not needed to separate two leaves are left out there
-    /// (nbtutils.c, `_bt_truncate`).
+    /// Bytes of an entry in a leaf, and of one above the leaves. Above, columns that are not needed to separate two
+    /// leaves are left out (nbtutils.c, `_bt_truncate`).
     pub(super) entry: (u32, u32),
-    /// Pages that it may grow by.
+    /// The number of pages that the index may grow by.
     pub(super) growth: u32,
     pub(super) is_unique: bool,
     /// Whether all entries are of one size.
     pub(super) is_even: bool,
 }
 
-/// Builds an index of entries of these groups, keys and bytes.
+/// Builds an index of `entries`, each with its group, key and bytes.
 pub(super) fn index(
     objects: &mut Objects,
     name: &str,
@@ -50,13 +50,14 @@ pub(super) fn index(
     Index::new(tree, laid.entry.0, laid.keys.0, laid.is_unique, laid.is_even)
 }
 
-/// Lays a table out; objects come in the order of their names, as a page trace has them. `transactions` bounds the growth.
+/// Lays a table out; objects come in the order of their names, as in a page trace. `transactions` bounds the growth.
 pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, transactions: u64) -> Table {
     let (warehouses, districts) = (loaded.warehouses(), loaded.districts());
-    // Most pages that a heap grows by: each transaction adds that many rows.
+    // The most pages that a heap grows by if each transaction adds `rows` rows.
     let growth =
         |rows: u64, bytes: u16| (transactions * rows * u64::from(max_aligned(bytes.into()) + 4) / 8000) as u32 + 256;
-    // A tenth of a table's pages take moved rows until each page has free room; more where pages are few.
+    // The spare pages for moved rows. About a tenth of a table's pages is used before each page has free room, and a
+    // larger part in a small table.
     let spare = |pages: u32| pages / 2 + 512;
     let bytes = loaded.inserted(table);
     let small = if table == Relation::Warehouse { warehouses } else { districts };
@@ -93,7 +94,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, t
     let mut indexes = Vec::new();
     if table != Relation::History {
         let entry = tuples.key_entry(TableId::ALL[table as usize]);
-        // One leaf of lines in ten begins with an order, and its key above needs no number of a line.
+        // One leaf of lines in ten begins with a new order, so that its key above the leaves needs no line's number.
         let of_order = if table == Relation::OrderLine { tuples.key_entry(TableId::Orders) } else { entry };
         let entry = (entry, (9 * entry + of_order) / 10);
         let laid = Laid { keys, entry, growth: of_key, is_unique: true, is_even: true };
@@ -101,7 +102,7 @@ pub(super) fn lay_out(loaded: &Loaded, objects: &mut Objects, table: Relation, t
         indexes.push(index(objects, &format!("{name}.{name}_pkey", name = table.name()), entries, &laid));
     }
     indexes.extend(second);
-    // Texts have 300 to 500 bytes, each length as often (4.3.3.1).
+    // C_DATA has 300 to 500 bytes, each length equally often (TPC-C, clause 4.3.3.1).
     let bytes = if table == Relation::Customer { loaded.mean(table) + 100 } else { bytes };
     Table { heap, indexes, bytes }
 }

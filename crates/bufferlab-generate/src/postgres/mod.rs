@@ -1,11 +1,11 @@
-//! PostgreSQL 17: what each operation gets from shared buffers, by the server's sources and the plans that the
+//! PostgreSQL 17: which pages each operation gets from shared buffers, by the server's sources and the plans that the
 //! sessions force (crates/bufferlab-drive/src/postgres/plan.rs). Autovacuum is off, as on a private server.
 //!
 //! The rules were compared with a page trace of PostgreSQL 17.2 (TPC-C, 4 warehouses, 8 connections). Files and
-//! functions are those of 17.0. Left out: waits for locks, and pages of WAREHOUSE and DISTRICT that cannot be pruned
-//! because waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait for
-//! each other; splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The state
-//! of transactions is in other pools (slru.c).
+//! functions are those of 17.0. Not simulated: waits for locks, and pages of WAREHOUSE and DISTRICT that cannot be
+//! pruned because waiting sessions keep them pinned; several pages that sessions add to a table at once when they wait
+//! for each other; splits above the leaves; equal entries in one (deduplication); numbers of customers that grow. The
+//! state of transactions is in other pools (slru.c).
 
 mod heap;
 mod index;
@@ -28,20 +28,21 @@ use record::Tuples;
 use rows::Ks;
 use session::{FIRST, HELD, Now};
 
-/// Bytes of a page: the servers are compiled so.
+/// Bytes of a page, as the servers are compiled.
 pub const PAGE_BYTES: u32 = 8192;
 
-/// Pages of the catalogue that sessions read as they connect and plan their statements: of the traced run.
+/// The number of catalogue pages that sessions read as they connect and plan statements, in the traced run.
 const CATALOG_PAGES: u32 = 357;
-/// Pages of it that are read each second, when bufferlab reads the server's counters: of the traced run.
+/// The number of catalogue pages that each second's reading of the server's counters reads, in the traced run.
 const CATALOG_PAGES_OF_COUNTERS: u32 = 20;
-/// Gets of each page before the prefill; the pool counts five at most.
+/// Gets of each catalogue page before the prefill; a buffer's usage count is five at most.
 const CATALOG_GETS: u32 = 6;
-/// Transactions in a second by the generator's clock; of fewer warehouses for all as many, or the catalogue weighs more.
+/// The number of transactions in a second of the generator's clock. It stays the same if fewer warehouses stand for
+/// all; otherwise the catalogue would weigh more.
 const COUNTERS_EVERY: u64 = 1_000_000 / TRANSACTION_US;
 
-/// Transactions of each session that are committed while the oldest one is under way. A New-Order has 46 statements and a
-/// Delivery 70, and the mean transaction 27.
+/// The number of transactions that each session commits while the oldest transaction is under way: a New-Order has 46
+/// statements and a Delivery 70, the mean transaction 27.
 const OLDEST: u64 = 2;
 
 /// A change that a rollback undoes: a version of a row, and the version before it.
@@ -51,23 +52,24 @@ struct Change {
     version: Version,
 }
 
-/// Returns what the rules can do: lines have 32-bit numbers. Places of new versions, and index entries of dead ones, take
-/// memory: seen of 20 warehouses. Always in use are ITEM, its index, and some pages of the catalogue.
+/// Returns the limits of PostgreSQL's rules: lines have 32-bit numbers, which bounds the warehouses. Places of new
+/// versions, and index entries of dead ones, take memory, as seen with 20 warehouses. All warehouses share ITEM, its
+/// index, and some pages of the catalogue.
 pub(crate) fn limits(page_bytes: u32) -> Limits {
     let shared_pages = 1300 + 276 + CATALOG_PAGES_OF_COUNTERS;
     Limits { transaction_bytes: 600, shared_pages, ..Limits::of(14_000, page_bytes) }
 }
 
-/// Where the load put rows.
+/// The data that give the place of each loaded row.
 enum Source {
-    /// The database of TPC-C, and the lines before each district.
+    /// The database of TPC-C, and the number of order lines before each district.
     Tpcc(Loaded, Vec<u32>),
     /// The table of hot_rows.
     HotRows(Ks),
 }
 
 impl Source {
-    /// Returns the number of a loaded row in its table, and its bytes; `bytes` are those of most rows there.
+    /// Returns the number of a loaded row in its table, and its bytes; `bytes` is the size of most rows of the table.
     fn row(&self, row: Row, bytes: u16) -> (u32, u16) {
         match (self, row.of) {
             (Source::Tpcc(loaded, _), Relation::Customer | Relation::Stock) => (row.number(), loaded.bytes(row)),
@@ -94,7 +96,7 @@ impl Source {
 /// PostgreSQL's pages and rules.
 pub struct Postgres {
     objects: Objects,
-    /// By relation; the table of hot_rows stands alone.
+    /// TPC-C's tables by relation, or the only table of hot_rows.
     tables: Vec<Table>,
     source: Source,
     /// First page of the catalogue.
@@ -105,7 +107,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Returns the sizes of tuples, by which a database is loaded.
+    /// Returns the rules for sizes of tuples, with which [`Loaded`] measures rows.
     pub fn records() -> impl Records {
         Tuples::default()
     }
@@ -137,7 +139,7 @@ impl Postgres {
         Postgres { objects, tables, source, catalog, now, sessions, changes }
     }
 
-    /// Returns the place of a table in their list.
+    /// Returns the position of a table in `tables`.
     fn place(&self, table: Relation) -> usize {
         (table as usize).min(self.tables.len() - 1)
     }
@@ -147,7 +149,7 @@ impl Postgres {
         &mut self.tables[place]
     }
 
-    /// Returns an index: a table's key, or another one.
+    /// Returns a table's primary key, or a secondary index.
     fn index(&self, of: Relation) -> &Index {
         &self.tables[self.place(of.table())].indexes[usize::from(of.table() != of)]
     }
@@ -171,8 +173,8 @@ impl Postgres {
         [(row.group, row.key), (row.group, self.source.second(row))]
     }
 
-    /// Writes a new version of a row whose page is pinned, and its entries in the indexes where the version moved
-    /// (nodeModifyTable.c, `ExecUpdate`).
+    /// Writes a new version of a row whose page is pinned and, if the version is on another page, its entries in the
+    /// indexes (nodeModifyTable.c, `ExecUpdate`).
     fn rewrite(&mut self, pools: &mut Pools, row: Row, before: Version, bytes: u16) {
         let (now, id) = (self.now, (row.group, row.key));
         let heap = &mut self.table(row.of).heap;
@@ -190,7 +192,8 @@ impl Postgres {
         }
     }
 
-    /// Reads the rows of a span, whose leaves were read; hears of each. `held` is the page that the scan has pinned.
+    /// Reads the rows of a span after its leaves were read, and calls `heard` for each. `held` is the page that the
+    /// scan has pinned.
     fn fetch_all(
         &mut self,
         pools: &mut Pools,
@@ -215,8 +218,8 @@ impl Postgres {
         index.go_on(pools, place, (group, key));
     }
 
-    /// Reads a span of the index on names by an index-only scan: it keeps the leaf pinned, and reads rows of pages that not
-    /// all see (nodeIndexonlyscan.c, `IndexOnlyNext`).
+    /// Reads a span of the index on names by an index-only scan. It keeps the leaf pinned, and reads only rows on pages
+    /// that are not visible to all transactions (nodeIndexonlyscan.c, `IndexOnlyNext`).
     fn scan_names(&mut self, pools: &mut Pools, span: Span) {
         let Source::Tpcc(loaded, _) = &self.source else { return };
         let (now, district, group) = (self.now, loaded.district(span.first.group), span.first.group);
@@ -242,8 +245,9 @@ impl Engine for Postgres {
         &self.objects
     }
 
-    /// The main forks of tables and indexes, with each index's meta page, as `pg_relation_size` reports: the share that
-    /// a pool is asked for refers to these (python/bufferlab/engines/postgres/relation_sizes.py).
+    /// Returns the bytes of the main forks of tables and indexes, with each index's meta page, as `pg_relation_size`
+    /// reports them. A pool's size in per cent refers to these bytes
+    /// (python/bufferlab/engines/postgres/relation_sizes.py).
     fn bytes(&self) -> Option<u64> {
         let forks = self.objects.all().iter().filter(|object| !object.name.contains('('));
         let pages = |object: &Object| u64::from(object.pages) + u64::from(object.name.contains('.'));
@@ -254,14 +258,15 @@ impl Engine for Postgres {
         self.tables.iter().flat_map(|table| &table.indexes).flat_map(|index| index.tree.interior.all()).collect()
     }
 
-    /// The catalogue, as sessions connect and plan their statements.
+    /// Reads the catalogue, as sessions do when they connect and plan their statements.
     fn connect(&mut self, pools: &mut Pools) {
         let pages = self.catalog..self.catalog + CATALOG_PAGES;
         pages.for_each(|page| (0..CATALOG_GETS).for_each(|_| pools.get(page, FIRST)));
     }
 
-    /// crates/bufferlab-drive/dialects/postgres/tpcc/prefill.sql: each table through its key, in the order of rows.
-    /// Sessions have read the catalogue before, each page many times.
+    /// Reads each table through its key, in the order of rows
+    /// (crates/bufferlab-drive/dialects/postgres/tpcc/prefill.sql). Sessions have read the catalogue before, each page
+    /// many times.
     fn prefill(&mut self, pools: &mut Pools) {
         self.connect(pools);
         for of in Relation::PREFILLED.into_iter().filter(|&of| of != Relation::History) {
@@ -274,8 +279,8 @@ impl Engine for Postgres {
         }
     }
 
-    /// Of the catalogue some is read each second. Of hot_rows a statement is a transaction, and those of the other sessions
-    /// may be under way.
+    /// Reads some pages of the catalogue once a second. On hot_rows each statement is a transaction, and one of each
+    /// other session may be under way.
     fn begin(&mut self, pools: &mut Pools) {
         let session = pools.thread();
         self.sessions = self.sessions.max(u64::from(session) + 1);
@@ -292,7 +297,7 @@ impl Engine for Postgres {
         }
     }
 
-    /// Nothing is read: versions of the transaction are dead from now on.
+    /// Reads nothing: the transaction's versions are dead from now on.
     fn rollback(&mut self, _pools: &mut Pools) {
         let now = self.now;
         while let Some(Change { row, before, version }) = self.changes.pop() {
@@ -325,7 +330,7 @@ impl Engine for Postgres {
         indexes[1].fetch(pools, heap, at, Some(version.block), &mut None, now);
     }
 
-    /// The scan passes entries of deleted rows; those that are not killed it looks up.
+    /// The scan skips killed entries of deleted rows, and looks up the versions of the other entries.
     fn read_first(&mut self, pools: &mut Pools, of: Relation, group: u32, lowest: Option<u32>) {
         let now = self.now;
         let end = lowest.unwrap_or(u32::MAX >> 1);

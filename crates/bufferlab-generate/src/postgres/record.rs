@@ -7,13 +7,13 @@ use bufferlab_workload::tpcc::schema::TableId;
 use crate::loaded::{Columns, Records};
 use crate::schema::{Column, Schema, Type};
 
-/// A tuple's header without null bits (htup_details.h, `SizeofHeapTupleHeader`).
+/// Bytes of a tuple's header without null bits (htup_details.h, `SizeofHeapTupleHeader`).
 const HEAP_HEADER: u32 = 23;
-/// An index tuple's header (itup.h, `IndexTupleData`).
+/// Bytes of an index tuple's header (itup.h, `IndexTupleData`).
 const INDEX_HEADER: u32 = 8;
 /// The most bytes of a text with a header of one byte (varatt.h, `VARATT_CAN_MAKE_SHORT`).
 const SHORT_MOST: u32 = 126;
-/// A line pointer (itemid.h, `ItemIdData`).
+/// Bytes of a line pointer (itemid.h, `ItemIdData`).
 pub(super) const POINTER: u32 = 4;
 
 /// Rounds up to a multiple of a power of two (c.h, `TYPEALIGN`).
@@ -33,7 +33,7 @@ pub struct Tuples {
 }
 
 impl Records for Tuples {
-    /// The length of a heap tuple, not yet rounded up (heaptuple.c, `heap_form_tuple`).
+    /// The bytes of a heap tuple, not yet rounded up (heaptuple.c, `heap_form_tuple`).
     fn row(&self, table: TableId, columns: &Columns<'_>) -> u32 {
         let of = self.schema.columns(table);
         let has_null = columns.all().any(|value| value == Value::Null);
@@ -83,7 +83,8 @@ fn data<'a>(columns: impl Iterator<Item = (Column, Value<'a>)>) -> u32 {
     })
 }
 
-/// Adds a text: a short one has a header of one byte and is not aligned.
+/// Returns the bytes of values of `bytes` bytes with a text of `chars` characters behind them. A short text has a
+/// header of one byte and is not aligned.
 pub(super) fn text(bytes: u32, chars: u32) -> u32 {
     if chars <= SHORT_MOST { bytes + 1 + chars } else { aligned(bytes, 4) + 4 + chars }
 }
@@ -103,7 +104,8 @@ fn numeric(int: i64, behind: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// `pg_column_size` of PostgreSQL 17.2 of values in a table, less the byte of the length's header.
+    /// The results of `pg_column_size` in PostgreSQL 17.2 for numbers in a table, less the one byte of the length's
+    /// header.
     #[test]
     fn numbers_have_the_servers_sizes() {
         let sizes = [(0, 2, 2), (-1000, 2, 4), (1050, 2, 6), (5_000_000, 2, 4), (30_000_000, 2, 4)];

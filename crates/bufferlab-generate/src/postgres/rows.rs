@@ -1,5 +1,5 @@
-//! PostgreSQL's pages of the table of hot_rows (crates/bufferlab-drive/dialects/servers/hot_rows/schema.sql), of its key and
-//! of the index on k, which takes an entry where an update moves a row to another page.
+//! PostgreSQL's pages of the table of hot_rows (crates/bufferlab-drive/dialects/servers/hot_rows/schema.sql), of its
+//! key, and of the index on k. That index takes an entry when an update moves a row to another page.
 
 use super::heap::Heap;
 use super::layout::{Laid, Table, index};
@@ -8,18 +8,18 @@ use crate::engine::Relation;
 use crate::pools::Objects;
 use crate::rows::RowsAsked;
 
-/// Bytes of id and k.
+/// Bytes of the columns id and k.
 const NUMBERS: u32 = 4 + 4;
-/// Characters of c.
+/// Characters of column c.
 const C_CHARS: u32 = 120;
 /// Bytes of a row's place in a posting list (itemptr.h, `ItemPointerData`).
 const PLACE: u32 = 6;
-/// Selects in a second by the generator's clock (job.rs, `transaction_us`).
+/// Selects in a second of the generator's clock (job.rs, `transaction_us`).
 pub(super) const COUNTERS_EVERY: u64 = 10_000;
-/// Numbers k of rows whose texts were not generated lie so far from those that were: odd, so that they spread.
+/// The distance between the values of k of a generated row and of the row that repeats it: odd, so that values spread.
 const STRIDE: u64 = 0x9E37_79B1;
 
-/// The number k of each row: those of the first rows as they were loaded, of further ones as evenly spread.
+/// The value of column k of each row: as loaded for the first rows, and spread as evenly for further ones.
 pub(super) struct Ks {
     own: Vec<u32>,
     rows: u32,
@@ -36,7 +36,7 @@ impl Ks {
         ((k - 1) % u64::from(self.rows)) as u32 + 1
     }
 
-    /// Returns how many rows have each number from 1 on.
+    /// Returns how many rows have each value of k from 1 on, 255 at most.
     fn counts(&self) -> Vec<u8> {
         let mut counts = vec![0_u8; self.rows as usize];
         for id in 1..=self.rows {
@@ -47,18 +47,18 @@ impl Ks {
     }
 }
 
-/// Bytes of an entry of `rows` rows with its line pointer: a build merges equal entries (nbtdedup.c,
+/// Returns the bytes of an entry for `rows` rows, with its line pointer: a build merges equal entries (nbtdedup.c,
 /// `_bt_form_posting`).
 fn posting(rows: u8) -> u32 {
     let key = number_entry();
     if rows < 2 { key } else { max_aligned(key - POINTER + u32::from(rows) * PLACE) + POINTER }
 }
 
-/// Lays the table out; returns it and the numbers k. `transactions` bounds how much it may grow.
+/// Lays the table out; returns it and the values of k. `transactions` bounds how much it may grow.
 pub(super) fn lay_out(asked: &RowsAsked, objects: &mut Objects, transactions: u64) -> (Table, Ks) {
     let row = with_header(text(text(NUMBERS, C_CHARS), asked.pad_chars + 1));
     let updates = transactions * u64::from(asked.update_percent) / 100;
-    // Updates fill pages with moved rows at most, and an index's leaf is half full after a split.
+    // At worst updates fill pages with moved rows only, and an index's leaf is half full after a split.
     let growth = |bytes: u32| (updates * u64::from(bytes) / 4000) as u32 + 64;
     let rows = std::iter::repeat_n(row as u16, asked.rows as usize);
     let heap = Heap::new(objects, Relation::HotRows.name(), rows, growth(max_aligned(row)));

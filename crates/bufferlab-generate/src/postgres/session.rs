@@ -1,10 +1,10 @@
-//! The session whose statements come, its transaction, and how it gets a page.
+//! A session and its transaction, and how the session gets a page.
 
 use bufferlab_model::trace::latch;
 
 /// A get of a page that the session has not pinned.
 pub(super) const FIRST: u8 = latch::FIRST | latch::NO_RING;
-/// A get of one that it has.
+/// A get of a page that the session has pinned already.
 pub(super) const HELD: u8 = latch::HELD | latch::NO_RING;
 
 /// The session and the transaction.
@@ -12,7 +12,7 @@ pub(super) const HELD: u8 = latch::HELD | latch::NO_RING;
 pub(super) struct Now {
     pub(super) session: u16,
     pub(super) transaction: u64,
-    /// The oldest transaction that may still be under way: its elders' dead versions can be removed (procarray.c,
+    /// The oldest transaction that may still be under way: versions that died before it can be removed (procarray.c,
     /// `GlobalVisTestIsRemovableXid`).
     pub(super) horizon: u64,
 }

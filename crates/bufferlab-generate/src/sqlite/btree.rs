@@ -1,4 +1,4 @@
-//! SQLite's index b-tree over sizes of cells: tables without row ids and indexes. Rows stand in interior pages too.
+//! SQLite's index b-tree over sizes of cells, for indexes and tables without row ids. Interior pages hold rows too.
 //!
 //! SQLite 3.54's btree.c: `balance_nonroot` and `balance_deeper` decide which cells a page has, when a load appends
 //! rows as well as when a run changes them. A row that does not fit has a chain of further pages, which a search reads
@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use super::overflow::Spilled;
 use crate::pools::{Objects, Pools};
 
-/// Siblings that are balanced together (`NB`).
+/// The number of siblings that are balanced together (`NB`).
 const SIBLINGS: usize = 3;
-/// Bytes of a page's header: of a leaf, and of an interior page (`hdrOffset`, `childPtrSize`).
+/// Bytes of a leaf's header, and of a child's number, which an interior page has in addition (`hdrOffset`,
+/// `childPtrSize`).
 const LEAF_HEADER: u32 = 8;
 const CHILD: u32 = 4;
 
@@ -19,13 +20,13 @@ const CHILD: u32 = 4;
 struct Node {
     page: u32,
     keys: Vec<u32>,
-    /// Bytes of each cell without a child's number and without its chain.
+    /// Bytes of each cell without a child's number and without its chain of overflow pages.
     bytes: Vec<u16>,
     /// The children, one more than the cells; empty in a leaf.
     children: Vec<u32>,
 }
 
-/// A tree. The root is node 0.
+/// An index b-tree. Its root is node 0.
 #[derive(Debug, Default)]
 pub struct Btree {
     pub(super) page_bytes: u32,
@@ -37,9 +38,9 @@ pub struct Btree {
     pub dirty: Vec<u32>,
     /// The free pages; the first one is the trunk of SQLite's free list.
     pub(super) free_pages: Vec<u32>,
-    /// Rows with a chain.
+    /// Rows with a chain of overflow pages, by key.
     pub(super) spilled: HashMap<u32, Spilled>,
-    /// Bytes of a child's number in a cell of the lowest level: none, but in the upper part of a table with row ids.
+    /// Bytes of a child's number in a cell of the lowest level: 4 in a tree of [`Btree::above_leaves`], else 0.
     child_below: u32,
     /// The nodes from the root to the cell that was sought last, with the place in each.
     path: Vec<(u32, usize)>,
@@ -51,13 +52,14 @@ impl Btree {
         Btree { page_bytes, nodes: vec![Node::default()], next_page: 1, end_page: u32::MAX, ..Btree::default() }
     }
 
-    /// Makes the interior pages of a table with row ids: rows are its leaves, by the last row id of each but the last.
+    /// Makes the interior pages of a table with row ids, as a tree whose rows stand for leaves: a row's key is the
+    /// leaf's last row id. The last leaf has no row.
     pub fn above_leaves(page_bytes: u32) -> Self {
         Btree { child_below: CHILD, ..Btree::new(page_bytes) }
     }
 
-    /// Appends a row: of a load, or in a run, where the cursor stands at the end. `is_sorted` for the rows of an index, which
-    /// come from a sorter (`BTREE_BULKLOAD`).
+    /// Appends a row: in a load, or in a run whose cursor stands at the end. `is_sorted` says that the row is an
+    /// index's and comes from a sorter (`BTREE_BULKLOAD`).
     pub fn append(&mut self, pools: &mut Pools, key: u32, bytes: u16, is_sorted: bool) {
         let cell = self.store(pools, key, bytes);
         self.path.clear();
@@ -68,7 +70,7 @@ impl Btree {
         self.balance(pools, is_sorted);
     }
 
-    /// Adds the way down to the last leaf below a node to the path; returns the leaf.
+    /// Adds to the path the nodes from `node` to the last leaf below it; returns the leaf.
     fn go_last(&mut self, mut node: u32) -> u32 {
         loop {
             let at = &self.nodes[node as usize];
@@ -102,7 +104,7 @@ impl Btree {
         self.descend(Some(pools), key, false, true);
     }
 
-    /// The same with a cursor that stands in the tree already: the root is at hand.
+    /// Does as [`Btree::seek`] with a cursor that stands in the tree already, so that the root is not read again.
     pub fn seek_on(&mut self, pools: &mut Pools, key: u32) {
         self.descend(Some(pools), key, false, false);
     }
@@ -129,8 +131,8 @@ impl Btree {
         }
     }
 
-    /// Returns the place of a key among a page's cells, by halves as SQLite seeks it: each cell that it compares is read
-    /// with its chain. With `stops` the search ends at an equal key.
+    /// Returns the place of a key among a page's cells, by a binary search like SQLite's, which reads the chain of each
+    /// cell that it compares. With `stops` the search ends at an equal key.
     fn compare(&self, pools: Option<&mut Pools>, node: u32, key: u32, stops: bool) -> usize {
         let keys = &self.nodes[node as usize].keys;
         let Some(pools) = pools.filter(|_| !self.spilled.is_empty()) else {
@@ -152,7 +154,8 @@ impl Btree {
         low
     }
 
-    /// Seeks a row to write it; returns the page that has it. The root is at hand from the search before.
+    /// Seeks a row to write it; returns the page that has it. The root is not read, because the search before still
+    /// holds it.
     pub fn rewrite(&mut self, pools: &mut Pools, key: u32) -> u32 {
         self.descend(Some(pools), key, true, false);
         self.current()
@@ -171,7 +174,8 @@ impl Btree {
         whole.or(bytes.get(place).copied()).map_or(0, u32::from)
     }
 
-    /// Reads on to the leaf that is left of a key; gets its page alone, since its parents are at hand.
+    /// Goes on to the leaf where a cursor before `key` stands. Gets only that leaf, because the cursor still holds its
+    /// parents.
     pub fn go_on(&mut self, pools: &mut Pools, key: u32) {
         let before = self.current();
         let mut node = 0;
@@ -197,13 +201,13 @@ impl Btree {
         self.balance(pools, false);
     }
 
-    /// Lets a row grow; the cursor stands on it. Returns whether the tree was balanced.
+    /// Lets a row grow by `by` bytes without a search: the cursor stands on it. Returns whether the tree was balanced.
     pub fn grow(&mut self, pools: &mut Pools, key: u32, by: u16) -> bool {
         self.find(key);
         self.dirty.push(self.current());
         let bytes = self.bytes() as u16 + by;
         let old = self.spilled.remove(&key);
-        // The new chain is made before the old one is free (`sqlite3BtreeInsert`).
+        // The new chain is made before the old one is freed (`sqlite3BtreeInsert`).
         let cell = self.store(pools, key, bytes);
         self.release(pools, old);
         let &(node, place) = &self.path[self.path.len() - 1];
@@ -241,7 +245,7 @@ impl Btree {
         self.balance(pools, false);
     }
 
-    /// Takes a row out without balancing: its insertion was rolled back.
+    /// Removes a row whose insertion was rolled back, without balancing.
     pub fn forget(&mut self, key: u32) {
         self.find(key);
         let &(node, place) = &self.path[self.path.len() - 1];
@@ -252,7 +256,8 @@ impl Btree {
         }
     }
 
-    /// A page's keys are in order, of which an index may have equal ones; it has one child more than cells or none, and its cells fit.
+    /// Checks that a page's keys are in order (an index may have equal ones), that it has one child more than cells or
+    /// no child, and that its cells fit.
     #[inline]
     fn check(&self, node: u32) {
         let Node { page, keys, bytes, children } = &self.nodes[node as usize];
@@ -277,7 +282,7 @@ impl Btree {
         node.bytes.iter().map(|&bytes| u32::from(bytes) + 2 + child).sum()
     }
 
-    /// Balances from the end of the path upwards (`balance`); returns whether it changed any page but the last one.
+    /// Balances from the end of the path upwards (`balance`); returns whether it balanced any page.
     fn balance(&mut self, pools: &mut Pools, is_sorted: bool) -> bool {
         let mut changed = false;
         while let Some(&(node, _)) = self.path.last() {
@@ -319,8 +324,8 @@ impl Btree {
         self.nodes.len() as u32 - 1
     }
 
-    /// Takes a free page or a new one. Of the list of free pages a chain gets the first page, which lists the others,
-    /// and takes that one last (`allocateBtreePage`).
+    /// Takes a free page, or a new one. For a chain SQLite gets the first free page, the trunk, which lists the others,
+    /// and takes the trunk itself last (`allocateBtreePage`).
     pub(super) fn new_page(&mut self, pools: &mut Pools, is_of_chain: bool, is_interior: bool) -> u32 {
         let trunk = self.free_pages.first().copied().filter(|_| is_of_chain);
         let free = match trunk {
@@ -346,7 +351,8 @@ impl Btree {
         page
     }
 
-    /// `balance_nonroot`: shares the cells of up to three siblings out among as few pages as hold them, and evens out.
+    /// Distributes the cells of up to three siblings over as few pages as hold them, then evens them out
+    /// (`balance_nonroot`).
     fn balance_siblings(&mut self, pools: &mut Pools, parent: u32, place: usize, is_sorted: bool) {
         let cells = self.nodes[parent as usize].keys.len();
         let spare = usize::from(is_sorted);
@@ -384,7 +390,8 @@ impl Btree {
         self.write_siblings(pools, parent, first, &old, &all, &ends);
     }
 
-    /// Fills the siblings and the parent's cells between them. Pages keep the order of their numbers.
+    /// Fills the siblings, and the parent's cells between them. Siblings get their pages in the order of the pages'
+    /// numbers.
     fn write_siblings(
         &mut self,
         pools: &mut Pools,
@@ -398,7 +405,7 @@ impl Btree {
         while nodes.len() < ends.len() {
             nodes.push(self.new_node(pools, !all.children.is_empty()));
         }
-        // An unused node stays, empty: a run frees few.
+        // An unused node stays in the list, empty, because a run frees few.
         let free = old[old.len().min(ends.len())..].iter().map(|&node| self.nodes[node as usize].page);
         self.free_pages.extend(free);
         let mut pages: Vec<u32> = nodes.iter().map(|&node| self.nodes[node as usize].page).collect();
@@ -424,7 +431,7 @@ impl Btree {
         self.shrink_root();
     }
 
-    /// Takes the only child's cells into the root, where they fit (`balance_nonroot`, "balance-shallower").
+    /// Moves the only child's cells into the root, if they fit there (`balance_nonroot`, "balance-shallower").
     fn shrink_root(&mut self) {
         let [child] = self.nodes[0].children[..] else { return };
         if self.nodes[child as usize].keys.is_empty() || self.used(child) > self.capacity(false) {
@@ -437,7 +444,7 @@ impl Btree {
         self.path.truncate(1);
     }
 
-    /// Returns every page of the tree, level by level, interior pages first. Chains of rows come after the page.
+    /// Returns every page of the tree, level by level from the root. The chains of a page's rows follow the page.
     pub fn pages(&self) -> Vec<u32> {
         let (mut pages, mut level) = (Vec::new(), vec![0]);
         while !level.is_empty() {
@@ -457,8 +464,8 @@ impl Btree {
     }
 }
 
-/// Moves the ends of siblings among cells of these sizes, by the two passes of `balance_nonroot`. The cell at an end is
-/// the parent's.
+/// Moves the ends of siblings among cells of the given sizes in bytes, by the two passes of `balance_nonroot`. The cell
+/// at an end goes to the parent.
 fn share_out(sizes: &[u32], ends: &mut Vec<usize>, capacity: u32, is_sorted: bool) {
     let cells = sizes.len();
     let size = |cell: usize| if cell < cells { sizes[cell] } else { 0 };

@@ -11,15 +11,15 @@ use crate::engine::{Relation, Row, of_entry};
 use crate::loaded::{Columns, Loaded, Records};
 use crate::pools::{Objects, Pools};
 
-/// Bits of an order's number in a key; the largest is 262,143.
+/// Bits of an order's number in a key; the largest number is 262,143.
 pub(super) const ORDER_BITS: u32 = 18;
-/// Bits of a line's number.
+/// Bits of a line's number in a key.
 const LINE_BITS: u32 = 4;
-/// Keys of lines have 32 bits: ten for the district.
+/// The most warehouses: keys of lines have 32 bits, of which ten are the district's.
 pub(super) const MAX_WAREHOUSES: u32 = 102;
 
-/// Returns a row's key in its tree. Orders of one customer share a key's last bits by turns in the index on customers: the
-/// few that a customer has since the load have even numbers above that of the loaded one.
+/// Returns a row's key in its tree. In the index on customers the last ten bits of a key are the order's: 0 for the
+/// loaded order, and even numbers for later ones. Orders may share a number, but a customer has few.
 pub(super) fn key_of(row: Row) -> u32 {
     const SPACE: u32 = 1 << 10;
     match row.of {
@@ -37,15 +37,15 @@ pub(super) fn key_of(row: Row) -> u32 {
 /// Bytes by which a line grows when its date of delivery is set: 0 for NULL, 8 for microseconds since 1970.
 pub(super) const DELIVERY_DATE: u16 = 8;
 
-/// Bytes of cells: a record of the file format's section 2.1, after the length of its payload.
+/// The rules for bytes of cells: a record of the file format's section 2.1, after the length of its payload.
 pub(super) struct Cells;
 
-/// Returns the bytes of a varint.
+/// Returns how many bytes a number takes as a varint.
 pub(super) fn varint(number: u32) -> u32 {
     (32 - number.leading_zeros()).div_ceil(7).max(1)
 }
 
-/// Returns the serial type of a value and its bytes.
+/// Returns the serial type of a value, and the value's bytes.
 fn serial(value: Value<'_>) -> (u32, u32) {
     match value {
         Value::Null => (0, 0),
@@ -79,7 +79,7 @@ pub(super) fn cell<'a>(values: impl Iterator<Item = Value<'a>>) -> u32 {
 pub(super) struct Places(Vec<(u32, u32)>);
 
 impl Places {
-    /// Takes the means of the table's first generated rows.
+    /// Computes the places from the means of the table's first generated rows.
     pub(super) fn new(config: &TpccConfig, table: TableId) -> Self {
         let mut block = RowBlock::new();
         if let Some(first) = partitions(1).into_iter().find(|partition| partition.table() == table) {
@@ -99,14 +99,14 @@ impl Places {
         Places((0..columns).map(place).collect())
     }
 
-    /// Returns the places of some columns.
+    /// Returns the places of some columns: where each begins and ends.
     pub(super) fn of(&self, columns: impl Iterator<Item = usize>) -> impl Iterator<Item = (u32, u32)> {
         columns.filter_map(|column| self.0.get(column).copied())
     }
 }
 
 impl Records for Cells {
-    /// Of HISTORY without its row id, whose bytes grow.
+    /// The bytes of HISTORY are without its row id, whose bytes grow.
     fn row(&self, _table: TableId, columns: &Columns<'_>) -> u32 {
         cell(columns.all())
     }
@@ -117,7 +117,7 @@ impl Records for Cells {
 }
 
 /// The leaves of HISTORY, a table with row ids that is only appended to: full ones, one after the other
-/// (`balance_quick`). The root has always been a page above them.
+/// (`balance_quick`). The root is a page above the leaves from the load on.
 #[derive(Default)]
 pub(super) struct History {
     /// The leaf that takes rows.
@@ -164,8 +164,8 @@ impl History {
     }
 }
 
-/// Lays the database out: a tree of each relation, of HISTORY the pages above its leaves. `inserted` has the bytes of rows
-/// that the run inserts, `transactions` bounds the growth.
+/// Lays the database out: a tree for each relation, for HISTORY only the pages above its leaves. `inserted` has the
+/// bytes of rows that the run inserts; `transactions` bounds the growth.
 pub(super) fn lay_out(
     page_bytes: u32,
     loaded: &Loaded,
@@ -201,7 +201,8 @@ pub(super) fn lay_out(
     (trees.into(), history)
 }
 
-/// Returns the mean bytes of loaded rows that are as a run's: of orders that are not delivered.
+/// Returns the mean bytes of the rows that a run inserts: of orders and lines, those of loaded orders that are not
+/// delivered.
 pub(super) fn inserted(loaded: &Loaded, of: Relation) -> u16 {
     let all = loaded.sizes(of, 0);
     let last = if matches!(of, Relation::Orders | Relation::OrderLine) { &all[all.len() * 3 / 4..] } else { all };

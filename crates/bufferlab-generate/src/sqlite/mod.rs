@@ -1,9 +1,9 @@
-//! SQLite: what each operation gets from its page cache, by btree.c and the code that SQLite makes of the
-//! statements. One connection, `locking_mode = exclusive`.
+//! SQLite: which pages each operation gets from the page cache, by btree.c and the code that SQLite makes of the
+//! statements. There is one connection, with `locking_mode = exclusive`.
 //!
 //! The rules were compared with a page trace of SQLite 3.54.1 (TPC-C, 1 warehouse). On pages of 2 KiB and less rows of
-//! CUSTOMER and STOCK have chains of overflow pages. Left out: that free pages of one tree serve another, that numbers
-//! of STOCK grow more than twice, and that a customer's grow by large amounts or many payments.
+//! CUSTOMER and STOCK have chains of overflow pages. Not simulated: that free pages of one tree serve another, that
+//! numbers of STOCK grow more than twice, and that a customer's grow by large amounts or many payments.
 
 mod btree;
 mod layout;
@@ -21,25 +21,28 @@ use crate::tree::Packed;
 use btree::Btree;
 use layout::{Cells, DELIVERY_DATE, History, ORDER_BITS, Places, inserted, key_of};
 
-/// The file's first page.
+/// The name of the object that is the file's first page.
 const SCHEMA: &str = "sqlite_schema";
-/// Mean characters of C_DATA after the load (4.3.3.1).
+/// Mean characters of C_DATA after the load (TPC-C, clause 4.3.3.1).
 const MEAN_C_DATA_CHARS: u32 = 400;
-/// SQLite's smallest page.
+/// Bytes of SQLite's smallest page.
 pub const MIN_PAGE_BYTES: u32 = 512;
-/// The smallest page with the table of hot_rows: its rows have no chains, and no smaller one was compared with a load.
+/// Bytes of the smallest page for the table of hot_rows. On such pages its rows have no chains of overflow pages; no
+/// smaller page was compared with a load.
 pub const MIN_ROWS_PAGE_BYTES: u32 = 4096;
 
-/// Columns of CUSTOMER that statements read: New-Order's, Payment's, and an update's, which reads those that it keeps.
+/// Columns of CUSTOMER that statements read: New-Order's, Payment's, and those that an update reads because it keeps
+/// them.
 const DISCOUNT_COLUMNS: [usize; 3] = [15, 5, 13];
 const PAYMENT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
 const KEPT_COLUMNS: std::ops::RangeInclusive<usize> = 3..=20;
-/// Columns of STOCK: the text of the first district, the item's text, and what an update reads.
+/// Columns of STOCK: the text of the first district, the item's text, and the columns that an update reads.
 const FIRST_DISTRICT_COLUMN: usize = 3;
 const STOCK_DATA_COLUMN: usize = 16;
 const KEPT_STOCK_COLUMNS: std::ops::RangeInclusive<usize> = 3..=16;
 
-/// Returns what the rules can do. Of a layout key and size of every row take memory, and the nodes that hold them.
+/// Returns the limits of SQLite's rules. A layout keeps in memory the key and size of every row, and the nodes of
+/// trees.
 pub(crate) fn limits(page_bytes: u32) -> Limits {
     let layout_bytes = 4_000_000 + 9_000_000_000 / u64::from(page_bytes);
     Limits { layout_bytes, ..Limits::of(layout::MAX_WAREHOUSES, page_bytes) }
@@ -60,7 +63,7 @@ impl Account {
     /// Further orders were delivered; their count has a byte.
     const DELIVERED_AGAIN: u8 = 8;
 
-    /// Notes a fact; returns whether it is new.
+    /// Notes a fact about the customer's numbers; returns whether the fact is new.
     fn becomes(&mut self, fact: u8) -> bool {
         let is_new = self.0 & fact == 0;
         self.0 |= fact;
@@ -86,14 +89,14 @@ pub struct Sqlite {
     page_bytes: u32,
     /// The file's first page.
     schema: u32,
-    /// By relation; none of hot_rows.
+    /// TPC-C's trees by relation; empty for hot_rows.
     trees: Vec<Btree>,
     history: History,
-    /// The table of hot_rows.
+    /// The table of hot_rows; none for TPC-C.
     hot_rows: Option<Packed>,
     /// Bytes of rows that the run inserts, by relation.
     bytes: [u16; RELATIONS],
-    /// Updates of each row of STOCK, up to two.
+    /// The number of updates of each row of STOCK; 3 stands for three and more.
     stock_updates: Vec<u8>,
     /// The effects of payments and deliveries on each customer's numbers.
     accounts: Vec<Account>,
@@ -101,14 +104,14 @@ pub struct Sqlite {
     delivers: bool,
     /// Bytes of a customer's row with the longest text.
     longest_customer: u32,
-    /// Where columns are in rows of STOCK and CUSTOMER.
+    /// The places of columns in rows of STOCK and CUSTOMER.
     places: [Places; 2],
     /// Rows that the open transaction inserted.
     inserted: Vec<Row>,
 }
 
 impl Sqlite {
-    /// Returns the sizes of cells, by which a database is loaded.
+    /// Returns the rules for sizes of cells, with which [`Loaded`] measures rows.
     pub fn records() -> impl Records {
         Cells
     }
@@ -147,8 +150,8 @@ impl Sqlite {
         &mut self.trees[of as usize]
     }
 
-    /// Returns the bytes by which a row's numbers grow in SQLite's records (the file format's section 2.1, serial types):
-    /// a loaded 0, and the 1 after one order, take no byte.
+    /// Returns by how many bytes an update makes a row's numbers grow in SQLite's records (the file format's section
+    /// 2.1, serial types): a loaded 0, and the 1 after one order, take no byte.
     fn growth(&mut self, row: Row) -> u16 {
         match row.of {
             Relation::Stock => {
@@ -165,13 +168,13 @@ impl Sqlite {
         }
     }
 
-    /// Reads columns of the row where the tree's cursor stands, as far as they are in its chain.
+    /// Reads the columns that a statement wants of the row at the tree's cursor, as far as they are in the row's chain.
     fn read_columns(&mut self, pools: &mut Pools, row: Row, is_update: bool, purpose: Purpose) {
         let [stock, customer] = &self.places;
         let columns: Vec<(u32, u32)> = match (row.of, is_update, purpose) {
             (Relation::Stock, true, _) => stock.of(KEPT_STOCK_COLUMNS).collect(),
             (Relation::Stock, ..) => {
-                // A district's customers ask for its own text; all districts ask as often.
+                // The row has a separate text for each district, and all texts are read equally often.
                 let own = FIRST_DISTRICT_COLUMN + row.key as usize % 10;
                 stock.of([own, STOCK_DATA_COLUMN].into_iter()).collect()
             }
@@ -184,7 +187,7 @@ impl Sqlite {
         let Some((bytes, chain)) = self.tree(row.of).chain(key_of(row)) else { return };
         let local = overflow::divide(page_bytes, bytes).local;
         let gets = overflow::gets_of_columns(page_bytes, local, columns.into_iter());
-        // A row may be shorter than the mean.
+        // A row may be shorter than the mean row, and its chain too.
         gets.into_iter().filter_map(|place| chain.get(place)).for_each(|&page| pools.get(page, 0));
     }
 }
@@ -198,7 +201,7 @@ impl Engine for Sqlite {
         &self.objects
     }
 
-    /// The pages of the file, of which a load leaves none free.
+    /// Returns the bytes of all pages of the file, none of which the load leaves free; none for hot_rows.
     fn bytes(&self) -> Option<u64> {
         let pages: u64 = self.objects.all().iter().map(|object| u64::from(object.pages)).sum();
         self.hot_rows.is_none().then_some(pages * u64::from(self.page_bytes))
@@ -210,7 +213,7 @@ impl Engine for Sqlite {
         hot_rows.chain(of_history).chain(self.trees.iter().flat_map(Btree::interior_pages)).collect()
     }
 
-    /// crates/bufferlab-drive/dialects/sqlite/tpcc/prefill.sql: each table once.
+    /// Reads each table once (crates/bufferlab-drive/dialects/sqlite/tpcc/prefill.sql).
     fn prefill(&mut self, pools: &mut Pools) {
         for of in Relation::PREFILLED {
             self.tree(of).pages().into_iter().for_each(|page| pools.get(page, 0));
@@ -220,7 +223,8 @@ impl Engine for Sqlite {
         }
     }
 
-    /// The file's first page shows whether another connection changed it (pager.c, `sqlite3PagerSharedLock`).
+    /// Reads the file's first page, which shows whether another connection changed it (pager.c,
+    /// `sqlite3PagerSharedLock`).
     fn begin(&mut self, pools: &mut Pools) {
         self.trees.iter_mut().for_each(|tree| tree.dirty.clear());
         self.inserted.clear();
@@ -228,7 +232,7 @@ impl Engine for Sqlite {
         pools.get(self.schema, 0);
     }
 
-    /// The changed pages leave the cache (pager.c, `pagerUndoCallback`).
+    /// Drops the changed pages from the cache (pager.c, `pagerUndoCallback`).
     fn rollback(&mut self, pools: &mut Pools) {
         let mut dirty: Vec<u32> = self.trees.iter_mut().flat_map(|tree| tree.dirty.drain(..)).collect();
         dirty.sort_unstable();
@@ -266,7 +270,7 @@ impl Engine for Sqlite {
         tree.go_on(pools, key_of(span.row(span.rows)));
     }
 
-    /// The cursor on the joined table stays open over the rows.
+    /// The cursor on the joined table stays open from row to row.
     fn join(&mut self, pools: &mut Pools, spans: &[(Span, Vec<Row>)]) {
         spans.first().into_iter().for_each(|(span, _)| self.tree(span.first.of).seek(pools, key_of(span.first)));
         let mut is_open = false;
@@ -283,8 +287,8 @@ impl Engine for Sqlite {
         }
     }
 
-    /// The row is sought, then written by its whole key. A row that keeps its size keeps its chain, each page of which is
-    /// read (`btreeOverwriteOverflowCell`). Of hot_rows the cursor stands on the row when it is written.
+    /// Seeks the row, then writes it by its whole key. A row that keeps its size keeps its chain, each page of which is
+    /// read (`btreeOverwriteOverflowCell`). On hot_rows the cursor still stands on the row when it is written.
     fn update(&mut self, pools: &mut Pools, row: Row, note: u32) {
         if self.hot_rows.is_some() {
             return self.read(pools, row, Purpose::Change);
@@ -304,7 +308,7 @@ impl Engine for Sqlite {
         }
     }
 
-    /// The lines are written where the cursor finds them; after a balance it is sought again.
+    /// Writes each line where the cursor finds it; after a balance the cursor is sought again.
     fn update_all(&mut self, pools: &mut Pools, span: Span) {
         self.delivers = true;
         let tree = self.tree(span.first.of);

@@ -1,17 +1,19 @@
-//! Rows that do not fit: how many of their bytes stand in the b-tree's page, and the chain of pages with the rest.
+//! Rows that do not fit into a page: how many of their bytes are in the b-tree's page, and the chain of pages with the
+//! rest.
 //!
-//! SQLite's file format, section 1.6 ("Cell Payload Overflow Pages"); btree.c, `btreeInitPage` has `maxLocal` and
-//! `minLocal`, `fillInCell` divides a row. A page of 4 KiB and more holds every row of TPC-C.
+//! The rules are those of SQLite's file format, section 1.6 ("Cell Payload Overflow Pages"). In btree.c,
+//! `btreeInitPage` has `maxLocal` and `minLocal`, and `fillInCell` divides a row. A page of 4 KiB and more holds every
+//! row of TPC-C.
 
 use super::btree::Btree;
 use crate::pools::Pools;
 
-/// Pages of a chain at most: pages of 512 bytes hold the longest customer with two.
+/// The most pages of a chain: pages of 512 bytes hold the longest customer with two.
 const MOST_PAGES: usize = 2;
 /// Bytes of the number of a chain's next page.
 const NEXT: u32 = 4;
 
-/// A row with a chain: the bytes of its cell, were all of it in one page, and the chain's pages; 0 is none.
+/// A row with a chain: the bytes that its cell would have in one page, and the chain's pages. A page 0 stands for none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spilled {
     pub(super) bytes: u16,
@@ -30,7 +32,7 @@ impl Spilled {
 pub(super) struct Divided {
     /// Bytes of the payload in the b-tree's page.
     pub(super) local: u32,
-    /// Bytes of the cell there.
+    /// Bytes of the cell in the b-tree's page.
     pub(super) cell: u16,
     /// Pages of the chain.
     pub(super) chain: usize,
@@ -38,7 +40,7 @@ pub(super) struct Divided {
 
 /// Divides a row of an index b-tree, whose cell would have `bytes` bytes in one page.
 pub(super) fn divide(page_bytes: u32, bytes: u16) -> Divided {
-    // One byte holds the length of a payload of up to 127, two hold more.
+    // One byte holds the length of a payload of up to 127 bytes, two bytes a larger length.
     let payload = u32::from(bytes) - if bytes <= 128 { 1 } else { 2 };
     let of_page = |share: u32| (page_bytes - 12) * share / 255 - 23;
     let (most, least) = (of_page(64), of_page(32));
@@ -66,9 +68,9 @@ pub(super) fn gets_of_columns(page_bytes: u32, local: u32, columns: impl Iterato
     gets
 }
 
-/// Chains of the rows of a tree.
+/// Functions for the chains of a tree's rows.
 impl Btree {
-    /// Returns the bytes of a row's cell, and puts the rest into a chain (`fillInCell`).
+    /// Returns the bytes of a row's cell in its page, and puts the row's other bytes into a chain (`fillInCell`).
     pub(super) fn store(&mut self, pools: &mut Pools, key: u32, bytes: u16) -> u16 {
         let Divided { cell, chain, .. } = divide(self.page_bytes, bytes);
         if chain > 0 {
@@ -98,7 +100,7 @@ impl Btree {
         }
     }
 
-    /// Reads all of a row that has a chain.
+    /// Reads all pages of a row's chain, if it has one.
     pub(super) fn read_chain(&self, pools: &mut Pools, key: u32) {
         if let Some(row) = self.spilled.get(&key) {
             row.pages().iter().for_each(|&page| pools.get(self.first_page + page, 0));
@@ -126,7 +128,8 @@ mod tests {
             assert_eq!((over.local, over.chain), (least, 1), "{page_bytes}");
             assert_eq!(u32::from(over.cell), least + 4 + if most < 127 { 1 } else { 2 });
         }
-        // 39 and two pages of 508 are 1,055; as many and 20 more stand in the page where that holds 102 at most.
+        // The bytes that do not fill the last page of a chain, of 508, stay with the other 39 if all are at most 102:
+        // 20 do, 100 do not.
         assert_eq!((divide(512, 39 + 508 + 20 + 2).local, divide(512, 39 + 508 + 20 + 2).chain), (59, 1));
         assert_eq!((divide(512, 39 + 508 + 100 + 2).local, divide(512, 39 + 508 + 100 + 2).chain), (39, 2));
     }

@@ -1,5 +1,5 @@
-//! SQLite's pages of the table of hot_rows (crates/bufferlab-drive/dialects/sqlite/hot_rows/schema.sql): a table with row
-//! ids, whose rows are in leaves alone.
+//! SQLite's pages of the table of hot_rows (crates/bufferlab-drive/dialects/sqlite/hot_rows/schema.sql): a table with
+//! row ids, whose rows are only in leaves.
 
 use bufferlab_workload::client::Value;
 
@@ -9,12 +9,12 @@ use crate::pools::Objects;
 use crate::rows::RowsAsked;
 use crate::tree::{Packed, pack};
 
-/// Characters of sysbench's text c.
+/// Characters of sysbench's column c.
 const C_CHARS: usize = 119;
-/// Bytes of a page's header: of a leaf, and of an interior page.
+/// Bytes of the header of a leaf, and of an interior page.
 const LEAF_HEADER: u32 = 8;
 const INTERIOR_HEADER: u32 = 12;
-/// Bytes of a cell's place in its page, and of a child's number.
+/// Bytes of a cell's pointer in its page, and of a child's number.
 const PLACE: u32 = 2;
 const CHILD: u32 = 4;
 

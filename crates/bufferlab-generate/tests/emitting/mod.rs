@@ -50,7 +50,8 @@ impl Emitted {
     }
 }
 
-/// A pool that reports its events. It asks for all pages that it had, to find those that left; or reports reads alone.
+/// A pool that reports its events. It finds evictions by asking for each page that it held before; or it reports only
+/// reads.
 struct Emitting<M> {
     pool: M,
     tells_evictions: bool,
@@ -210,7 +211,7 @@ pub fn of_power_law<M: Model + Holds + Send + 'static>(pages: u32, power: f64, g
     for number in 0..gets {
         let drawn = next() * sum;
         let rank = sums.partition_point(|&below| below < drawn) as u32;
-        // Neighbours in rank are none in the file.
+        // Pages of neighbouring ranks are not neighbours in the file.
         let page = (u64::from(rank) * 7919 % u64::from(pages)) as u32;
         let latch = if next() < 0.25 { 2 } else { 1 };
         let access = Access { page, thread: 0, latch, now_us: number * 12 };

@@ -1,8 +1,9 @@
-//! Decodes the spool into one file of events in the order of time. Memory is bounded: a page of each processor.
+//! Decodes the spool into one file of events in the order of time. It holds a page of each processor in memory, no
+//! more.
 //!
 //! Plugs and unplugs name no device. The decoder gives them the device of the requests that their task holds back,
 //! because a plug holds back a task's own requests. If a task holds none back here, its plugs belong to other devices,
-//! and the decoder only counts them. It recognises requests by their allocation where the trace has every step; else by
+//! and the decoder only counts them. If the trace has every step, it recognises requests by their allocation; else by
 //! the bios that were queued and not merged into others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -25,7 +26,7 @@ pub struct Decoded {
     pub events_read: u64,
     /// Events written, each of `RECORD_BYTES`.
     pub events: u64,
-    /// Events by their letter.
+    /// The number of events with each letter.
     pub actions: BTreeMap<char, u64>,
     /// Plugs and unplugs of tasks without a request on these devices, which the decoder leaves out.
     pub plugs_elsewhere: u64,
@@ -103,17 +104,17 @@ struct Held {
 }
 
 impl Holders {
-    /// Gives a plug or unplug its device; returns false when it belongs to none of ours.
+    /// Gives a plug or unplug its device; returns false if its task holds back no request of a traced device.
     fn place(&mut self, event: &mut Event) -> bool {
         match event.action {
             b'G' | b'Q' if (event.action == b'G') == self.by_allocation => {
                 let held = self.of_task.entry(event.pid).or_insert(Held { device: 0, requests: 0, last_sector: None });
-                // A request that fills a list empties it first: then the unplug of the others comes between it and its
-                // plug.
+                // A request that finds a full list empties the list first: the unplug of the earlier requests then
+                // comes between this event and the request's plug.
                 *held = Held { device: event.device, requests: held.requests + 1, last_sector: Some(event.sector) };
             }
             b'M' | b'F' if !self.by_allocation => self.release(event.pid, 1),
-            // Issued without a plug.
+            // The request was issued without a plug.
             b'D' if self.of_task.get(&event.pid).is_some_and(|held| held.last_sector == Some(event.sector)) => {
                 self.release(event.pid, 1);
             }
@@ -140,7 +141,7 @@ impl Holders {
     }
 }
 
-/// A reader of this spool's pages.
+/// A reader of a spool's pages, by the formats in the spool.
 struct PageReader {
     layout: PageLayout,
     kinds: HashMap<u64, Kind>,
@@ -179,7 +180,7 @@ impl PageReader {
 
     /// Returns the kind of an event's bytes.
     fn kind(&self, data: &[u8]) -> Option<&Kind> {
-        // All formats have the number at the same place.
+        // All formats have the tracepoint's number at the same place.
         let id = self.kinds.values().next()?.id_in(data)?;
         self.kinds.get(&id)
     }

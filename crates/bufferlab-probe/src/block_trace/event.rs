@@ -2,13 +2,13 @@
 
 use crate::tracefs::{Field, Format};
 
-/// Length of an event in the decoded file.
+/// Length of an event in the decoded file, in bytes.
 pub const RECORD_BYTES: usize = 80;
 const FLAGS: usize = 10;
 const COMM: usize = 16;
 
-/// Every tracepoint that a trace can record, and its letter. Where a device's driver completes whole bios (device
-/// mapper, md) their completion is the C; a request's bios are not completed twice (blk_update_request clears
+/// Every tracepoint that a trace can record, and its letter. If a device's driver completes whole bios (device mapper,
+/// md), C is the completion of a bio. A request's bios are not completed a second time (blk_update_request clears
 /// BIO_TRACE_COMPLETION).
 pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
     ("block_bio_queue", b'Q'),
@@ -38,43 +38,43 @@ pub(super) fn recorded(every_step: bool) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS.into_iter().map(|(name, _)| name).filter(move |name| every_step || !STEPS.contains(name))
 }
 
-/// A trace needs these.
+/// The tracepoints that every trace needs.
 pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_rq_complete"];
 
 /// An event of the block layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// CLOCK_MONOTONIC.
+    /// The time of the event in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// Its letter in blktrace.
+    /// The event's letter in blktrace.
     pub action: u8,
-    /// The processor that recorded it.
+    /// The processor that recorded the event.
     pub cpu: u16,
     /// The device, as the kernel numbers it: major << 20 | minor. Plugs have none.
     pub device: u32,
     /// First sector of 512 bytes.
     pub sector: u64,
-    /// Sectors.
+    /// The number of sectors.
     pub sectors: u32,
     /// For a remap, the device that it came from.
     pub from_device: u32,
-    /// For a remap the sector it came from; for a split the first sector of its second part.
+    /// For a remap, the sector that it came from; for a split, the first sector of its second part.
     pub other_sector: u64,
-    /// For an unplug: the requests held back.
+    /// For an unplug, the number of requests held back.
     pub requests: u32,
     /// The running task; for a completion the interrupted one.
     pub pid: i32,
     /// For a completion: the error's number, negative, or 0.
     pub error: i32,
-    /// RWBS as blktrace writes it.
+    /// The kind of request, RWBS, as blktrace writes it.
     pub flags: [u8; FLAGS],
-    /// The task's name, where the tracepoint has it.
+    /// The task's name, if the tracepoint has it.
     pub comm: [u8; COMM],
 }
 
 impl Event {
-    /// Returns the event in the form of the decoded file: little-endian, no gaps but four bytes of zeros at the end of
-    /// the numbers.
+    /// Returns the event in the form of the decoded file: little-endian, without gaps but for four bytes of zeros at
+    /// the end of the numbers.
     pub fn record(&self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         let mut at = 0;
@@ -119,7 +119,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// Returns the tracepoint this format is of; none for one that is not recorded.
+    /// Returns the reader for the tracepoint that a format describes; none if that tracepoint is not recorded.
     pub(super) fn of(format: &Format) -> Option<Self> {
         let (_, action) = *TRACEPOINTS.iter().find(|(name, _)| *name == format.name)?;
         let field = |name| format.field(name);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::tracefs::{Owner, TraceError, Tracing, is_dead, whole_text};
 
-/// Names of our instances begin with this; then come the process, its start time, and a number.
+/// The beginning of the names of bufferlab's instances. The process, its start time, and a number follow.
 const PREFIX: &str = "bufferlab-";
-/// A directory may stay busy for a moment after its files are closed.
+/// The most attempts to remove a directory, which may stay busy for a moment after its files are closed.
 const REMOVE_ATTEMPTS: u32 = 50;
 
 /// Returns a tracefs that has everything a block trace needs.
@@ -83,7 +83,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A test's imaginary tracefs is an ordinary directory without the kernel's files; then nothing of this works.
+        // A test's imaginary tracefs is an ordinary directory without the kernel's files; there none of this works.
         let _ = fs::write(self.file("tracing_on"), "0");
         for _ in 0..REMOVE_ATTEMPTS {
             match fs::remove_dir(&self.path) {

@@ -15,12 +15,12 @@ const TIME_STAMP: u32 = 31;
 /// An absolute time has 59 bits; the page gives the rest.
 const STAMP_BITS: u32 = 59;
 
-/// The facts of a page besides its events.
+/// Whether events are missing before a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PageFacts {
     /// Events before this page were lost.
     pub missed: bool,
-    /// The number of lost events, where the kernel had room for it.
+    /// The number of lost events, if the kernel had room for it.
     pub missed_events: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct PageFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged(pub &'static str);
 
-/// Returns whether events before this page were lost.
+/// Returns whether events before this page were lost, and how many.
 pub(super) fn facts(layout: &PageLayout, page: &[u8]) -> Result<PageFacts, Damaged> {
     let commit = layout.commit.number(page).ok_or(Damaged("it ends within its header"))?;
     let missed = commit & MISSED_EVENTS != 0;

@@ -1,5 +1,5 @@
-//! The files of a trace that is not decoded yet: the buffer's pages, one file per processor, and the formats to read
-//! them: `header_page` and `<tracepoint>.format`, which the tracer copied from tracefs at its start.
+//! The files of a trace that is not decoded yet: the buffer's pages, one file per processor, and the formats with which
+//! to read them. These are `header_page` and `<tracepoint>.format`, which the tracer copied from tracefs at its start.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

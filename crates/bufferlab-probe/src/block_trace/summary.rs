@@ -5,11 +5,11 @@ use serde::Serialize;
 /// Lost events, by the place of the loss. All counts must be zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Later events overwrote them.
+    /// Events that later events overwrote.
     pub overrun: u64,
-    /// The kernel did not write them, because the buffer was full.
+    /// Events that the kernel did not write, because the buffer was full.
     pub dropped_events: u64,
-    /// The kernel did not write them, because interrupts were nested too deeply.
+    /// Events that the kernel did not write, because interrupts were nested too deeply.
     pub commit_overrun: u64,
     /// Pages that report lost events before them.
     pub pages_after_a_gap: u64,
@@ -22,14 +22,14 @@ impl Lost {
     }
 }
 
-/// The result of a trace.
+/// The result of a block trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// The device that the run asked for.
     pub device: String,
     /// The devices whose events the trace kept, as `major:minor`: disks and their partitions.
     pub devices: Vec<String>,
-    /// The partitions among them, each with its disk.
+    /// The partitions among these devices, each with its disk.
     pub partitions: Vec<(String, String)>,
     /// The disks' numbers and names.
     pub names: Vec<(String, String)>,
@@ -39,19 +39,20 @@ pub struct Summary {
     pub window_start_ns: Option<u64>,
     /// CLOCK_MONOTONIC when recording was switched off; none if it never was.
     pub window_end_ns: Option<u64>,
-    /// Kernel buffer of each processor.
+    /// Kernel buffer of each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
-    /// Processors with a buffer.
+    /// The number of processors with a buffer.
     pub cpus: u32,
     /// Events that the reader took, by the kernel's count.
     pub events_read: u64,
-    /// Pages moved.
+    /// The number of pages that the reader moved.
     pub pages: u64,
     /// Bytes of the spool.
     pub spool_bytes: u64,
-    /// Processor time of the reading thread, in the kernel and outside, from window start to the last page.
+    /// Processor time of the reading thread in nanoseconds, in the kernel and outside, from window start to the last
+    /// page.
     pub reader_cpu_ns: u64,
-    /// The number of times that it woke.
+    /// The number of times that the thread woke.
     pub reader_wakeups: u64,
     /// The lost events.
     pub lost: Lost,

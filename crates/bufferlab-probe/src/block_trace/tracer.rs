@@ -1,5 +1,6 @@
-//! Records one device between the edges of a window. It sets an instance up early and switches it on and off at the
-//! edges. A thread reads it, and sleeps until a quarter of a buffer is full or a tenth of a second has passed.
+//! Records the requests of one device between the edges of a window. It sets up an instance of tracefs early, and
+//! switches it on and off at the edges. A thread reads it, and sleeps until a quarter of a buffer is full or a tenth of
+//! a second has passed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -38,9 +39,9 @@ pub struct Settings {
     pub device: Device,
     /// A directory for the spool. The tracer makes it.
     pub spool: PathBuf,
-    /// Kernel buffer of each processor.
+    /// Kernel buffer of each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
-    /// Record allocation, plugging and insertion of requests too.
+    /// Whether to record allocation, plugging and insertion of requests too.
     pub every_step: bool,
 }
 
@@ -72,7 +73,7 @@ struct ReadSoFar {
 
 /// A trace that is ready, on, or over. Dropping it leaves nothing in tracefs.
 pub struct BlockTracer {
-    // Close and join it before the instance goes: the kernel does not remove a directory with open files.
+    // Close and join the reader before the instance goes: the kernel does not remove a directory with open files.
     reader: Option<JoinHandle<ReadSoFar>>,
     stop: Arc<AtomicBool>,
     switch: Option<File>,
@@ -212,7 +213,7 @@ impl Probe for BlockTracer {
         }
     }
 
-    /// The thread still reads the rest of the buffers.
+    /// The thread goes on to read the events that are left in the buffers.
     fn end(&mut self) {
         if self.reader.is_some() && self.summary.window_end_ns.is_none() {
             self.summary.window_end_ns = Some(monotonic_ns());
@@ -248,7 +249,7 @@ struct Source {
     spool: SpoolWriter,
 }
 
-/// Moves pages until `stop`, and then the rest; the body of the thread.
+/// Moves pages until `stop`, and then those that are left; the body of the thread.
 fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -> ReadSoFar {
     let thread = DriverThread::current();
     let mut read = ReadSoFar::default();
@@ -289,7 +290,7 @@ fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut Re
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted) => continue,
             Err(error) => return Err(error),
         };
-        // Pages have one length in the spool, for a read of any length.
+        // Every page has the same length in the spool, even if the read was shorter.
         page[length..].fill(0);
         read.pages += 1;
         read.gaps += u64::from(page::facts(&layout, page).is_ok_and(|facts| facts.missed));
@@ -333,7 +334,7 @@ fn keep_formats(instance: &Instance, spool: &Path, every_step: bool) -> Result<P
     Ok(layout)
 }
 
-/// Keeps the events of these devices. A plug belongs to a task, and names no device.
+/// Switches on the events of these devices. A plug belongs to a task, and names no device.
 fn enable(instance: &Instance, numbers: &BTreeSet<(u32, u32)>, every_step: bool) -> Result<(), TraceError> {
     for name in recorded(every_step) {
         let directory = format!("events/block/{name}");

@@ -94,7 +94,7 @@ pub(super) fn kernel_name(directory: &Path) -> Option<String> {
     Some(directory.file_name()?.to_str()?.replace('!', "/"))
 }
 
-/// Returns the scheduler in brackets; older kernels write a lone `none` without them.
+/// Returns the scheduler in brackets; older kernels write only `none`, without brackets.
 fn chosen(line: &str) -> String {
     line.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(line).to_owned()
 }

@@ -12,13 +12,13 @@ use crate::tracefs::TraceError;
 /// A part of a binary's file that the loader maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its place in the file.
+    /// The segment's place in the file.
     pub offset: u64,
-    /// Its address, without the load address.
+    /// The segment's address, without the load address.
     pub address: u64,
-    /// Its bytes in the file.
+    /// The segment's length in the file, in bytes.
     pub bytes: u64,
-    /// Whether it is code.
+    /// Whether the segment is code.
     pub executable: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What both recorders of a server that runs need of the kernel's programs (BPF): whether this host takes them, and why
-//! it does not.
+//! The common part of both recorders of a running server: does this host take the kernel's programs (BPF), and if not,
+//! why?
 //!
 //! Programs and their links hang on descriptors of this process and on nothing else: however it ends, the kernel takes
 //! them away.
@@ -13,10 +13,10 @@ use crate::tracefs::TraceError;
 /// The inode of the first PID namespace (PROC_PID_INIT_INO of the kernel's proc_ns.h), whose numbers the programs see.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// The kernel's word on how far it is locked down, the present level in brackets (kernel_lockdown(7)).
+/// The kernel's file with its level of lockdown, the present level in brackets (kernel_lockdown(7)).
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
-/// Returns true at the level at which the kernel refuses programs as invalid, without this reason.
+/// Returns true at the level of lockdown at which the kernel refuses programs as invalid, without naming the reason.
 fn is_secretive(lockdown: &str) -> bool {
     lockdown.contains("[confidentiality]")
 }
@@ -45,7 +45,7 @@ pub(super) fn kernel() -> Result<Btf, TraceError> {
     })
 }
 
-/// An error of the kernel or its loader with all its causes, in one line.
+/// Returns an error of the kernel or its loader with all its causes, in one line.
 pub(super) fn causes(error: &dyn std::error::Error) -> String {
     let mut next = Some(error);
     let mut texts = Vec::new();

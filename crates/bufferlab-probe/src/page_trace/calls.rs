@@ -1,8 +1,8 @@
 //! Follows the calls by which a server reads and writes, through programs that the kernel runs at its own events (BPF).
 //!
-//! The programs (bpf/calls.bpf.c) hang on descriptors of this process and on nothing else: however it ends, the kernel
-//! takes them away. They change nothing in the server and stop none of its threads. A traced call costs 0.5 us, and while
-//! they are on any call of any process of the host costs 0.1 us (docs/benchmarks.md).
+//! The programs (bpf/calls.bpf.c) hang on descriptors of this process and on nothing else: however the process ends,
+//! the kernel takes them away. They change nothing in the server and stop none of its threads. A traced call costs 0.5
+//! us. While the programs are on, any call of any process of the host costs 0.1 us (docs/benchmarks.md).
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -36,7 +36,7 @@ struct Counts {
 // SAFETY: plain numbers without gaps, for which any bytes are valid.
 unsafe impl aya::Pod for Counts {}
 
-/// A server's pool, and the file of what happens to it.
+/// A server's pool, and the file for the records of its pages.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallSettings {
@@ -46,16 +46,16 @@ pub struct CallSettings {
     pub spool: SpoolAsked,
 }
 
-/// The programs, switched on, and their records.
+/// The attached programs, and the reader of their records.
 pub(super) struct CallReader {
-    /// None once they are off.
+    /// None once the programs are off.
     programs: Option<Ebpf>,
     ring: RingBuf<MapData>,
     counts: PerCpuArray<MapData, Counts>,
     frames: Frames,
-    /// What the server itself lists of its pool, while the recorder reads.
+    /// The server's own lists of its pool, which arrive while the recorder reads.
     lists: Receiver<Buffers>,
-    /// Those that wait until the records before them are read.
+    /// The lists that wait until the records before them are read.
     waiting: Vec<Buffers>,
     spool: Spool,
     calls: u64,
@@ -63,10 +63,11 @@ pub(super) struct CallReader {
 }
 
 impl CallReader {
-    /// Switches the programs on for a server, its threads and its children. Lists of its buffers may be sent to it.
+    /// Switches the programs on for a server, its threads and its children. Returns the reader, and the way by which it
+    /// gets the server's lists of its buffers.
     ///
     /// # Errors
-    /// When the kernel refuses them, or a spool has no room; nothing is on then.
+    /// When the kernel refuses the programs, or the spool cannot be made; nothing is on then.
     pub fn open(pid: u32, settings: CallSettings) -> Result<(Self, Sender<Buffers>), TraceError> {
         let CallSettings { pool, spool } = settings;
         let mut programs = loaded(pid)?;
@@ -97,12 +98,12 @@ impl CallReader {
 }
 
 impl Recorder for CallReader {
-    /// Its buffer of 8 MiB has room for 130,000 calls.
+    /// The ring buffer of 8 MiB has room for 130,000 calls.
     const PAUSE: Duration = Duration::from_millis(20);
 
     fn drain(&mut self) -> bool {
         let Self { ring, frames, lists, waiting, spool, calls, unread, .. } = self;
-        // A list comes after what calls showed before it was asked for: those are read first.
+        // A list is newer than the calls before its question, so their records are read first.
         waiting.extend(lists.try_iter());
         for _ in 0..RECORDS_AT_ONCE {
             let Some(record) = ring.next() else {
@@ -157,7 +158,7 @@ impl Recorder for CallReader {
 /// Checks whether this user and this kernel can follow calls; leaves nothing on.
 ///
 /// # Errors
-/// When they cannot.
+/// When they cannot, with the reason.
 pub fn check() -> Result<(), TraceError> {
     loaded(std::process::id()).map(drop)
 }

@@ -38,11 +38,11 @@ struct Fields {
     page: Place,
     mode: Place,
     latch: Place,
-    /// In place of a latch: the session's note of a page that it has pinned; null for another page.
+    /// The session's note of the page, which takes the place of a latch; null if the session has not pinned the page.
     held: Option<Place>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
     strategy: Option<[Place; 2]>,
-    /// The IOContext that was made of it, at sites that have lost it; 9 at others.
+    /// The IOContext that was made of the strategy, at sites that no longer have the strategy; 9 at others.
     io_context: Option<Place>,
     blocks: Option<Place>,
     flag: Place,
@@ -50,13 +50,13 @@ struct Fields {
 
 #[derive(Debug)]
 enum Object {
-    /// The tablespace has a number.
+    /// A tablespace, by its number.
     Space(Place),
-    /// Tablespace, database, relation, fork.
+    /// A relation, by its tablespace, database, relation and fork.
     Relation([Place; 4]),
 }
 
-/// The place of an unsigned number: eight bytes that hold it, and where in them it is.
+/// The place of an unsigned number: the eight bytes that hold it, and the number's bits among them.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: usize,
@@ -65,15 +65,15 @@ struct Place {
 }
 
 impl Place {
-    /// Zero in every record.
+    /// The place of a field that records lack: it is zero.
     const NOWHERE: Self = Self { at: 0, shift: 0, mask: 0 };
 
-    /// Returns the place of a field in a record of that many bytes.
+    /// Returns the place of a field in a record of `bytes` bytes.
     fn of(field: Field, bytes: usize) -> Option<Self> {
         if !(1..=8).contains(&field.size) {
             return None;
         }
-        // A whole word where that is possible: the processor need not wait for one that was written just before.
+        // A whole word if possible: the processor then need not wait for a word that was written just before.
         let word = field.offset & !7;
         let first = if field.offset + field.size <= word + 8 { word } else { field.offset };
         let at = first.min(bytes.checked_sub(8)?);
@@ -138,7 +138,7 @@ impl Decoder {
     /// Passes the accesses of one record to `take`; returns none when it is malformed.
     #[inline]
     pub fn accesses(&mut self, thread: u32, t_ns: u64, data: &[u8], take: &mut impl FnMut(Record)) -> Option<()> {
-        // All places are in it.
+        // All fields lie within these bytes.
         let data = data.get(..self.bytes)?;
         let fields = &self.fields;
         let site = fields.site.number(data) as usize;
@@ -419,7 +419,7 @@ mod tests {
         let (object, page) = match (has("page_id"), has("space")) {
             (true, _) => ((number("page_id") >> 32) as u32, number("page_id") as u32),
             (false, true) => (number("space") as u32, number("page") as u32),
-            // The first relation that is seen.
+            // The relation has the number 0, because it is the first one seen.
             (false, false) => (0, number("page") as u32),
         };
         let of_context = [Some(8), Some(12), Some(4), Some(12)].get(number("io_context") as usize).copied().flatten();

@@ -12,16 +12,16 @@ use crate::tracefs::{Field, Format};
 /// The place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fetch {
-    /// `\N`
+    /// A constant: `\N`.
     Constant(u64),
-    /// `%di`, all 64 bits.
+    /// A register: `%di`, all 64 bits.
     Register(Register),
-    /// `+8(...)`; 0 when the address without the distance is null.
+    /// Memory: `+8(...)`; 0 when the address without the distance is null.
     Memory(i32, Box<Fetch>),
 }
 
 impl Fetch {
-    /// Reads the kernel's notation; none for what sites do not use.
+    /// Reads the kernel's notation; none for forms that sites do not use.
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(number) = text.strip_prefix('\\') {
             return number.parse().ok().map(Fetch::Constant);
@@ -67,7 +67,7 @@ fn register(name: &str) -> Option<Register> {
     REGISTERS.iter().find(|(known, ..)| *known == name).map(|(_, register, _)| *register)
 }
 
-/// A field of a record: how many bytes a site reads, and where a record has how much of them.
+/// A field of a record: how many bytes a site reads, how much of them a record keeps, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub name: String,
@@ -76,12 +76,12 @@ pub(super) struct Part {
     pub at: usize,
 }
 
-/// How much of a value a record has.
+/// How much of a value a record keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// Its lowest bytes.
+    /// This many of the value's lowest bytes.
     Bytes(usize),
-    /// Whether it is anything but zero.
+    /// Only whether the value is zero or not.
     Truth,
 }
 
@@ -94,13 +94,13 @@ impl Kept {
     }
 }
 
-/// Returns how much is kept of a field whose values are known to be small, or of which only that it is there counts.
+/// Returns how much a record keeps of a field. Less is enough if its values are small, or if only null matters.
 fn kept(name: &str, read_bytes: usize) -> Kept {
     match name {
         // An address, which is null or not.
         "held" | "strategy" => Kept::Truth,
         "flag" if read_bytes == 8 => Kept::Truth,
-        // Numbers below ten: the fork, and what PostgreSQL enumerates.
+        // Numbers below ten: the fork, and PostgreSQL's enumerations.
         "fork" | "strategy_type" | "io_context" => Kept::Bytes(1),
         // PostgreSQL never extends or reads more than 128 blocks at once.
         "blocks" => Kept::Bytes(2),
@@ -108,7 +108,7 @@ fn kept(name: &str, read_bytes: usize) -> Kept {
     }
 }
 
-/// Returns the value that the decoder presumes of a field that records lack.
+/// Returns the value that the decoder presumes for a field that records lack.
 fn presumed(name: &str) -> u64 {
     u64::from(name == "blocks")
 }
@@ -145,7 +145,7 @@ pub(super) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {
     Ok(parts.into_iter().map(|(_, part)| part).collect())
 }
 
-/// Returns the format of records, as the decoder wants it.
+/// Returns the format of records for the decoder.
 pub(super) fn format(parts: &[Part]) -> Format {
     let field = |offset, size| Field { offset, size, signed: false };
     let named = parts.iter().map(|part| (part.name.clone(), field(part.at, part.kept.bytes())));

@@ -1,9 +1,9 @@
-//! Which page a frame of a pool holds, by the calls that read into it and write from it alone.
+//! Which page each frame of a pool holds, known only from the calls that read into the frame and write from it.
 //!
-//! PostgreSQL and InnoDB read a page straight into its frame. So the buffer's address in a read names the frame: the page
-//! comes, and the page that the frame held has left. A page that was made without a read is named by its first write,
-//! whose buffer is the frame too. Reads and writes of other memory (a backup's, the doublewrite buffer's, local buffers of
-//! temporary tables) change nothing.
+//! PostgreSQL and InnoDB read a page straight into its frame. So the buffer's address in a read names the frame: the
+//! page comes, and the page that the frame held has left. A page that was made without a read is named by its first
+//! write, whose buffer is the frame too. Reads and writes of other memory (a backup's, the doublewrite buffer's, local
+//! buffers of temporary tables) change nothing.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -18,9 +18,9 @@ mod names;
 
 pub use names::Buffers;
 
-/// A read's page seemed to be in another frame, which had been freed without a call.
+/// The mark of a read whose page seemed to be in another frame, which had been freed without a call.
 pub const MOVED: u8 = 1;
-/// Nothing was known yet of the page that a read's frame held.
+/// The mark of a read into a frame whose page was not known yet.
 pub const UNNAMED: u8 = 2;
 
 /// Where a server's pool is, and how its pages look.
@@ -31,10 +31,10 @@ pub struct Pool {
     pub page_size_bytes: u64,
     /// Begin and end of the pool's memory in the server's address space.
     pub regions: Vec<(u64, u64)>,
-    /// A frame that a session fills again within as many of the session's reads belongs to the ring of a scan; 0 where no
+    /// If a session fills a frame again within this many of its reads, the frame belongs to the ring of a scan. 0 if no
     /// pool has rings.
     pub ring_reads: u64,
-    /// Reads of all sessions within which the pool's own order of replacement cannot come back to a frame.
+    /// The number of reads of all sessions within which the pool's own replacement cannot come back to a frame.
     pub sweep_reads: u64,
     /// Whether the memory has other pages than the pool's: PostgreSQL's buffers of the log and of transactions' states.
     pub is_shared: bool,
@@ -43,11 +43,11 @@ pub struct Pool {
 /// One call that reads or writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// CLOCK_MONOTONIC.
+    /// The time of the call in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// The buffer.
+    /// The address of the buffer.
     pub address: u64,
-    /// The first byte in the file.
+    /// The place of the first byte in the file, in bytes.
     pub offset: u64,
     /// The file's inode.
     pub inode: u64,
@@ -57,15 +57,15 @@ pub struct Call {
     pub process: u32,
     /// Bytes of the buffer.
     pub bytes: u32,
-    /// Whether it writes.
+    /// Whether the call writes.
     pub writes: bool,
     /// The first bytes of the name of the file's folder.
     pub folder: [u8; 8],
 }
 
 impl Call {
-    /// Returns whether the file is of a relation of PostgreSQL: in a database's folder, which is a number, or in `global`
-    /// (relpath.c). Logs and transactions' states are in folders of other names.
+    /// Returns whether the file is of a relation of PostgreSQL: in a database's folder, which is a number, or in
+    /// `global` (relpath.c). Logs and transactions' states are in folders with other names.
     fn is_of_relation(&self) -> bool {
         self.folder[0].is_ascii_digit() || self.folder.starts_with(b"global\0")
     }
@@ -76,9 +76,9 @@ impl Call {
 pub struct FrameCounts {
     /// Pages that were read into frames.
     pub read_pages: u64,
-    /// Of these, into frames whose page was not known.
+    /// Of the read pages, those that went into frames whose page was not known.
     pub unnamed_pages: u64,
-    /// Of these, pages that seemed to be in another frame.
+    /// Of the read pages, those that seemed to be in another frame.
     pub moved_pages: u64,
     /// Pages that were written from frames.
     pub written_pages: u64,
@@ -86,9 +86,9 @@ pub struct FrameCounts {
     pub created_pages: u64,
     /// Frames that were seen.
     pub frames: u64,
-    /// Reads into the pool that were no whole pages.
+    /// Reads into the pool that were not of whole pages.
     pub odd_reads: u64,
-    /// Bytes that were read into other memory.
+    /// Bytes that were read into memory outside the pool.
     pub elsewhere_read_bytes: u64,
     /// Lists of the pool's buffers whose place in memory was found.
     pub used_lists: u64,
@@ -102,18 +102,19 @@ type Page = (u32, u32);
 /// The known state of a frame.
 #[derive(Clone, Copy)]
 struct Held {
-    /// Its page; none once that has left unseen.
+    /// The frame's page; none once the page has left unseen.
     page: Option<Page>,
-    /// The process that filled it, and which of all reads, and of the process's own, that was.
+    /// The process that filled the frame. The next two fields are the number of that read among all reads, and among
+    /// the process's own.
     filled_by: u32,
     filled_at: u64,
     filled_at_own: u64,
-    /// When a call last showed its page.
+    /// When a call last showed the frame's page, in nanoseconds on CLOCK_MONOTONIC.
     seen_ns: u64,
 }
 
 impl Held {
-    /// A frame of which nothing is known; what comes into it without a read is of no ring.
+    /// A frame of which nothing is known, or whose page came without a read, and so by no ring.
     const UNKNOWN: Self = Self { page: None, filled_by: 0, filled_at: 0, filled_at_own: 0, seen_ns: 0 };
 }
 
@@ -122,7 +123,7 @@ type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixed>>;
 /// The frames of one pool.
 pub struct Frames {
     pool: Pool,
-    /// What addresses of frames have as remainder by the page's size; none before the first read.
+    /// The remainder of all frames' addresses by the page's size; none before the first read or write.
     remainder: Option<u64>,
     held: Map<u64, Held>,
     frame_of: Map<Page, u64>,
@@ -207,7 +208,7 @@ impl Frames {
         *self.files.entry(file).or_insert(numbers)
     }
 
-    /// A page comes into a frame: what the frame held has left.
+    /// Notes that a page comes into a frame: the page that the frame held has left.
     fn read(&mut self, frame: u64, page: Page, call: &Call, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         self.counts.read_pages += 1;
         let own = self.reads_of.entry(call.process).or_default();
@@ -242,19 +243,19 @@ impl Frames {
             site |= MOVED;
             self.counts.moved_pages += 1;
             self.forget(old);
-            // When it left is not known: just now, at the latest.
+            // When the page left is not known: just now, at the latest.
             tell(Kind::Evict, page, NO_RING, MOVED);
         }
         tell(Kind::Read, page, NO_RING, site);
     }
 
-    /// A page is written from a frame: the frame holds it.
+    /// Notes that a page is written from a frame: the frame holds it.
     fn written(&mut self, frame: u64, page: Page, t_ns: u64, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         self.counts.written_pages += 1;
         self.holds(frame, page, t_ns, tell);
     }
 
-    /// A frame holds a page, which came without a read if it was not known there.
+    /// Notes that a frame holds a page. If the page was not known to be there, it came without a read.
     fn holds(&mut self, frame: u64, page: Page, seen_ns: u64, tell: &mut impl FnMut(Kind, Page, u8, u8)) {
         let is_new_frame = !self.held.contains_key(&frame);
         let held = self.held.entry(frame).or_insert(Held::UNKNOWN);
@@ -364,7 +365,7 @@ mod tests {
         let found = told(&mut frames, [call(0, 1, false), call(1, 2, false), call(1, 1, false)]);
         let moved = [(Kind::Evict, 2, NO_RING, 0), (Kind::Evict, 1, NO_RING, MOVED), (Kind::Read, 1, NO_RING, MOVED)];
         assert_eq!(found[2..], moved);
-        // What is in frame 0 now is not known.
+        // The page that is in frame 0 now is not known.
         assert_eq!(told(&mut frames, [call(0, 5, false)]), [(Kind::Read, 5, NO_RING, UNNAMED)]);
     }
 

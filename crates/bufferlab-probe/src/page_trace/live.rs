@@ -1,8 +1,9 @@
-//! Records the page accesses of a server that runs already, and of its children. Nothing of ours goes into them.
+//! Records the page accesses of a server that runs already, and of its children. No code of bufferlab enters these
+//! processes.
 //!
-//! A probe stops each thread that comes by, so the reader looks ten times a second at how often that happens, and ends
-//! the trace by itself when it is more often than allowed. When this process is killed, the kernel takes the probes away,
-//! and nothing stays.
+//! A probe stops each thread that comes by. So the reader looks ten times a second at how often that happens, and ends
+//! the trace when it is more often than allowed. If this process is killed, the kernel takes the probes away, and
+//! nothing stays.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,25 +23,25 @@ use super::sites::{Server, SiteReader};
 use crate::clock::monotonic_ns;
 use crate::tracefs::{TraceError, is_dead, started_at};
 
-/// Time between two looks.
+/// Time between two looks at the rate of events.
 const LOOK_NS: u64 = 100_000_000;
 /// Time over which a rate is a mean: one burst between two looks is not a rate.
 const RATE_SPAN_NS: u64 = 200_000_000;
-/// A trace ends before its limit: beyond the limit it would have no file.
+/// The share of a trace's limit at which the trace ends: beyond the limit it would have no file.
 const MOST_USED: f64 = 0.9;
 
-/// A server that runs, and how often it may be stopped.
+/// A running server, and how often it may be stopped.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveSettings {
-    /// Its first process, whose program is the binary.
+    /// The server's first process, whose program is the binary.
     pub pid: u32,
     /// The most events a second, those of other processes of the binary included.
     pub events_per_s_max: f64,
     /// Whether each session is a process that the first one starts.
     #[serde(default)]
     pub forks: bool,
-    /// The release of another kernel, such as `6.1.0`: tests record in its way.
+    /// The release of another kernel, such as `6.1.0`: tests record in that kernel's way.
     pub release: Option<String>,
     /// The binary, the sites and the file.
     pub trace: What,
@@ -50,7 +51,7 @@ pub struct LiveSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// The accesses at places in its binary.
+    /// The accesses at places in the server's binary.
     Sites(Settings),
     /// The calls that read and write pages.
     Calls(CallSettings),
@@ -60,7 +61,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// It is on; at its end, it was ended on request.
+    /// The trace is on; in a result, it was ended on request.
     Attached,
     /// There were too many events.
     Rate,
@@ -80,17 +81,17 @@ struct Moment {
     start_ns: u64,
     /// The moment of this state; at the trace's end the last at which all processors recorded.
     end_ns: u64,
-    /// How often a process was stopped, in each second of the last look.
+    /// The number of times a second that a process was stopped, at the last look.
     stops_per_s: f64,
     /// How often the server was stopped.
     stops: u64,
-    /// How often other processes of the binary were.
+    /// How often other processes of the binary were stopped.
     other_stops: u64,
-    /// The numbers of those processes; 0 for one outside of this PID namespace.
+    /// The numbers of these other processes; 0 for one outside of this PID namespace.
     other_processes: Vec<u32>,
 }
 
-/// The state of a trace at one moment.
+/// A moment of a trace, with its accesses so far.
 #[derive(Clone, Debug, Serialize)]
 struct Now {
     #[serde(flatten)]
@@ -102,12 +103,12 @@ struct Now {
 /// The result of a trace.
 #[derive(Clone, Debug, Serialize)]
 struct Ended {
-    /// It has all accesses by kind.
+    /// The recorder's result, with all accesses by kind.
     #[serde(flatten)]
     told: Told,
     #[serde(flatten)]
     end: Moment,
-    /// How long it took to take the probes away.
+    /// How long it took to take the probes away, in nanoseconds.
     detach_ns: u64,
 }
 
@@ -117,7 +118,7 @@ pub struct LiveTrace {
     stop: Arc<AtomicBool>,
     now: Arc<Mutex<Now>>,
     spool: std::path::PathBuf,
-    /// Takes lists of the server's buffers; none where no frames are followed.
+    /// The way by which lists of the server's buffers reach the reader; none if no frames are followed.
     lists: Option<Sender<Buffers>>,
 }
 
@@ -125,7 +126,8 @@ impl LiveTrace {
     /// Begins to record.
     ///
     /// # Errors
-    /// When this user cannot trace the process, or the code at a site is not that of its file; nothing is on then.
+    /// When the process has ended, this user cannot trace it, or its code at a site is not that of its file; nothing is
+    /// on then.
     pub fn attach(settings: LiveSettings) -> Result<Self, TraceError> {
         let LiveSettings { pid, events_per_s_max, forks, release, trace } = settings;
         let started = started_at(pid);
@@ -149,7 +151,7 @@ impl LiveTrace {
         }
     }
 
-    /// Begins to read.
+    /// Starts the thread that reads.
     fn begin<R: Recorder>(
         (pid, started, events_per_s_max): (u32, Option<u64>, f64),
         mut reader: R,
@@ -179,7 +181,7 @@ impl LiveTrace {
         Ok(Self { reader: Some(reader), stop, now, spool: spool.to_owned(), lists: None })
     }
 
-    /// Hands over the server's own list of its buffers; without effect where no frames are followed, or at the end.
+    /// Hands over the server's own list of its buffers. It has no effect if no frames are followed, or after the end.
     pub fn name_frames(&self, buffers: Buffers) {
         if let Some(lists) = &self.lists {
             drop(lists.send(buffers));
@@ -227,12 +229,12 @@ fn now_of(reader: &impl Recorder, state: State, start_ns: u64, end_ns: u64, stop
     Now { moment, events: reader.spool().events() }
 }
 
-/// The looks at a trace, by the thread that reads.
+/// The state with which the reading thread looks at the rate of events.
 struct Look {
     pid: u32,
     started: Option<u64>,
     events_per_s_max: f64,
-    /// When it was looked, and how many events there had been, over the last span of a rate.
+    /// The moments of the looks within the last [`RATE_SPAN_NS`], and the number of events until each.
     counts: Vec<(u64, u64)>,
     looked_ns: u64,
     start_ns: u64,
@@ -241,7 +243,8 @@ struct Look {
 }
 
 impl Look {
-    /// Looks, if it is time for it, and returns whether the trace goes on. `is_all`: all events until now are counted.
+    /// Looks at the rate of events, if it is time; returns whether the trace goes on. `is_all` is whether all events
+    /// until now are counted.
     fn goes_on(&mut self, reader: &impl Recorder, is_all: bool) -> bool {
         let now_ns = monotonic_ns();
         if self.stop.load(Ordering::Acquire) {
@@ -276,9 +279,10 @@ impl Look {
     }
 }
 
-/// Returns the events a second over the last span of a rate: of counts at moments in a row, the trace's begin first.
+/// Returns the mean number of events a second over the last [`RATE_SPAN_NS`]. `counts` has moments in order, each with
+/// the number of events until then; the first is the trace's begin.
 ///
-/// A trace that is younger than the span is taken as long as it, so that its first events do not make a high rate.
+/// A trace that is younger than the span is treated as just as long, so that its first events do not make a high rate.
 fn per_s(counts: &[(u64, u64)]) -> f64 {
     let (Some(first), Some((now_ns, count))) = (counts.first(), counts.last()) else { return 0.0 };
     let in_span = |(at_ns, _): &&(u64, u64)| now_ns - at_ns >= RATE_SPAN_NS;
@@ -286,8 +290,8 @@ fn per_s(counts: &[(u64, u64)]) -> f64 {
     (count - before) as f64 * 1e9 / (now_ns - since_ns).max(RATE_SPAN_NS) as f64
 }
 
-/// Keeps the counts that the next rate needs. Where the last one is not of all events until then, the rest would seem to
-/// be of the next moment: if this process was held, that is more than a server does.
+/// Keeps the counts that the next rate needs. A last count that lacks events until its moment is dropped, because these
+/// events would seem to belong to the next moment. If this process was held, they would be more than a server makes.
 fn keep(counts: &mut Vec<(u64, u64)>, is_all: bool) {
     if !is_all {
         counts.pop();
@@ -304,8 +308,9 @@ fn gone(pid: u32) -> TraceError {
 /// Returns the addresses of the sites in a process whose code there is that of its binary's file.
 ///
 /// # Errors
-/// Where it is not, as another program has a probe or a patch there; and for sites at which the file has other
-/// instructions than expected, or some that the kernel would have to single-step.
+/// When the code differs, because another program has a probe or a patch there. When the file has another instruction
+/// at a site than expected, or one that the kernel would have to single-step. When a file of the process cannot be
+/// read.
 fn untouched(pid: u32, settings: &Settings) -> Result<Vec<u64>, TraceError> {
     let unread = |path: &str| {
         let path = path.to_owned();
@@ -391,7 +396,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The first look, in milliseconds, at which a trace that gets `per_s` events a second from `from_ms` on is ended.
+    /// Returns the first look, in milliseconds, at which a trace ends. `events_at` has the number of events until a
+    /// moment.
     fn ends_at_ms(per_s_max: f64, looks_ms: &[u64], events_at: impl Fn(u64) -> u64) -> Option<u64> {
         let mut counts = vec![(0, 0)];
         looks_ms.iter().copied().find(|at_ms| {
@@ -407,7 +413,7 @@ mod tests {
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000)]), 5_000.0);
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (200 * MS, 2000)]), 10_000.0);
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (200 * MS, 2000), (300 * MS, 2000)]), 5_000.0);
-        // A look that came late: over all the time since the one before it.
+        // A look that came late: the rate over all the time since the look before it.
         assert_eq!(per_s(&[(0, 0), (100 * MS, 1000), (1100 * MS, 2000)]), 1_000.0);
     }
 
@@ -577,12 +583,12 @@ mod tests {
         let kinds_and_pages: Vec<_> =
             records.chunks(24).map(|one| (one[20], u32::from_le_bytes(one[12..16].try_into().unwrap()))).collect();
         assert_eq!(kinds_and_pages, [(3, 0), (3, 1), (5, 0), (3, 2), (5, 1), (3, 0)]);
-        // Behind its end nothing is recorded.
+        // After the trace's end nothing is recorded.
         read(3, 2);
         assert!(trace.finish().is_none());
     }
 
-    /// Releases of kernels: this one, and one whose way is the other.
+    /// Releases of kernels: this one, and one that records in the other way.
     #[cfg(target_arch = "x86_64")]
     const RELEASES: [Option<&str>; 2] = [None, Some("5.15.0-91-generic")];
 

@@ -1,4 +1,5 @@
-//! Accesses in memory, where one of TPC-C takes 6 to 7 bytes in place of a record's 24: neighbours have much in common.
+//! Accesses in memory. One of TPC-C takes 6 to 7 bytes in place of a record's 24, because neighbours have much in
+//! common.
 //!
 //! An access is a head of two bytes with its kind and the lengths of its fields: the time and the page as differences
 //! from the access before it, then object, thread, latch and site where they have changed. Every number is stored at
@@ -16,7 +17,7 @@ const BEFORE_THE_FIRST: Record = Record { t_ns: 0, object: 0, page: 0, thread: 0
 /// Accesses in the order in which they were added.
 #[derive(Debug)]
 pub(super) struct Packed {
-    /// Whole blocks: their bytes.
+    /// The bytes of the blocks that are full.
     blocks: Vec<Vec<u8>>,
     /// The block that grows, at its full size, and how much of it is used.
     block: Vec<u8>,
@@ -89,7 +90,7 @@ impl IntoIterator for Packed {
     }
 }
 
-/// Accesses on their way out; each block is given back before the next.
+/// Accesses on their way out; each block is freed before the next one is read.
 pub(super) struct Unpacked {
     blocks: std::vec::IntoIter<Vec<u8>>,
     block: Vec<u8>,
@@ -113,7 +114,7 @@ impl Iterator for Unpacked {
     }
 }
 
-/// Stores bytes where there is room for them.
+/// Stores bytes, if there is room for them.
 #[inline]
 fn put<const N: usize>(block: &mut [u8], at: usize, bytes: [u8; N]) {
     debug_assert!(at + N <= block.len(), "{} bytes have no room for {N} at {at}", block.len());
@@ -122,13 +123,13 @@ fn put<const N: usize>(block: &mut [u8], at: usize, bytes: [u8; N]) {
     }
 }
 
-/// The bytes that a number needs, one at least.
+/// Returns how many bytes a number needs, at least one.
 #[inline]
 fn length(number: u64) -> usize {
     (71 - (number | 1).leading_zeros() as usize) / 8
 }
 
-/// Small differences of either sign as small numbers.
+/// Returns a small number for a small difference of either sign.
 #[inline]
 fn folded(difference: u32) -> u32 {
     (difference << 1) ^ (difference.cast_signed() >> 31).cast_unsigned()

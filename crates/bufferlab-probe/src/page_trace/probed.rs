@@ -29,17 +29,17 @@ unsafe extern "C" {
     pub(super) safe fn bufferlab_test_probed();
 }
 
-/// Returns where the function is.
+/// Returns the function's address.
 pub(super) fn address() -> u64 {
     bufferlab_test_probed as *const () as u64
 }
 
-/// Calls the function that many times.
+/// Calls the function `times` times.
 pub(super) fn call(times: u64) {
     (0..times).for_each(|_| bufferlab_test_probed());
 }
 
-/// Returns whether a probe is there now.
+/// Returns whether the function has a probe now.
 pub(super) fn is_probed() -> bool {
     let mut byte = [0];
     File::open("/proc/self/mem").expect("our memory").read_exact_at(&mut byte, address()).expect("our code");
@@ -54,7 +54,7 @@ pub(super) struct Probed {
 }
 
 impl Probed {
-    /// Returns none, with a word, where this user cannot trace.
+    /// Makes the tools. Returns none, and prints why, if this user cannot trace.
     pub fn new() -> Option<Self> {
         static ALONE: Mutex<()> = Mutex::new(());
         if let Err(error) = check(None) {

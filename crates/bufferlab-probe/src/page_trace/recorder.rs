@@ -15,15 +15,15 @@ use crate::tracefs::TraceError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
-    /// The function, for people.
+    /// The name of the function, for people.
     pub at: String,
-    /// The events of each page there.
+    /// The kinds of events that the place marks for each page.
     pub kinds: Vec<Kind>,
-    /// The events instead, when the field `flag` is not zero.
+    /// The kinds of events in place of `kinds`, if the field `flag` is not zero.
     pub kinds_if_flag: Option<Vec<Kind>>,
     /// Offset of the instruction in the file.
     pub offset: u64,
-    /// Its first byte.
+    /// The instruction's first byte.
     pub byte: u8,
     /// Offset of the counter that a statically defined tracepoint checks.
     pub semaphore: Option<u64>,
@@ -48,25 +48,26 @@ pub struct Settings {
     pub sites: Vec<Site>,
 }
 
-/// Records that are moved before it is asked whether to go on: a busy server may fill the ring as fast as we empty it.
+/// The most records that are moved between two calls of `goes_on`: a busy server may fill the ring as fast as we empty
+/// it.
 pub(super) const RECORDS_AT_ONCE: usize = 4096;
 
-/// How many records and stops there were.
+/// The numbers of records and stops so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Of the server.
+    /// Records of the server.
     pub own: u64,
     /// Stops of other processes of the same binary, which were not recorded.
     pub others: u64,
-    /// That found no room.
+    /// Records that were lost, because a buffer was full.
     pub lost: u64,
-    /// Those processes.
+    /// The numbers of other processes of the same binary.
     pub strangers: Vec<u32>,
 }
 
 /// A recorder that is switched on, and the file it fills.
 pub(super) trait Recorder: Send + 'static {
-    /// The reader sleeps so long when there are no more records.
+    /// How long the reader sleeps when there are no more records.
     const PAUSE: Duration;
     /// Moves records, a few thousand at most; returns whether there are no more.
     fn drain(&mut self) -> bool;
@@ -83,7 +84,7 @@ pub(super) trait Recorder: Send + 'static {
             }
         }
     }
-    /// Switches the recorder off and moves the rest.
+    /// Switches the recorder off and moves the records that are left.
     fn close(&mut self);
     /// Returns the counts so far.
     fn seen(&self) -> Seen;
@@ -108,34 +109,34 @@ pub struct Told {
     /// The file of records.
     #[serde(flatten)]
     pub spooled: Spooled,
-    /// Records that found no room.
+    /// Accesses that were lost, because no buffer had room for their records.
     pub lost: u64,
     /// Records of a thread that are older than the one before: the clocks of the processors disagree.
     pub steps_back: u64,
-    /// Tablespace, database, relation and fork of each object, where objects have no single number.
+    /// Tablespace, database, relation and fork of each object, if objects have no single number.
     pub relations: Vec<[u32; 4]>,
     /// The kernel's number of each thread.
     pub threads: Vec<u32>,
-    /// Processor time of the reading thread.
+    /// Processor time of the reading thread, in nanoseconds.
     pub reader_cpu_ns: u64,
-    /// The time that the server took, before its first instruction, to prepare its own recording.
+    /// The time that the server took, before its first instruction, to prepare its own recording, in nanoseconds.
     pub set_up_ns: u64,
     /// How often a thread of the server waited for the reader.
     pub waits: u64,
-    /// How long, over all threads.
+    /// How long all threads together waited for the reader, in nanoseconds.
     pub wait_ns: u64,
-    /// Of a trace of calls: device and inode of each object.
+    /// In a trace of calls, device and inode of each object.
     pub files: Vec<(u32, u64)>,
-    /// Of a trace of calls: the counts of frames.
+    /// In a trace of calls, the counts of frames.
     pub frames: Option<FrameCounts>,
-    /// Of a trace of calls: buffers beyond those that are read of one call.
+    /// In a trace of calls, the number of buffers and requests that were not read.
     pub left_out_calls: u64,
-    /// Of a trace of calls: calls on descriptors of no file.
+    /// In a trace of calls, the number of calls on descriptors of no file.
     pub calls_without_file: u64,
 }
 
 impl Told {
-    /// The result of a trace whose reading thread ended in a panic.
+    /// Returns the result of a trace whose reading thread ended in a panic.
     pub(super) fn broken(spool: &Path) -> Self {
         let problem = Some("the reading thread ended in a panic".to_owned());
         Self { spooled: Spooled { spool: spool.to_owned(), problem, ..Spooled::default() }, ..Self::default() }

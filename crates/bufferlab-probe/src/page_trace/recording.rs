@@ -55,10 +55,10 @@ pub struct Spooled {
 }
 
 impl Spool {
-    /// Makes an empty file.
+    /// Makes a spool and its empty file.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error; also when the file exists already.
     pub fn create(asked: &SpoolAsked) -> std::io::Result<Self> {
         let (path, limit_bytes) = (asked.path.clone(), asked.limit_bytes);
         let file = File::create_new(&path)?;
@@ -73,7 +73,7 @@ impl Spool {
         self.push_from(0, access);
     }
 
-    /// Adds an access from one of several rings. Nothing of the others needs to be known.
+    /// Adds an access from one of several rings. The rings may come in any order.
     #[inline]
     pub(super) fn push_from(&mut self, ring: usize, access: &Record) {
         self.events[access.kind as usize] += 1;
@@ -125,13 +125,13 @@ impl Spool {
     }
 }
 
-/// Passes the accesses of all streams to `out` in the order of time; of one moment, those of the first stream first.
+/// Passes the accesses of all streams to `out` in the order of time; at the same moment, the first stream's come first.
 ///
-/// A stream keeps its order. An access whose maker was interrupted between looking at the clock and writing it comes
-/// after a later one, and gets the time of that.
+/// A stream keeps its order. If a recorder was interrupted between looking at the clock and writing an access, the
+/// access stands behind a later one, and gets the later one's time.
 ///
 /// # Errors
-/// The first of `out`.
+/// The first error of `out`.
 fn merge<S: IntoIterator<Item = Record>, E>(
     streams: Vec<S>,
     mut out: impl FnMut(&Record) -> Result<(), E>,
@@ -161,7 +161,7 @@ pub const NAME: &str = "page_trace";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageTraceAsked {
-    /// Its file.
+    /// The file of the trace.
     pub spool: SpoolAsked,
     /// Whether a server that cannot be recorded ends the run.
     pub required: bool,
@@ -171,30 +171,32 @@ pub struct PageTraceAsked {
 pub struct WindowProbe<F> {
     window: Window,
     edges: Edges,
-    /// When the counters of the present edge were asked for.
+    /// When the counters of the current edge were asked for.
     asked_ns: Option<u64>,
     rest: F,
 }
 
-/// A server's background threads may get pages while its counters are read: their counts begin somewhere between
-/// the first of these moments and the window, and end somewhere between the window and the second.
+/// The moments around the reading of a server's counters. Its background threads may get pages meanwhile: the counts
+/// begin somewhere between `counters_start_ns` and the window's start, and end somewhere between the window's end and
+/// `counters_end_ns`.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Edges {
-    /// Before the counters were read at the window's begin.
+    /// The moment before the counters were read at the window's start.
     counters_start_ns: Option<u64>,
-    /// After they were read at its end.
+    /// The moment after the counters were read at the window's end.
     counters_end_ns: Option<u64>,
 }
 
 impl<T: Serialize, F: FnOnce() -> T + Send> WindowProbe<F> {
-    /// Makes a probe that notes the edges of the window. Once the engine has ended, it returns them with the value of
-    /// `rest`.
+    /// Makes a probe that notes the edges of the window. Once the engine has ended, the probe returns them with the
+    /// value of `rest`.
     pub fn with(rest: F) -> Self {
         Self { window: Window::default(), edges: Edges::default(), asked_ns: None, rest }
     }
 }
 
-/// Makes a probe that names our own threads (the kernel's numbers). The server's counters leave their accesses out.
+/// Makes a probe that also returns the kernel's numbers of our threads, whose accesses the server's counters leave
+/// out.
 pub fn window_without(uncounted_threads: Vec<u32>) -> impl Probe {
     #[derive(Serialize)]
     struct Uncounted {
@@ -387,7 +389,7 @@ mod tests {
         out
     }
 
-    /// Looks at every stream for each access.
+    /// Merges by looking at every stream for each access.
     fn slowly_merged(streams: &[Vec<u64>]) -> Vec<Record> {
         let (mut streams, mut out, mut last_ns) = (accesses(streams), Vec::new(), 0);
         while let Some(stream) = streams

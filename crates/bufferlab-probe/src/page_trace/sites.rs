@@ -1,10 +1,10 @@
 //! Records the accesses at places in a server's code, through a program that the kernel runs there (BPF).
 //!
-//! The program (bpf/sites.bpf.c) hangs on descriptors of this process: on one link to all places, or on a perf event for
-//! each. Nothing has a name in the kernel, so nothing is left of a process that is killed. A server whose sessions are
-//! threads is bound by its process, and no other process of its binary is stopped. Where they are processes, new ones
-//! must be seen from their first instruction: then all processes of the binary are stopped, and the program leaves those
-//! of others out.
+//! The program (bpf/sites.bpf.c) hangs on descriptors of this process: on one link to all places, or on a perf event
+//! for each. Nothing has a name in the kernel, so nothing is left of a process that is killed. If the server's sessions
+//! are threads, the program is bound to its process, and no other process of its binary is stopped. If they are
+//! processes, new ones must be seen from their first instruction. Then all processes of the binary are stopped, and the
+//! program skips those of other servers.
 
 use std::ffi::CString;
 use std::io;
@@ -27,38 +27,38 @@ use super::recording::Spool;
 use crate::process::DriverThread;
 use crate::tracefs::{Field, TraceError};
 
-/// The compiled program.
+/// The compiled BPF program.
 static PROGRAM: &[u8] = aya::include_bytes_aligned!("../../bpf/sites.bpf.o");
-/// Bytes of a record (struct record), and of the part of it that the decoder knows.
+/// Bytes of a record (struct record), and of the part of it that the decoder reads.
 const RECORD_BYTES: usize = 40;
 const DECODED_BYTES: usize = SITE_AT + 1;
 /// The first kernel with a ring buffer for programs.
 const FIRST_KERNEL: (u32, u32) = (5, 8);
 /// The first kernel with a link of many places.
 const FIRST_WITH_LINK: (u32, u32) = (6, 6);
-/// The first one whose link sees every thread of a process that it is bound to; those before see one thread alone
+/// The first kernel whose link sees every thread of a process that it is bound to. Earlier ones see only one thread
 /// (`uprobe_prog_run` of kernel/trace/bpf_trace.c).
 const FIRST_WITH_BOUND_LINK: (u32, u32) = (6, 10);
 /// The first kernel that counts the memory of programs apart from locked memory.
 const FIRST_UNLOCKED: (u32, u32) = (5, 11);
-/// The kernel's description of its events of programs.
+/// The kernel's folder of the perf events at places in programs.
 const UPROBES: &str = "/sys/bus/event_source/devices/uprobe";
 const WHAT: &str = "record a server's page accesses";
 
-/// The way by which the program comes to the places.
+/// The way in which the program is attached to the places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// One link to all of them (uprobe_multi).
+    /// One link to all places (uprobe_multi).
     Link,
-    /// A perf event for each.
+    /// A perf event for each place.
     Events,
 }
 
-/// Returns the way of a kernel, by its release such as `6.1.0-18-amd64`, to a server whose sessions are processes or not;
-/// and whether it counts maps as locked memory.
+/// Returns the way of a kernel with this release, such as `6.1.0-18-amd64`; `forks` is whether each session of the
+/// server is a process. Also returns whether the kernel counts maps as locked memory.
 ///
 /// # Errors
-/// For a kernel that is too old, by name.
+/// For a kernel before 5.8, with its release.
 fn way_of(release: &str, forks: bool) -> Result<(Way, bool), TraceError> {
     let mut numbers = release.split(|one: char| !one.is_ascii_digit()).map_while(|one| one.parse::<u32>().ok());
     let version = numbers.next().zip(numbers.next());
@@ -71,7 +71,7 @@ fn way_of(release: &str, forks: bool) -> Result<(Way, bool), TraceError> {
     Ok((way, version < FIRST_UNLOCKED))
 }
 
-/// The place of a value (struct value).
+/// Where the program finds a value (struct value).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Value {
@@ -85,7 +85,7 @@ struct Value {
     unused: [u8; 3],
 }
 
-/// The values of a place (struct site).
+/// The values that the program reads at one place (struct site).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Values {
@@ -97,7 +97,7 @@ struct Values {
 }
 
 const MOST_VALUES: usize = 12;
-/// In place of a register.
+/// In place of a register's number: the value is a constant.
 const CONSTANT: u8 = 255;
 
 // SAFETY: plain numbers without gaps, for which any bytes are valid.
@@ -114,7 +114,7 @@ struct Counts {
 // SAFETY: plain numbers without gaps, for which any bytes are valid.
 unsafe impl aya::Pod for Counts {}
 
-/// Returns where the program finds a value; none for one that no site has.
+/// Returns where the program finds a value; none if it cannot read it.
 fn value_of(fetch: &Fetch, part: &Part) -> Option<Value> {
     let (bytes, truth) = (u8::try_from(part.read_bytes).ok()?, u8::from(part.kept == Kept::Truth));
     let at = u8::try_from(part.at).ok()?;
@@ -133,7 +133,7 @@ fn value_of(fetch: &Fetch, part: &Part) -> Option<Value> {
     Some(value)
 }
 
-/// Returns the values of each site.
+/// Returns the values of each site, or the reason why they cannot be read.
 fn values_of(server: u32, settings: &Settings, parts: &[Part]) -> Result<Vec<Values>, String> {
     let mut all = Vec::new();
     for number in 0..settings.sites.len() {
@@ -166,7 +166,7 @@ fn nothing_asked() -> bpf_attr {
     unsafe { std::mem::zeroed() }
 }
 
-/// The program, which no place calls yet, and its maps.
+/// The loaded program, attached to no place yet, and its maps.
 struct Loaded {
     program: OwnedFd,
     ring: RingBuf<MapData>,
@@ -176,7 +176,7 @@ struct Loaded {
     way: Way,
 }
 
-/// Loads the program for this kernel, or for one of another `release`, and for a server as [`way_of`] wants it.
+/// Loads the program for this kernel, or for one of another `release`. `forks` is whether each session is a process.
 fn loaded(release: Option<&str>, forks: bool) -> Result<Loaded, TraceError> {
     const NEEDED: &str = "5.8";
     let own = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -188,7 +188,7 @@ fn loaded(release: Option<&str>, forks: bool) -> Result<Loaded, TraceError> {
     }
     if locks {
         let unlimited = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: the kernel reads the two numbers. Where it refuses, it refuses the maps too, with a reason.
+        // SAFETY: the kernel reads the two numbers. If it refuses them, it refuses the maps too, with a reason.
         unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const unlimited) };
     }
     let fault = |error: &dyn std::error::Error| refused(WHAT, NEEDED, causes(error));
@@ -218,7 +218,7 @@ fn loaded(release: Option<&str>, forks: bool) -> Result<Loaded, TraceError> {
     })
 }
 
-/// Gives the kernel a program.
+/// Loads a program into the kernel; returns its descriptor.
 fn load(instructions: &[bpf_insn], license: &CString, way: Way) -> io::Result<OwnedFd> {
     let mut asked = nothing_asked();
     // SAFETY: these are the fields of the command BPF_PROG_LOAD.
@@ -233,14 +233,14 @@ fn load(instructions: &[bpf_insn], license: &CString, way: Way) -> io::Result<Ow
     bpf(bpf_cmd::BPF_PROG_LOAD, &asked)
 }
 
-/// What binds the program to its places, while it is open.
+/// The descriptors that bind the program to its places while they are open.
 #[expect(dead_code, reason = "they only need to be closed")]
 enum Bound {
     Link(OwnedFd),
     Events(Vec<Counter>),
 }
 
-/// Binds the program to all sites; of one process alone, if that is named.
+/// Binds the program to all sites; only in one process, if `process` names it.
 fn bound(program: &OwnedFd, way: Way, settings: &Settings, process: Option<u32>) -> io::Result<Bound> {
     let path = CString::new(settings.binary.as_os_str().as_bytes())?;
     let offsets: Vec<u64> = settings.sites.iter().map(|site| site.offset).collect();
@@ -288,19 +288,19 @@ pub fn check(release: Option<&str>) -> Result<(), TraceError> {
 
 /// A server whose sites are recorded.
 pub(super) struct Server<'a> {
-    /// Its first process.
+    /// The server's first process.
     pub pid: u32,
-    /// Whether each of its sessions is a process.
+    /// Whether each session of the server is a process.
     pub forks: bool,
-    /// The addresses of the sites, in all its processes.
+    /// The addresses of the sites, the same in all processes of the server.
     pub addresses: Vec<u64>,
-    /// In place of this kernel's release.
+    /// The release of another kernel, to record in that kernel's way.
     pub release: Option<&'a str>,
 }
 
-/// The program, switched on, and its records.
+/// The attached program, and the reader of its records.
 pub(super) struct SiteReader {
-    /// None once it is off.
+    /// None once the program is off.
     bound: Option<Bound>,
     ring: RingBuf<MapData>,
     counts: PerCpuArray<MapData, Counts>,
@@ -308,7 +308,7 @@ pub(super) struct SiteReader {
     decoder: Decoder,
     spool: Spool,
     records: u64,
-    /// Malformed records.
+    /// The number of malformed records.
     unread: u64,
 }
 
@@ -316,7 +316,8 @@ impl SiteReader {
     /// Switches the program on at all sites of a server.
     ///
     /// # Errors
-    /// When the kernel refuses it, or a spool has no room; nothing is on then.
+    /// When the sites do not show the page, the kernel refuses the program, or the spool cannot be made; nothing is on
+    /// then.
     pub fn open(server: &Server<'_>, settings: &Settings) -> Result<Self, TraceError> {
         let of_sites = |why: String| {
             let hint = "please report this with the server's version";
@@ -352,7 +353,7 @@ fn accesses(decoder: &mut Decoder, record: &[u8], spool: &mut Spool) -> Option<(
 }
 
 impl Recorder for SiteReader {
-    /// Its buffer of 32 MiB has room for 700,000 accesses.
+    /// The ring buffer of 32 MiB has room for 700,000 accesses.
     const PAUSE: Duration = Duration::from_millis(10);
 
     fn drain(&mut self) -> bool {

@@ -1,5 +1,5 @@
-//! /proc/diskstats: one line of counters per block device.
-//! Layout: Documentation/admin-guide/iostats.rst. Eleven counters; four of discards since Linux 4.18; two of flushes since 5.5.
+//! /proc/diskstats: one line of counters per block device. Layout: Documentation/admin-guide/iostats.rst. Eleven
+//! counters; four of discards since Linux 4.18; two of flushes since 5.5.
 
 use super::{fields, lines, number};
 

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Major number of the file system's device; 0 where it has no block device.
+    /// Major number of the file system's device; 0 if it has no block device.
     pub major: u32,
-    /// Its minor number.
+    /// Minor number of the same device.
     pub minor: u32,
     /// The directory of the file system that is the root of this mount (a bind mount shows a part).
     pub root: PathBuf,
-    /// The directory on which it is mounted.
+    /// The directory on which the file system is mounted.
     pub mount_point: PathBuf,
     /// Options of this mount.
     pub mount_options: String,
-    /// `ext4`, `tmpfs`, `overlay`...
+    /// The file system's kind: `ext4`, `tmpfs`, `overlay`...
     pub filesystem: String,
     /// The mounted source: a device's path, or a word that the file system chose.
     pub source: PathBuf,
@@ -39,7 +39,8 @@ pub fn mounts(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(mount).collect()
 }
 
-/// Returns the mount a path lies on: the deepest mount point above it, and of those at the same place the last one.
+/// Returns the mount on which a path lies: the deepest mount point above it, and of several at the same place the last
+/// one.
 pub fn mount_of<'a>(mounts: &'a [Mount], absolute_path: &Path) -> Option<&'a Mount> {
     mounts
         .iter()

@@ -22,7 +22,7 @@ impl Field {
     #[inline]
     pub(crate) fn number(&self, data: &[u8]) -> Option<u64> {
         let bytes = self.bytes(data)?;
-        // The sizes of page accesses, of which there are a million a second.
+        // The sizes of fields in page accesses, which come a million times a second.
         match (self.signed, bytes) {
             (false, &[byte]) => return Some(u64::from(byte)),
             (false, &[a, b, c, d]) => return Some(u64::from(u32::from_le_bytes([a, b, c, d]))),
@@ -54,7 +54,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Reads events/*/format; none when it is not one.
+    /// Reads events/*/format; none when the text is not a format.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         Some(Self { name: line("name:")?.to_owned(), id: line("ID:")?.parse().ok()?, fields: fields(text) })
@@ -85,7 +85,7 @@ pub(crate) struct PageLayout {
 }
 
 impl PageLayout {
-    /// Reads events/header_page; none when it is not one.
+    /// Reads events/header_page; none when the text is not such a header.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let fields = fields(text);
         let data = fields.get("data")?;

@@ -28,7 +28,7 @@ const LONGEST_TEXT: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Tracing {
     root: PathBuf,
-    /// Our own mount ends when this is closed.
+    /// Our own mount, which ends when this descriptor is closed; none for another user's mount.
     _mount: Option<OwnedFd>,
 }
 
@@ -67,12 +67,12 @@ impl Tracing {
         })
     }
 
-    /// Returns the tracefs mounted there.
+    /// Returns the tracefs mounted at this directory.
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_path_buf(), _mount: None }
     }
 
-    /// Returns its root directory.
+    /// Returns the root directory of the tracefs.
     pub fn root(&self) -> &Path {
         &self.root
     }

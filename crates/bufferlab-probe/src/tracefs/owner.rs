@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub pid: u32,
-    /// Its start time in clock ticks since boot.
+    /// The process's start time in clock ticks since boot.
     pub started: u64,
     /// The number of the object, unique within its process.
     pub number: u32,
@@ -24,7 +24,7 @@ impl Owner {
     }
 }
 
-/// Returns the number of our PID namespace: a container has its own. 0 where /proc does not show it.
+/// Returns the number of our PID namespace: a container has its own. 0 if /proc does not show it.
 pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map(|link| link.ino()).unwrap_or_default()
 }
@@ -38,9 +38,9 @@ pub(crate) fn is_dead(pid: u32, started: Option<u64>) -> bool {
     }
 }
 
-/// Returns the start time of a process, in clock ticks since boot: field 22 of /proc/PID/stat. None when it has ended:
-/// of a zombie only its exit status is left for its parent. But a killed process is called a zombie as soon as its
-/// first thread has ended, and its files are open until the last one has.
+/// Returns the start time of a process, in clock ticks since boot: field 22 of /proc/PID/stat. None when it has ended.
+/// A zombie has ended: only its exit status is left, for its parent. But a killed process is called a zombie as soon as
+/// its first thread has ended, and its files are open until the last thread has.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in brackets may hold anything.
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_zombie_lives_as_long_as_one_of_its_threads() {
-        // SAFETY: the child calls the C library alone, and allocates nothing of ours.
+        // SAFETY: the child calls only the C library, and allocates nothing of ours.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: as above; the first thread ends here, and the process does not.

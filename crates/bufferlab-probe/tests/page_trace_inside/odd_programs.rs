@@ -59,14 +59,14 @@ fn in_shared_memory(number: u32) {
     assert_eq!(unsafe { libc::waitpid(process, std::ptr::null_mut(), 0) }, process);
 }
 
-/// A copy of this program, which is armed, or only named as the armed one.
+/// Copies this program into the trace's folder; returns the copy's path.
 fn copy(trace: &Trace) -> PathBuf {
     let copy = trace.folder.path().join("copy");
     fs::copy(own_program(), &copy).expect("a file");
     copy
 }
 
-/// The program runs to its end without a record; returns why.
+/// Requires that the program runs to its end without a record; returns the reason why it was not recorded.
 fn require_left_alone(trace: Trace, mut command: Command) -> TraceError {
     let ended = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts");
     assert!(ended.success(), "{ended}");
@@ -76,7 +76,7 @@ fn require_left_alone(trace: Trace, mut command: Command) -> TraceError {
 }
 
 fn is_root() -> bool {
-    // SAFETY: it only reads.
+    // SAFETY: the call only returns this process's user.
     let root = unsafe { libc::geteuid() } == 0;
     if !root {
         eprintln!("NOT TESTED: this needs root");
@@ -111,7 +111,7 @@ fn refuse(call: libc::c_long, argument: usize, values: Values, error: i32) -> st
         end(libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: both only take rights away from this thread.
+    // SAFETY: both calls only take rights away from this thread.
     let done = unsafe {
         let (none, filter) = (libc::c_ulong::from(0_u8), libc::c_ulong::from(libc::SECCOMP_MODE_FILTER));
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, libc::c_ulong::from(1_u8), none, none, none) == 0
@@ -219,7 +219,8 @@ fn a_program_without_memory_for_the_rings_is_left_alone() {
     assert!(require_left_alone(trace, command).what.contains("the loader did not take the recorder into it"));
 }
 
-/// A program whose changes of memory are refused so is left alone, and the refusal names what the system must allow.
+/// Requires that a program is left alone if its changes of memory are refused, and that the refusal names what the
+/// system must allow.
 fn require_named(values: Values, error: i32, words: &str) {
     let trace = Trace::new();
     let mut command = trace.command(&own_program(), "threads");
@@ -249,7 +250,7 @@ fn a_program_whose_memory_may_gain_no_execution_is_left_alone() {
     // PR_SET_MDWE and PR_MDWE_REFUSE_EXEC_GAIN of linux/prctl.h, since Linux 6.3.
     fn forbid() -> std::io::Result<()> {
         let (gain, none) = (libc::c_ulong::from(1_u8), libc::c_ulong::from(0_u8));
-        // SAFETY: it only takes a right away from this process.
+        // SAFETY: the call only takes a right away from this process.
         match unsafe { libc::prctl(65, gain, none, none, none) } {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
@@ -260,7 +261,7 @@ fn a_program_whose_memory_may_gain_no_execution_is_left_alone() {
     // SAFETY: between fork and exec only the process's own rights change.
     unsafe { command.pre_exec(forbid) };
     let mut tries = Command::new("true");
-    // SAFETY: as above.
+    // SAFETY: between fork and exec only the process's own rights change.
     unsafe { tries.pre_exec(forbid) };
     if tries.status().is_err() {
         return eprintln!("NOT TESTED: this kernel has no PR_SET_MDWE");
@@ -275,7 +276,7 @@ fn a_system_that_shares_no_memory_is_named() {
         refuse(libc::SYS_memfd_create, 0, Values::All, libc::EPERM).expect("rights can be given up");
         check(&settings(&own_program(), Path::new("spool"))).expect_err("no memory")
     };
-    // The thread alone has given up its right.
+    // Only this thread has given up its right.
     let refused = std::thread::spawn(asked).join().expect("it ends");
     assert!(refused.what.contains("no memory can be shared with the server: Operation not permitted"), "{refused}");
     assert!(refused.hint.contains("memfd_create"), "{refused}");

@@ -12,7 +12,8 @@ use super::{Trace, each_thread, own_program, settings, touch};
 const SECONDS: &str = "BUFFERLAB_TEST_READER_SECONDS";
 const REPETITIONS: usize = 5;
 const CLIENTS: u32 = 8;
-/// Values of a transaction on MySQL 5.7; one client makes 47 a second (docs/page-trace.md, "By default").
+/// Page accesses of a transaction on MySQL 5.7. One client does 47 transactions a second (docs/page-trace.md, "By
+/// default").
 const ACCESSES: u32 = 230;
 const PERIOD: Duration = Duration::from_micros(21_300);
 const PAGES: u32 = 3000;

@@ -61,7 +61,7 @@ impl Bits {
         true
     }
 
-    /// Returns the highest number.
+    /// Returns the highest number; none if the set is empty.
     pub(crate) fn highest(&self) -> Option<u32> {
         let down = |at: usize, level: &Vec<u64>| at * 64 + 63 - level[at].leading_zeros() as usize;
         (self.len > 0).then(|| self.levels.iter().rev().fold(0, down) as u32)

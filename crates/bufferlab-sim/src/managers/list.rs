@@ -3,7 +3,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// In place of a link: the page is not in the list.
+/// The links of a page that is not in the list.
 const OUT: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -90,7 +90,7 @@ impl<T: Copy + Default> PageList<T> {
         self.len += 1;
     }
 
-    /// Takes a page out that is in the list.
+    /// Takes out a page that is in the list.
     #[inline]
     pub(crate) fn remove(&mut self, page: u32) {
         debug_assert!(self.contains(page), "page {page} is not in the list, and cannot be taken out");

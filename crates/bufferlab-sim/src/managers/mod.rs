@@ -1,6 +1,7 @@
 //! Models of buffer managers, one file each: each plays recorded accesses to a pool of some size.
 //!
-//! Pages are dense numbers, which index arrays: no model searches, hashes or allocates while it runs.
+//! Pages are numbered from 0 without gaps, and the numbers index arrays: no model searches, hashes or allocates while
+//! it runs.
 
 mod highest;
 mod innodb;
@@ -22,7 +23,7 @@ pub use postgres::{Postgres, PostgresSettings};
 pub use scans::LargeTable;
 pub use sqlite::Sqlite;
 
-/// The list of models: Python knows those that stand here.
+/// All models. Python knows those in this list.
 pub const MODELS: &[Entry] = &[
     Entry::of::<Lru>(),
     Entry::of::<Opt>(),
@@ -36,7 +37,7 @@ pub const MODELS: &[Entry] = &[
 pub struct Entry {
     /// The model's name.
     pub name: &'static str,
-    /// Returns the settings of the server that the model obeys, with the server's defaults.
+    /// Returns the settings of the server that the model follows, with the server's defaults.
     pub defaults: fn() -> Value,
     /// Makes an empty pool.
     pub make: Make,

@@ -2,11 +2,11 @@
 //!
 //! It gives up the page whose next get is farthest away (Belady: "A study of replacement algorithms for a
 //! virtual-storage computer", IBM Systems Journal 5(2), 1966, where it is MIN). A page that comes back through a
-//! creation or after a drop costs no read, so it is not worth a frame until then. It may take in a page that is only
-//! looked up without a read, and it ignores prefetches. Both can only lower the count.
+//! creation or after a drop costs no read, so it is not worth a frame until then. It may take in, without a read, a
+//! page that is only looked up, and it ignores prefetches. Both can only lower the count.
 //!
-//! No manager reads less from the trace's first event on. A manager that reads more during the warm-up may read less in
-//! the window after it.
+//! Counted from the trace's first event on, no manager reads less. A manager that reads more during the warm-up may
+//! read less in the window after it.
 
 use std::num::NonZeroU32;
 
@@ -24,7 +24,7 @@ pub struct Opt {
     pages: u32,
     /// For each event that a manager gets, the number of the event that is the next get of its page.
     next_get: Vec<u32>,
-    /// The event that comes next.
+    /// The number of the event that comes next.
     event: usize,
     /// Next gets of the pages in the pool: a page is in the pool if the event of its next get is in this set.
     wanted: Bits,
@@ -42,7 +42,7 @@ impl Model for Opt {
 }
 
 impl Opt {
-    /// Goes on to the next event; returns this one's number.
+    /// Goes on to the next event; returns the number of the current one.
     fn advance(&mut self) -> u32 {
         debug_assert!(self.event < self.next_get.len(), "event {} was not foreseen", self.event);
         self.event += 1;

@@ -27,9 +27,9 @@ use serde::{Deserialize, Serialize};
 use super::scans::{LargeTable, NO_TABLE, Scans};
 use crate::replay::{Counts, Manager, Model, OneIn};
 
-/// buf_internals.h, `BM_MAX_USAGE_COUNT`.
+/// The highest usage count of a buffer (buf_internals.h, `BM_MAX_USAGE_COUNT`).
 const MAX_USAGE_COUNT: u8 = 5;
-/// In place of a buffer's or a page's number.
+/// Stands for no buffer, or no page.
 const NONE: u32 = u32::MAX;
 /// The highest usage count that a pin with a ring raises a page to.
 const RING_USAGE_COUNT: u8 = 1;
@@ -43,14 +43,14 @@ struct Page {
     usage_count: u8,
 }
 
-/// The rings of sequential scans.
+/// The settings of PostgreSQL's model: the rings of sequential scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresSettings {
     /// The tables whose scans have a ring: those of more than a quarter of the buffers, 255 of them at most.
     #[serde(skip_serializing)]
     pub large_tables: Vec<LargeTable>,
-    /// The buffers of a ring.
+    /// The number of buffers of a ring.
     #[serde(skip_serializing)]
     pub ring_buffers: u32,
 }
@@ -73,7 +73,7 @@ impl Model for Postgres {
     type Settings = PostgresSettings;
 
     /// Makes empty shared buffers, `frames` of them (`shared_buffers` in pages), for pages `0..pages`. It ignores pages
-    /// of large tables that are not among them, and tables beyond the most.
+    /// of large tables beyond these, and all tables but the first 255.
     fn new(frames: NonZeroU32, pages: u32, settings: &PostgresSettings) -> Self {
         let frames = frames.get();
         let mut of_pages = vec![Page { buffer: NONE, table: NO_TABLE, usage_count: 0 }; pages as usize];
@@ -113,7 +113,7 @@ impl Postgres {
         self.pages[page as usize].buffer != NONE
     }
 
-    /// bufmgr.c, `PinBuffer`.
+    /// Raises a page's usage count, unless the session has pinned the page already (bufmgr.c, `PinBuffer`).
     #[inline]
     fn pin(&mut self, access: Access, has_ring: bool) {
         let usage_count = &mut self.pages[access.page as usize].usage_count;
@@ -124,13 +124,13 @@ impl Postgres {
         debug_assert!(*usage_count <= MAX_USAGE_COUNT, "the usage count of page {} is {usage_count}", access.page);
     }
 
-    /// bufmgr.c, `BufferAlloc`: a page that gets a buffer is pinned, and its usage count is 1.
+    /// Gives a page a buffer, pinned and with a usage count of 1 (bufmgr.c, `BufferAlloc`).
     fn admit(&mut self, page: u32) {
         let buffer = self.free.pop().unwrap_or_else(|| self.victim());
         self.fill(buffer, page);
     }
 
-    /// freelist.c, `StrategyGetBuffer`, for a scan with a ring.
+    /// Gives a page the next buffer of a scan's ring, or a new one for the ring (freelist.c, `StrategyGetBuffer`).
     fn admit_by_ring(&mut self, page: u32, scan: usize) {
         let next = self.scans.next_buffer(scan);
         let buffer = match next.filter(|&buffer| self.is_fair_game(buffer)) {
@@ -145,7 +145,7 @@ impl Postgres {
         self.fill(buffer, page);
     }
 
-    /// freelist.c, `GetBufferFromRing`: whether a ring may use its buffer again, with any page in it.
+    /// Returns whether a ring may use its buffer again, with any page in it (freelist.c, `GetBufferFromRing`).
     fn is_fair_game(&self, buffer: u32) -> bool {
         let page = self.pages[self.buffers[buffer as usize] as usize];
         page.buffer == buffer && page.usage_count <= RING_USAGE_COUNT
@@ -166,7 +166,8 @@ impl Postgres {
         self.counts.evictions += 1;
     }
 
-    /// freelist.c, `StrategyGetBuffer`, where the free list is empty.
+    /// Evicts the page that the clock finds, and returns its buffer; no buffer is free (freelist.c,
+    /// `StrategyGetBuffer`).
     fn victim(&mut self) -> u32 {
         debug_assert!(self.free.is_empty(), "{} buffers are free: none needs a victim", self.free.len());
         loop {
@@ -206,7 +207,7 @@ impl Manager for Postgres {
         }
     }
 
-    /// bufmgr.c, `ExtendBufferedRelShared`.
+    /// Gives a new page a buffer (bufmgr.c, `ExtendBufferedRelShared`).
     fn create(&mut self, access: Access) {
         if self.has(access.page) {
             self.pin(access, false);
@@ -223,7 +224,7 @@ impl Manager for Postgres {
         }
     }
 
-    /// bufmgr.c, `InvalidateBuffer`.
+    /// Frees the page's buffer (bufmgr.c, `InvalidateBuffer`).
     fn drop_page(&mut self, access: Access) {
         let page = &mut self.pages[access.page as usize];
         let buffer = std::mem::replace(&mut page.buffer, NONE);
@@ -266,14 +267,14 @@ mod tests {
         pages.into_iter().filter(|&page| pool.has(page)).map(|page| pool.pages[page as usize].usage_count).collect()
     }
 
-    /// Gets pages, which are letters.
+    /// Gets the pages that have the letters' codes as numbers.
     fn get(pool: &mut Postgres, pages: &str) {
         for letter in pages.bytes() {
             pool.get(Access { page: u32::from(letter), thread: 0, latch: 0, now_us: 0 });
         }
     }
 
-    /// Returns pages by buffer, usage counts by buffer, and the hand.
+    /// Returns the page and the usage count of each buffer, and the hand.
     fn state(pool: &Postgres) -> (String, Vec<u8>, u32) {
         let pages = pool.buffers.iter().map(|&page| char::from(page as u8)).collect();
         (pages, pool.buffers.iter().map(|&page| pool.pages[page as usize].usage_count).collect(), pool.hand)
@@ -348,7 +349,7 @@ mod tests {
         get_all(&mut pool, [1001, 1002, 1002], 5);
         get_all(&mut pool, [1000, 1001, 1002], 9);
         assert_eq!(usage_counts(&pool, 1000..1003), [1, 2, 3]);
-        // The hand lowers them to 0, 1, 2 and takes the first.
+        // The hand lowers the usage counts to 0, 1 and 2, and takes the first buffer.
         get_all(&mut pool, [7], 5);
         assert_eq!(usage_counts(&pool, 1001..1003), [1, 2]);
         pool.pages[1001].usage_count = 0;

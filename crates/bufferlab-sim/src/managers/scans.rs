@@ -4,10 +4,10 @@
 //! ring. src/backend/storage/buffer/freelist.c, `GetBufferFromRing` and `AddBufferToRing`: the scan's misses take the
 //! ring's buffers in turn.
 //!
-//! A trace marks the gets that had a ring (its column `latch`). Where it does not, or where the traced pool was so
-//! large that it read the table without one, the order of a session's gets decides. A trace does not show where a scan
-//! begins: a ring is new when its session gets the table's first page, or goes back. The processes of a parallel scan
-//! jump ahead, by 300 to 1,100 pages about 20 times in a scan of 10,715 pages on two busy processors.
+//! A trace marks the gets that had a ring (its column `latch`). If it does not, or if the traced pool was so large that
+//! the server read the table without a ring, the order of a session's gets decides. A trace does not show where a scan
+//! begins: the model starts a new ring when its session gets the table's first page, or goes back. The processes of a
+//! parallel scan jump ahead, by 300 to 1,100 pages about 20 times in a scan of 10,715 pages on two busy processors.
 
 use std::mem::replace;
 
@@ -15,9 +15,9 @@ use bufferlab_model::trace::Access;
 use bufferlab_model::trace::latch::{BULK_READ, NO_RING, OTHER_RING, RING};
 use serde::Deserialize;
 
-/// In place of a buffer's or a page's number.
+/// Stands for no buffer, or no page.
 const NONE: u32 = u32::MAX;
-/// The table of a page that belongs to no large table.
+/// The table number of a page that belongs to no large table.
 pub(super) const NO_TABLE: u8 = u8::MAX;
 /// The most pages between two gets of one scan: since PostgreSQL 17 a scan pins pages in the pool before it reads the
 /// others.
@@ -25,13 +25,13 @@ const NEAR: u32 = 256;
 /// This many gets of one session in a row are a scan, if each is of another page near the one before.
 const LEAST_IN_A_ROW: u8 = 4;
 
-/// A table of more than a quarter of the buffers.
+/// A table with more pages than a quarter of the shared buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LargeTable {
-    /// Its first page. Its pages have numbers in a row.
+    /// The table's first page. The table's pages have numbers in a row.
     pub first_page: u32,
-    /// The number of its pages.
+    /// The number of the table's pages.
     pub pages: u32,
     /// Whether the table was larger than a quarter of the traced pool, too: a get without a ring then belongs to no
     /// scan.
@@ -47,9 +47,9 @@ struct Scan {
     in_a_row: u8,
     /// The last page of a get that belonged to a scan, or `NONE`.
     last_scanned: u32,
-    /// The number of its ring, or `NONE`.
+    /// The number of the scan's ring, or `NONE`.
     ring: u32,
-    /// The slot that was used last.
+    /// The ring's slot that was used last.
     slot: u32,
 }
 
@@ -63,7 +63,8 @@ pub(super) struct Scans {
     scans: Vec<Scan>,
     /// The table of each session's last get.
     last_table: Vec<u8>,
-    /// The buffers of all rings, by slot. A ring grows as it fills: a stranger's trace may have many sessions.
+    /// The buffers of all rings, by slot. A ring grows as it fills, because a trace from elsewhere may have many
+    /// sessions.
     rings: Vec<Vec<u32>>,
     guessed: u64,
 }
@@ -80,7 +81,7 @@ impl Scans {
         }
     }
 
-    /// Returns how many gets were taken for a scan's without a mark in the trace.
+    /// Returns the number of gets that were taken for gets of a scan, without a mark in the trace.
     pub fn guessed(&self) -> u64 {
         self.guessed
     }

@@ -6,7 +6,7 @@
 //! [`Lru`] with two other rules: a look at a page that is not there changes nothing, and a drop frees the frame.
 //!
 //! One thing is approximated. The pool orders pages by their release, and pages in use or dirty are not in its list; a
-//! trace has gets alone, so the model orders pages by their gets. At the point of the trace (TPC-C, 2 warehouses, pool
+//! trace has only gets, so the model orders pages by their gets. At the point of the trace (TPC-C, 2 warehouses, pool
 //! of 20 %), it reads 272,042 pages and SQLite read 272,051.
 
 use std::num::NonZeroU32;
@@ -29,7 +29,7 @@ impl Model for Sqlite {
 }
 
 impl Manager for Sqlite {
-    /// `pcache1FetchStage2`: a free frame, or that of the oldest page.
+    /// Takes a free frame, or that of the oldest page (`pcache1FetchStage2`).
     #[inline]
     fn get(&mut self, access: Access) {
         self.0.get(access);

@@ -19,7 +19,7 @@ pub struct Events {
     pub delta_us: Vec<u32>,
 }
 
-/// How many events of 64 are of each kind, by its number.
+/// How many events of 64 are of each kind, by the kind's number.
 const SHARES: [u32; KINDS.len()] = [50, 2, 4, 1, 4, 1, 2];
 
 impl Events {

@@ -1,4 +1,4 @@
-//! The workload's bundle.
+//! The bundle of the workload hot_rows.
 
 use super::NAME;
 use super::config::{HotRowsConfig, HotRowsConfigError};
@@ -6,7 +6,7 @@ use super::driver::HotRowsDriver;
 use super::population::HotRowsPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
 
-/// The workload's table, and a driver for each connection.
+/// Sysbench's table, and a [`HotRowsDriver`] for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: Some(|job| Ok(Box::new(read::<HotRowsPopulation>(job)?))),

@@ -1,51 +1,51 @@
-//! Scale, seeds and shape of a hot-row run, checked once for all later code.
+//! Scale, seed and shape of a hot-row run, which this file checks once for all later code.
 
 use serde::Deserialize;
 
-/// Most rows accepted: 20 GB of data, and every id fits 32 bits.
+/// Most rows accepted: they are 20 GB of data, and every id fits 32 bits.
 pub const MAX_ROWS: u32 = 100_000_000;
-/// Steepest exponent accepted: beyond it nearly every read is of the first three rows.
+/// Largest exponent of Zipf's law accepted: beyond it nearly every read is of the three most popular rows.
 const MAX_ZIPF: f64 = 3.0;
 
 /// The places of the hot rows in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// Anywhere in the table.
+    /// Random places in the whole table.
     Scattered,
-    /// Neighbours in key order, as if the table had been loaded with keys re-assigned to its hot rows. Because the rows
-    /// are exchangeable (their contents are random), choosing neighbours is the same and needs no other table.
+    /// Neighbours in key order, as if the table had been loaded with new keys for its hot rows. The rows' contents are
+    /// random, so choosing neighbours has the same effect and needs no other table.
     Clustered,
 }
 
 /// The rows that one run reads, and their table.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct HotRowsConfig {
-    /// Rows of the table; ids are 1 to this.
+    /// Rows of the table; their ids are 1 to this number.
     pub rows: u32,
-    /// Seed of the hot set and of every choice of the run.
+    /// Seed of the hot set and of every random choice of the run.
     #[serde(rename = "seed")]
     pub run_seed: u64,
     /// Rows that the run reads.
     pub hot_rows: u32,
     /// The places of the hot rows in the table.
     pub layout: Layout,
-    /// Exponent of Zipf's law over their ranks; zero reads each as often.
+    /// Exponent of Zipf's law over the ranks of the hot rows; with zero the run reads each of them equally often.
     pub zipf: f64,
-    /// Of a hundred transactions, those that update a row and do not read it.
+    /// The number of transactions in a hundred that update a row instead of reading it.
     pub update_percent: u32,
 }
 
 /// A configuration that cannot be loaded or run.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum HotRowsConfigError {
-    /// The scale is out of range.
+    /// The number of rows is out of range.
     #[error("rows = {rows} is not between 1 and {MAX_ROWS}")]
     Rows {
         /// The rows asked for.
         rows: u32,
     },
-    /// More hot rows than rows, or none.
+    /// There are more hot rows than rows, or none.
     #[error("hot_rows = {hot_rows} is not between 1 and the table's {rows} rows")]
     HotRows {
         /// The hot rows asked for.
@@ -59,7 +59,7 @@ pub enum HotRowsConfigError {
         /// The exponent asked for.
         zipf: f64,
     },
-    /// The share is not a percentage.
+    /// The share of updates is not a percentage.
     #[error("update_percent = {update_percent} is not between 0 and 100")]
     UpdatePercent {
         /// The share asked for.
@@ -71,7 +71,7 @@ impl HotRowsConfig {
     /// Checks every bound.
     ///
     /// # Errors
-    /// The first that is not kept.
+    /// The first bound that the configuration breaks.
     pub fn check(&self) -> Result<(), HotRowsConfigError> {
         let HotRowsConfig { rows, hot_rows, zipf, update_percent, .. } = *self;
         if !(1..=MAX_ROWS).contains(&rows) {

@@ -1,15 +1,15 @@
 //! The texts of sysbench's table: groups of eleven digits joined by hyphens.
 //!
-//! All texts share one buffer, so making one allocates nothing. A group comes from one draw.
+//! All texts share one buffer, so making a text allocates nothing. Each group is one random number.
 
 use crate::random::Random;
 
 const GROUP_DIGITS: usize = 11;
 const GROUPS_DRAWN_FROM: u64 = 10_u64.pow(GROUP_DIGITS as u32);
 
-/// Groups of the column c.
+/// Number of groups in the column c.
 pub(super) const C_GROUPS: usize = 10;
-/// Groups of the column pad.
+/// Number of groups in the column pad.
 pub(super) const PAD_GROUPS: usize = 5;
 
 const CAPACITY: usize = chars(C_GROUPS);
@@ -18,7 +18,7 @@ const fn chars(groups: usize) -> usize {
     groups * (GROUP_DIGITS + 1) - 1
 }
 
-/// The buffer of texts; each call overwrites the last text.
+/// The buffer of texts. Each call overwrites the text of the call before.
 #[derive(Debug)]
 pub(super) struct Digits {
     bytes: [u8; CAPACITY],
@@ -31,7 +31,7 @@ impl Default for Digits {
 }
 
 impl Digits {
-    /// Makes a text of random groups, at most as many as the column c has.
+    /// Makes and returns a text of `groups` random groups, at most as many as the column c has.
     pub(super) fn groups(&mut self, random: &mut Random, groups: usize) -> &str {
         for group in 0..groups {
             let start = group * (GROUP_DIGITS + 1);
@@ -44,7 +44,7 @@ impl Digits {
         self.text(groups)
     }
 
-    /// Returns the first groups of the last text.
+    /// Returns the first `groups` groups of the last text.
     pub(super) fn text(&self, groups: usize) -> &str {
         // The buffer holds only ASCII, so this cannot fail.
         std::str::from_utf8(&self.bytes[..chars(groups)]).unwrap_or_default()

@@ -1,6 +1,8 @@
-//! The stream of transactions: a select, or now and then an update, of one hot row by its id.
+//! The stream of transactions of the workload hot_rows: each is a select, or with some probability an update, of one
+//! hot row by its id.
 //!
-//! It has one terminal, one statement a transaction, no BEGIN and no COMMIT, as sysbench's oltp_point_select.
+//! It has one terminal, and one statement per transaction without BEGIN and COMMIT, as sysbench's oltp_point_select
+//! has.
 
 use serde_json::json;
 
@@ -23,7 +25,7 @@ const UPDATE: usize = 1;
 /// Rows that the prefill reads in one piece: a few milliseconds, so that the driver can answer a sampler in between.
 const ROWS_PER_PIECE: u32 = 64;
 
-/// The hot rows for one connection.
+/// The workload hot_rows for one connection.
 #[derive(Debug)]
 pub struct HotRowsDriver {
     hot: HotSet,
@@ -42,10 +44,10 @@ pub struct HotRowsDriver {
 }
 
 impl HotRowsDriver {
-    /// Makes a driver that has read nothing yet.
+    /// Makes a driver that has read no row yet.
     ///
     /// # Errors
-    /// [`HotRowsConfigError`] when a bound is not kept.
+    /// [`HotRowsConfigError`] when the configuration breaks a bound.
     pub fn new(config: &HotRowsConfig) -> Result<Self, HotRowsConfigError> {
         config.check()?;
         let mut pass = Random::stream(config.run_seed, "hot rows' first pass", &[]);
@@ -64,8 +66,8 @@ impl HotRowsDriver {
         })
     }
 
-    /// Returns the driver `index` of several with the same hot rows. It draws from separate streams. Only driver zero,
-    /// which always exists, does the prefill.
+    /// Makes this the driver `index` of several with the same hot rows, which draws from its own random streams. Only
+    /// driver zero, which always exists, does the prefill.
     #[must_use]
     pub fn numbered(mut self, index: u64) -> Self {
         if index > 0 {
@@ -81,7 +83,7 @@ impl HotRowsDriver {
         &self.hot
     }
 
-    /// Returns the planned transaction: its type and its row's id.
+    /// Returns the type of the planned transaction and the id of its row; none before the first plan.
     pub fn planned(&self) -> Option<(usize, u32)> {
         self.planned
     }
@@ -97,7 +99,8 @@ impl Workload for HotRowsDriver {
     }
 
     fn findings(&self) -> Findings {
-        // This driver counts no pages: the shape of the database and a formula give their expected number.
+        // The driver does not count distinct leaf pages: a formula gives their expected number from the shape of the
+        // database.
         Findings::new(json!({ "hot_rows": self.hot.len(), "distinct_leaf_pages": null }), ())
     }
 
@@ -141,7 +144,7 @@ impl Workload for HotRowsDriver {
         Ok(Outcome::Committed)
     }
 
-    /// Reads each hot row once, in an order independent of rank and place.
+    /// Reads each hot row once, in an order that depends neither on ranks nor on places in the table.
     fn prefill_step(&mut self, client: &mut dyn Client) -> Result<bool, ClientError> {
         let end = self.hot.len().min(self.passed + ROWS_PER_PIECE);
         if self.passed == end {

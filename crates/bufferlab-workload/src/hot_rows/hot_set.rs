@@ -1,6 +1,7 @@
-//! The hot rows: rank by rank, hottest first, so that a smaller set is the beginning of a larger one.
+//! The set of hot rows: gives each rank, the hottest first, the id of a row.
 //!
-//! The set stores nothing: it computes an id from its rank, so sets of any size cost the same and leave caches alone.
+//! The set stores no ids. It computes an id from the rank, so sets of any size cost the same and take no room in the
+//! processor's caches.
 
 use super::config::{HotRowsConfig, Layout};
 use crate::permutation::Permutation;
@@ -15,15 +16,16 @@ pub struct HotSet {
 
 #[derive(Clone, Debug)]
 enum Order {
-    /// The id of a rank is the entry at that place in a random order of the whole table.
+    /// The row of a rank is the row at that place in a random order of the whole table.
     Scattered(Permutation),
-    /// Ranks follow each other from here on.
+    /// The rows of the ranks follow each other from this id on.
     Clustered { first_id: u32 },
 }
 
 impl HotSet {
-    /// Returns the set of a checked configuration. Sets that differ only in size are nested: in the scattered layout
-    /// the smaller is the beginning of the larger, in the clustered one it is a part of its run.
+    /// Returns the set of a checked configuration. Of two sets that differ only in size the larger contains the
+    /// smaller. In the scattered layout both have the same rows for the smaller set's ranks; in the clustered layout
+    /// the smaller set is a part of the larger set's range.
     pub fn new(config: &HotRowsConfig) -> Self {
         let mut random = Random::stream(config.run_seed, "hot set", &[u64::from(config.rows)]);
         let order = match config.layout {
@@ -42,12 +44,12 @@ impl HotSet {
         self.hot_rows
     }
 
-    /// Returns false: a set has at least one row.
+    /// Returns true without a hot row; a checked configuration has at least one.
     pub fn is_empty(&self) -> bool {
         self.hot_rows == 0
     }
 
-    /// Returns the id of a rank, counted from zero, the hottest.
+    /// Returns the id of the row with this rank. Ranks count from zero, the hottest row's.
     ///
     /// # Panics
     /// When the rank does not exist.

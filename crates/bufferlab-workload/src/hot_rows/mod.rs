@@ -1,7 +1,8 @@
-//! Hot rows: random reads of a fixed set of rows of sysbench's table, one row a transaction.
+//! The workload hot_rows: random reads of a fixed set of rows of sysbench's table, one row in each transaction.
 //!
-//! The table follows oltp_common.lua of sysbench 1.0 (one table, an index on k). sysbench draws from the whole table.
-//! This workload draws from a set of any size, so that an experiment decides whether its pages fit into a pool.
+//! The table follows oltp_common.lua of sysbench 1.0 (one table, an index on k). sysbench draws rows from the whole
+//! table. This workload draws from a set of any size, so that an experiment decides whether the set's pages fit into a
+//! pool.
 
 mod bundle;
 mod config;

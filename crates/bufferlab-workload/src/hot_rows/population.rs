@@ -1,6 +1,7 @@
-//! The rows of sysbench's table: id, a random k of 1 to the number of rows, and two texts of digits.
+//! The rows of sysbench's table: an id, a random k from 1 to the number of rows, and two texts of digits.
 //!
-//! Every partition has a separate stream, named by its first row, so rows do not depend on threads or on order.
+//! Every partition has a separate random stream, named by the partition's first row, so rows depend neither on the
+//! number of threads nor on the order of generation.
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -16,10 +17,10 @@ pub const TABLE: &str = "sbtest1";
 const COLUMNS: [ColumnKind; 4] =
     [ColumnKind::Integer, ColumnKind::Integer, ColumnKind::Text { max_chars: 120 }, ColumnKind::Text { max_chars: 60 }];
 
-/// Rows of one partition: about a megabyte, so that generating any table needs bounded memory.
+/// Rows of one partition. They are about a megabyte, so that generating any table needs bounded memory.
 const ROWS_PER_PARTITION: u32 = 5_000;
 
-/// The table of one scale and load seed.
+/// The rows of a table of one size and load seed.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HotRowsPopulation {
@@ -29,10 +30,10 @@ pub struct HotRowsPopulation {
 }
 
 impl HotRowsPopulation {
-    /// Makes a table of `rows` rows.
+    /// Makes the population of a table of `rows` rows.
     ///
     /// # Errors
-    /// [`HotRowsConfigError::Rows`] when there are none or too many.
+    /// [`HotRowsConfigError::Rows`] when `rows` is zero or too large.
     pub fn new(rows: u32, load_seed: u64) -> Result<Self, HotRowsConfigError> {
         if !(1..=MAX_ROWS).contains(&rows) {
             return Err(HotRowsConfigError::Rows { rows });

@@ -1,5 +1,5 @@
-//! The catalogue of statements. Drivers push parameters in the order given here. Each statement is a transaction by
-//! itself.
+//! The catalogue of statements of hot_rows. A statement's comment lists its parameters and the columns of its row, in
+//! order. Each statement is a transaction by itself.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub const STATEMENTS: &[StatementSpec] = &[
     StatementSpec { name: Cow::Borrowed("update_c"), parameters: 2, columns: 0 },
 ];
 
-/// id -> c
+/// Parameters: id. Columns: c.
 pub(super) const READ_C: StatementId = StatementId(0);
-/// c to set, id
+/// Parameters: c to set, id.
 pub(super) const UPDATE_C: StatementId = StatementId(1);

@@ -1,9 +1,9 @@
-//! The expected answer of Q1: its sums, computed from the generator's rows without an engine, and their comparison with
-//! a result.
+//! The expected answer of TPC-H's Q1: computes its sums from the generator's rows without an engine, and compares them
+//! with an engine's result.
 //!
 //! All sums are exact integers: quantities and prices in hundredths, the discounted price in ten-thousandths, the
-//! charge in millionths. At scale factor 1 and the specification's own range, a check also compares the answer with the
-//! published one.
+//! charge in millionths. At scale factor 1 and with the specification's own range of days, a check also compares the
+//! computed answer with the published one.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,17 @@ use super::statements::{Q1, STATEMENTS};
 use super::tables::Table;
 use crate::client::{Batch, Value};
 
-/// Size of the generator's text pool. Comments are not part of the answer, so a small pool replaces the usual 300 MB.
+/// Size of the generator's pool of texts, from which it takes comments. The answer has no comments, so a small pool
+/// replaces the usual 300 MB.
 const TEXT_POOL_BYTES: i32 = 64 * 1024;
-/// Tolerance of means: the published ones, and those of servers, have six decimals.
+/// Tolerance of means, because the published means and those of servers have six decimals.
 const MEAN_TOLERANCE: f64 = 1e-6;
 
 /// The earliest ship date: 1992-01-02, a day after the first order.
 const FIRST_SHIP_DAY: i32 = 8_036;
 
-/// The specification's own answer at scale factor 1 with its validation parameter (2.4.1.5, and its answer set): flag and
-/// status, the four sums in the units of [`Sums`], the mean discount, the rows.
+/// The specification's own answer at scale factor 1 with its validation parameter (2.4.1.5, and its answer set): flag
+/// and status, the four sums in the units of [`Sums`], the mean discount, the rows.
 const PUBLISHED: [(char, char, [i64; 4], f64, i64); 4] = [
     ('A', 'F', [3_773_410_700, 5_658_655_440_073, 537_582_571_348_700, 55_909_065_222_827_692], 0.049_985, 1_478_493),
     ('N', 'F', [99_141_700, 148_750_471_038, 14_130_821_680_541, 1_469_649_223_194_375], 0.050_093, 38_854),
@@ -40,18 +41,18 @@ const PUBLISHED: [(char, char, [i64; 4], f64, i64); 4] = [
     ('R', 'F', [3_771_975_300, 5_656_804_138_090, 537_412_926_846_040, 55_889_619_119_831_932], 0.050_009, 1_478_870),
 ];
 
-/// The sums of one group.
+/// The sums of one group of Q1, that is, of one return flag and line status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Rows.
+    /// Number of rows.
     pub rows: i64,
     /// Sum of L_QUANTITY, in hundredths.
     pub quantity: i64,
     /// Sum of L_EXTENDEDPRICE, in hundredths.
     pub base_price: i64,
-    /// Sum of the price less the discount, in ten-thousandths.
+    /// Sum of L_EXTENDEDPRICE less L_DISCOUNT, in ten-thousandths.
     pub discounted_price: i64,
-    /// Sum of that with the tax, in millionths.
+    /// Sum of the discounted price with L_TAX, in millionths.
     pub charge: i64,
     /// Sum of L_DISCOUNT, in hundredths; Q1 returns its mean.
     pub discount: i64,
@@ -72,18 +73,18 @@ impl Sums {
     }
 }
 
-/// One row of the answer.
+/// One row of Q1's answer: a group and its sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// L_RETURNFLAG.
+    /// The group's L_RETURNFLAG.
     pub return_flag: char,
-    /// L_LINESTATUS.
+    /// The group's L_LINESTATUS.
     pub line_status: char,
-    /// Its sums.
+    /// The sums of the group.
     pub sums: Sums,
 }
 
-/// The rows of Q1, in its order.
+/// The rows of Q1's answer, in the order of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     groups: Vec<Group>,
@@ -129,17 +130,18 @@ impl Answer {
         Answer { groups: sums.into_iter().map(group).collect() }
     }
 
-    /// Returns its rows, in order.
+    /// Returns the answer's rows, in the order of the query.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Returns the number of rows of the table in the range.
+    /// Returns the number of rows of LINEITEM in the range of ship dates.
     pub fn rows(&self) -> u64 {
         self.groups.iter().map(|group| group.sums.rows as u64).sum()
     }
 
-    /// Compares the answer with the specification's published one, if there is one: this checks the generator.
+    /// Compares the answer with the published one, if the specification has one for this scale and range. This checks
+    /// the generator.
     ///
     /// # Errors
     /// When the two differ; the text names the first difference.
@@ -166,7 +168,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Compares a result of Q1 with the expected answer.
+    /// Compares an engine's result of Q1 with the expected answer.
     ///
     /// # Errors
     /// When the two differ; the text names the first difference.

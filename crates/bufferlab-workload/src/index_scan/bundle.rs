@@ -1,11 +1,11 @@
-//! The workload's bundle.
+//! The bundle of the workload index_scan.
 
 use super::NAME;
 use super::driver::IndexScanDriver;
 use super::population::IndexScanPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
 
-/// The workload's tables, and a driver for each connection.
+/// TPC-H's tables, and an [`IndexScanDriver`] for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: Some(|job| Ok(Box::new(read::<IndexScanPopulation>(job)?))),

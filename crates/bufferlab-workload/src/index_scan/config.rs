@@ -1,32 +1,33 @@
-//! Scale, range of dates and plan of an index-scan run, checked once for all later code.
+//! Scale, range of dates and plan of an index-scan run, which this file checks once for all later code.
 
 use serde::{Deserialize, Deserializer, de};
 
 use super::day_of;
 use crate::plan::Plan;
 
-/// Smallest scale accepted: 1,500 orders.
+/// Smallest scale factor accepted: 1,500 orders.
 pub const MIN_SCALE_FACTOR: f64 = 0.001;
-/// Largest scale accepted: beyond it the sums of Q1, kept exactly in millionths of a currency unit, leave 64 bits.
+/// Largest scale factor accepted: beyond it the sums of Q1, exact integers in millionths of a currency unit, need more
+/// than 64 bits.
 pub const MAX_SCALE_FACTOR: f64 = 50.0;
 
-/// The day after the last one that Q1 reads with the specification's validation parameter, which is 1998-12-01 less 90
-/// days.
+/// The day after the last one that Q1 reads with the specification's validation parameter. That last day is 1998-12-01
+/// less 90 days.
 pub const Q1_UNTIL_DAY: i32 = 10_472;
 
-/// ORDERS of scale factor 1 (4.2.5.1); each has one to seven lines, four on average.
+/// Rows of ORDERS at scale factor 1 (specification, 4.2.5.1). Each order has one to seven lines, four on average.
 const ORDERS: f64 = 1_500_000.0;
 
-/// The scale of the data: about 6,000,000 lines for each 1.
+/// The scale factor of the data: 1 gives about 6,000,000 lines.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub struct ScaleFactor(f64);
 
 impl ScaleFactor {
-    /// Makes a scale factor, if a load can make its data and its answers are exact.
+    /// Makes a scale factor whose data a load can make and whose answers are exact.
     ///
     /// # Errors
-    /// [`IndexScanConfigError::ScaleFactor`].
+    /// [`IndexScanConfigError::ScaleFactor`] when the scale factor is out of range.
     pub fn new(scale_factor: f64) -> Result<Self, IndexScanConfigError> {
         // NaN is in no range.
         if (MIN_SCALE_FACTOR..=MAX_SCALE_FACTOR).contains(&scale_factor) {
@@ -36,7 +37,7 @@ impl ScaleFactor {
         }
     }
 
-    /// Returns the number.
+    /// Returns the scale factor as a number.
     #[must_use]
     pub fn get(self) -> f64 {
         self.0
@@ -60,15 +61,15 @@ impl TryFrom<f64> for ScaleFactor {
 /// The rows that one run reads, and their plan.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct IndexScanConfig {
-    /// Scale of the loaded data.
+    /// Scale factor of the loaded data.
     pub scale_factor: ScaleFactor,
     /// First ship date read, in days since 1970.
     #[serde(rename = "ship_from", deserialize_with = "day")]
     pub from_day: i32,
-    /// First ship date after it that the run does not read.
+    /// The day after the last ship date read, in days since 1970.
     #[serde(rename = "ship_until", deserialize_with = "day")]
     pub until_day: i32,
-    /// The way to find the rows.
+    /// The plan by which the engine finds the rows.
     pub plan: Plan,
 }
 
@@ -80,7 +81,7 @@ fn day<'de, D: Deserializer<'de>>(from: D) -> Result<i32, D::Error> {
 /// A configuration that cannot be loaded or run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum IndexScanConfigError {
-    /// The scale is out of range.
+    /// The scale factor is out of range.
     #[error("scale_factor = {scale_factor} is not between {MIN_SCALE_FACTOR} and {MAX_SCALE_FACTOR}")]
     ScaleFactor {
         /// The scale factor asked for.
@@ -89,22 +90,22 @@ pub enum IndexScanConfigError {
     /// The range of dates holds no day.
     #[error("ship_until is not after ship_from: the range has {days} days")]
     Range {
-        /// Days from the first to the one that is not read.
+        /// Days from the first ship date to the one at which reading stops.
         days: i32,
     },
     /// The generated rows do not give the answer that the specification publishes.
     #[error("the generated rows do not give Q1's published answer: {difference}")]
     NotPublished {
-        /// Where they differ.
+        /// The first difference between the two.
         difference: String,
     },
 }
 
 impl IndexScanConfig {
-    /// Checks rules over several parts.
+    /// Checks the range of dates.
     ///
     /// # Errors
-    /// [`IndexScanConfigError::Range`].
+    /// [`IndexScanConfigError::Range`] when the range holds no day.
     pub fn check(&self) -> Result<(), IndexScanConfigError> {
         if self.from_day < self.until_day {
             return Ok(());

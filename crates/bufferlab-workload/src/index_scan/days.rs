@@ -1,4 +1,5 @@
-//! Dates as whole days since 1970-01-01: the form for loading, comparing, and parameters of statements.
+//! Converts dates to whole days since 1970-01-01, the form in which loads, comparisons and parameters of statements
+//! have them.
 
 const DAYS_OF_MONTH: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -6,7 +7,8 @@ fn is_leap(year: u32) -> bool {
     year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
 }
 
-/// Returns the day of a date written as 1998-09-02; none for a text that is not a date from 1970 to 2199.
+/// Returns the days since 1970-01-01 of a date such as 1998-09-02; none for a text that is not a date from 1970 to
+/// 2199.
 pub fn day_of(text: &str) -> Option<i32> {
     let mut parts = text.splitn(3, '-');
     let mut part = |digits: usize| {

@@ -1,4 +1,5 @@
-//! The stream of transactions: Q1 over the same range again and again, each answer checked against the generator's rows.
+//! The stream of transactions of the workload index_scan: repeats TPC-H's Q1 over the same range, and checks each
+//! answer against the generator's rows.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::plan::ForcedPlan;
 /// The transaction types, by the indices of [`Planned::transaction_type`].
 pub const TRANSACTION_TYPES: [&str; 1] = ["q1"];
 
-/// Q1 for one connection.
+/// The workload index_scan for one connection.
 #[derive(Debug)]
 pub struct IndexScanDriver {
     plan: ForcedPlan,
@@ -26,11 +27,11 @@ pub struct IndexScanDriver {
 }
 
 impl IndexScanDriver {
-    /// Makes a driver that has read nothing yet. It computes the expected answer, which takes about a second for each
-    /// scale factor of 1; [`IndexScanDriver::another`] is for further connections.
+    /// Makes the driver of the first connection. It computes the expected answer, which takes about a second times the
+    /// scale factor. [`IndexScanDriver::another`] makes the drivers of further connections.
     ///
     /// # Errors
-    /// [`IndexScanConfigError`] when a bound is not kept.
+    /// [`IndexScanConfigError`] when the range holds no day, or the generator's answer is not the published one.
     pub fn new(config: &IndexScanConfig) -> Result<Self, IndexScanConfigError> {
         config.check()?;
         let answer = Answer::expected(config);
@@ -43,7 +44,7 @@ impl IndexScanDriver {
         })
     }
 
-    /// Makes a driver for a further connection, with the same answer.
+    /// Makes a driver for a further connection, with the same expected answer.
     pub fn another(&self) -> Self {
         IndexScanDriver {
             plan: self.plan.clone(),
@@ -58,7 +59,7 @@ impl IndexScanDriver {
         &self.answer
     }
 
-    /// Returns the number of right answers.
+    /// Returns the number of right answers so far.
     pub fn checked(&self) -> u64 {
         self.checked
     }
@@ -81,7 +82,8 @@ impl Workload for IndexScanDriver {
         true
     }
 
-    /// Returns the plan asked for, the engine's explanation before the window, and the number of right answers.
+    /// Returns the forced plan, the engine's EXPLAIN of the query, the number of rows in the range, and the number of
+    /// right answers.
     fn findings(&self) -> Findings {
         let ForcedPlan { asked, told, .. } = &self.plan;
         let facts = json!({ "plan": asked.name(), "plan_text": told, "rows_in_range": self.answer.rows() });

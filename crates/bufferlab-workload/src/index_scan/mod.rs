@@ -1,7 +1,8 @@
-//! TPC-H's Q1 over a range of ship dates, by a chosen plan: one long read-only query a transaction, its answer checked.
+//! TPC-H's Q1 over a range of ship dates, by a forced plan. Each transaction is one long read-only query, whose answer
+//! is checked.
 //!
-//! The tables are those of the TPC-H specification, their rows those of the crate `tpchgen`. Q1 reads LINEITEM. A
-//! dialect forces the plan of its engine; the engine's own code checks that the engine really takes it.
+//! The tables are those of the TPC-H specification, and the crate `tpchgen` generates their rows. Q1 reads LINEITEM. A
+//! dialect forces the plan on its engine; the engine's own code checks that the engine really takes the plan.
 
 mod answer;
 mod bundle;

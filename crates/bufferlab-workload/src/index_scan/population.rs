@@ -1,8 +1,8 @@
-//! The rows of TPC-H's tables, by the generators of the crate `tpchgen`, which writes the same rows as the
+//! The rows of TPC-H's tables, from the generators of the crate `tpchgen`, which makes the same rows as the
 //! specification's dbgen.
 //!
-//! A partition is a run of rows in the order of the table's keys. It has no seed: the specification fixes the data of
-//! every scale factor.
+//! A partition is a range of rows in the order of the table's keys. There is no seed, because the specification fixes
+//! the data of every scale factor.
 
 use std::fmt::{Display, Write};
 
@@ -24,7 +24,7 @@ pub(super) fn day(date: TPCHDate) -> i32 {
     date.into_inner() + TPCHDate::UNIX_EPOCH_OFFSET
 }
 
-/// The tables of one scale.
+/// The rows of a set of tables at one scale factor.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexScanPopulation {
@@ -33,12 +33,13 @@ pub struct IndexScanPopulation {
 }
 
 impl IndexScanPopulation {
-    /// Makes these tables at that scale.
+    /// Makes the population of a set of tables at a scale factor.
     pub fn new(scale_factor: ScaleFactor, tables: TableSet) -> Self {
         IndexScanPopulation { scale_factor, tables }
     }
 
-    /// Returns the index of a partition's table, and its place among that table's partitions, from zero.
+    /// Returns the index of a partition's table, and the partition's place among that table's partitions, counted from
+    /// zero.
     fn place(&self, partition: usize) -> (usize, i32) {
         let mut left = partition as i32;
         for (index, table) in self.tables.tables().iter().enumerate() {
@@ -52,7 +53,7 @@ impl IndexScanPopulation {
     }
 }
 
-/// A writer of rows into a block; it formats displayed values in one reused text.
+/// A writer of rows into a block, which formats values in one reused text.
 struct Rows<'a> {
     block: &'a mut RowBlock,
     shown: String,

@@ -1,6 +1,7 @@
-//! TPC-H's eight tables (1.4.1): names, columns in order, kinds, and the number of rows at a scale.
+//! TPC-H's eight tables (specification, 1.4.1): names, columns in order, kinds, and the number of rows at a scale
+//! factor.
 //!
-//! Q1 reads only LINEITEM; the others make the database as large as the specification's, for users who want that.
+//! Q1 reads only LINEITEM. A load makes the other tables for users who want a database as large as the specification's.
 
 use serde::Deserialize;
 
@@ -96,24 +97,24 @@ const LINEITEM: &[Column] = &[
     text("l_comment", 44),
 ];
 
-/// One of the tables.
+/// One of the eight tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
-    /// Five regions.
+    /// REGION: five regions.
     Region,
-    /// Their 25 nations.
+    /// NATION: the regions' 25 nations.
     Nation,
-    /// 10,000 suppliers at scale factor 1.
+    /// SUPPLIER: 10,000 suppliers at scale factor 1.
     Supplier,
-    /// 200,000 parts at scale factor 1.
+    /// PART: 200,000 parts at scale factor 1.
     Part,
-    /// Four suppliers of each part.
+    /// PARTSUPP: four suppliers for each part.
     PartSupp,
-    /// 150,000 customers at scale factor 1.
+    /// CUSTOMER: 150,000 customers at scale factor 1.
     Customer,
-    /// 1,500,000 orders at scale factor 1.
+    /// ORDERS: 1,500,000 orders at scale factor 1.
     Orders,
-    /// One to seven lines of each order.
+    /// LINEITEM: one to seven lines of each order.
     LineItem,
 }
 
@@ -121,14 +122,14 @@ pub enum Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TableSet {
-    /// LINEITEM alone, which Q1 reads.
+    /// Only LINEITEM, which Q1 reads.
     LineItem,
     /// All eight tables.
     All,
 }
 
 impl TableSet {
-    /// Returns its tables, in the order in which they are loaded.
+    /// Returns the tables of the set, in the order in which a load writes them.
     #[must_use]
     pub fn tables(self) -> &'static [Table] {
         match self {
@@ -139,7 +140,7 @@ impl TableSet {
 }
 
 impl Table {
-    /// All of them; LINEITEM is the last.
+    /// All tables, of which LINEITEM is the last.
     pub const ALL: [Table; 8] = [
         Table::Region,
         Table::Nation,
@@ -151,7 +152,7 @@ impl Table {
         Table::LineItem,
     ];
 
-    /// Returns its name, the same in every dialect.
+    /// Returns the table's name, the same in every dialect.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -166,7 +167,7 @@ impl Table {
         }
     }
 
-    /// Returns its columns, in the order of every dialect's schema.
+    /// Returns the table's columns, in the order of every dialect's schema.
     #[must_use]
     pub const fn columns(self) -> &'static [Column] {
         match self {
@@ -181,8 +182,8 @@ impl Table {
         }
     }
 
-    /// Returns the units by which the generators cut the table: its rows, or, for a table of details, the rows that it
-    /// details.
+    /// Returns the number of units into which the generators divide the table: its rows, but for PARTSUPP the parts and
+    /// for LINEITEM the orders.
     fn units(self, scale_factor: ScaleFactor) -> u64 {
         let scaled = |rows: f64| (rows * scale_factor.get()) as u64;
         match self {
@@ -195,7 +196,7 @@ impl Table {
         }
     }
 
-    /// Returns the number of units in one partition of about a megabyte.
+    /// Returns the number of units in one partition, which has about a megabyte.
     const fn units_per_partition(self) -> u64 {
         match self {
             Table::PartSupp | Table::LineItem => 1_500,
@@ -203,14 +204,14 @@ impl Table {
         }
     }
 
-    /// Returns the number of partitions of the table at a scale.
+    /// Returns the number of partitions of the table at a scale factor.
     #[must_use]
     pub fn partitions(self, scale_factor: ScaleFactor) -> i32 {
         self.units(scale_factor).div_ceil(self.units_per_partition()).max(1) as i32
     }
 
-    /// Returns the number of rows of the table at a scale: exact, except that LINEITEM draws one to seven for each
-    /// order, four on average.
+    /// Returns the number of rows of the table at a scale factor. It is exact except for LINEITEM, whose generator
+    /// draws one to seven rows for each order, four on average.
     #[must_use]
     pub fn expected_rows(self, scale_factor: ScaleFactor) -> u64 {
         let details = if matches!(self, Table::PartSupp | Table::LineItem) { 4 } else { 1 };

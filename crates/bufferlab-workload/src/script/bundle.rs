@@ -1,4 +1,5 @@
-//! The fields of a script's jobs. A script has no population: its setup section makes the tables that it needs.
+//! The bundle of users' scripts, and the fields of their jobs. A script has no population: its setup section makes the
+//! tables that it needs.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use super::{NAME, Number, Script, ScriptError, ScriptWorkload};
 use crate::bundle::{Bundle, boxed, read};
 use crate::random::Random;
 
-/// The workload's bundle.
+/// The bundle of users' scripts: no tables, and a [`ScriptWorkload`] for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: None,
@@ -21,14 +22,14 @@ pub const BUNDLE: Bundle = Bundle {
 /// A script's text and its predefined variables.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ScriptJob {
-    /// Name of its file, for messages.
+    /// Name of the script's file, for messages.
     pub source: String,
-    /// The text.
+    /// The script's text.
     pub text: String,
-    /// Seed of its random variables; a setup section has none.
+    /// Seed of the script's random variables. A setup section does not use it.
     #[serde(default)]
     pub seed: u64,
-    /// Predefined variables.
+    /// Values of the script's predefined variables, by name.
     pub variables: BTreeMap<String, Number>,
 }
 
@@ -42,7 +43,8 @@ impl ScriptJob {
         Script::parse(&self.source, &self.text, &variables)
     }
 
-    /// The same script for each connection, each with separate random variables. One connection has the script's seed.
+    /// Returns a workload for each connection, all with the same script and each with separate random variables. The
+    /// first connection has the job's seed.
     ///
     /// # Errors
     /// When the script has a mistake.

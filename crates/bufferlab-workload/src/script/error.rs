@@ -1,4 +1,4 @@
-//! The error of a script: file and line, the mistake, and what to write instead.
+//! The error of a user's script: file and line, the mistake, and what to write instead.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-/// Text and hint of an error whose line the caller knows.
+/// The text and the hint of an error, to which the caller adds the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub what: String,
@@ -47,7 +47,7 @@ impl Fault {
     }
 }
 
-/// Returns a piece of the script's text for a message: short, on one line.
+/// Returns the beginning of a piece of the script's text for a message: one line of at most 40 characters.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 40;
     let line = text.lines().next().unwrap_or_default();
@@ -58,13 +58,15 @@ pub(super) fn shown(text: &str) -> String {
     shown
 }
 
-/// Returns the candidate that the user probably meant: at most two letters different, and fewer than half of them.
+/// Returns the candidate that the user probably meant: it differs from `word` in at most two letters, and in fewer than
+/// half of them.
 pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let close = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate)).min()?;
     (close.0 <= 2 && 2 * close.0 < word.len().max(1)).then_some(close.1)
 }
 
-/// Returns the letters to insert, remove or replace (Levenshtein). It does not compare words longer than any name here.
+/// Returns the number of letters to insert, remove or replace (Levenshtein's distance). For words of more than 64
+/// bytes, which no name here has, it returns a huge number.
 pub(super) fn distance(one: &str, other: &str) -> usize {
     const LONGEST: usize = 64;
     if one.len() > LONGEST || other.len() > LONGEST {

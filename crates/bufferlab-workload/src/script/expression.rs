@@ -1,7 +1,9 @@
-//! Expressions of `\set`: the reader makes each a short program for a stack; evaluating it allocates nothing.
+//! Expressions of a script's `\set` lines: the reader makes each a short program for a stack machine. Evaluating the
+//! program allocates nothing.
 //!
-//! The grammar is pgbench's arithmetic: numbers, `:variables`, + - * / %, parentheses and a few functions. `choose` has
-//! texts too, and its list may be long. Length and depth are bounded, so that no text can exhaust the stack or take long.
+//! The grammar is pgbench's arithmetic: numbers, `:variables`, + - * / %, parentheses and a few functions. The function
+//! `choose` takes texts, too, and its list may be long. The length and the depth of expressions are bounded, so that no
+//! script can exhaust the stack or take long.
 
 use std::sync::Arc;
 
@@ -10,9 +12,9 @@ use super::number::{self, Number, RunError};
 use crate::random::Random;
 use crate::zipf::Zipf;
 
-/// Operations of one expression.
+/// Most operations of one expression.
 const MAX_OPS: usize = 1_000;
-/// Parentheses, function calls and signs within each other.
+/// Most parentheses, function calls and signs within each other.
 const MAX_DEPTH: usize = 100;
 
 const FUNCTIONS: [(&str, Function, &str); 8] = [
@@ -58,7 +60,7 @@ enum Op {
     Exponential,
     /// A Zipf choice, with the place of its cached distribution.
     Zipfian(usize),
-    /// Its values are `count` of the expression's choices, from `first` on.
+    /// A call of `choose`, with its values: `count` of the expression's `choices`, from the index `first` on.
     Choose {
         first: usize,
         count: u32,
@@ -69,27 +71,27 @@ enum Op {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expression {
     ops: Vec<Op>,
-    /// The values of its calls of `choose`, which the scripts of all connections share.
+    /// The values in the expression's calls of `choose`, which the scripts of all connections share.
     choices: Arc<[Number]>,
 }
 
-/// Variables of a script while it is read: from a name to the slot of its value.
+/// The names of a script while the parser reads it: it gives variables the slots of their values.
 pub(super) trait Names {
-    /// Returns the slot of a variable, or the error for a name without one.
+    /// Returns the slot of a variable, or an error for an unknown variable.
     fn slot(&mut self, name: &str) -> Result<usize, Fault>;
 
-    /// Returns a place for one more Zipf distribution.
+    /// Returns the place in [`Memory::zipfs`] of one more Zipf distribution.
     fn zipf_place(&mut self) -> usize;
 
-    /// Keeps a text and returns its place.
+    /// Keeps a text of `choose` and returns its place.
     fn text_place(&mut self, text: String) -> u32;
 }
 
-/// The memory of expressions; all share it, so that evaluating allocates nothing.
+/// The memory that all expressions of a script share, so that evaluating them allocates nothing.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub slots: Vec<Number>,
-    /// The last distribution of each place: its constants cost a few logarithms and rarely change.
+    /// The last Zipf distribution of each place. Its constants cost a few logarithms and rarely change.
     pub zipfs: Vec<Option<Zipf>>,
     stack: Vec<Number>,
 }
@@ -101,7 +103,7 @@ impl Memory {
 }
 
 impl Expression {
-    /// Reads a whole text.
+    /// Reads an expression, which must be the whole of `text`.
     pub fn read(text: &str, names: &mut dyn Names) -> Result<Self, Fault> {
         let mut reader = Reader { text, at: 0, ops: Vec::new(), choices: Vec::new(), names };
         reader.sum(0)?;
@@ -112,12 +114,12 @@ impl Expression {
         }
     }
 
-    /// Returns whether it calls `choose`.
+    /// Returns true when the expression calls `choose`.
     pub fn chooses(&self) -> bool {
         !self.choices.is_empty()
     }
 
-    /// Returns the value of the expression now.
+    /// Returns the value of the expression for the present values of variables.
     pub fn evaluate(&self, memory: &mut Memory, random: &mut Random) -> Result<Number, RunError> {
         let Memory { slots, zipfs, stack } = memory;
         stack.clear();
@@ -177,12 +179,12 @@ fn pop_range(stack: &mut Vec<Number>, function: &'static str) -> Result<(i64, i6
     Ok((low, high, parameter))
 }
 
-/// Returns the number of values above the lowest one.
+/// Returns the number of values above the lowest one of a range; an error if the range is empty.
 fn span(function: &'static str, low: i64, high: i64) -> Result<u64, RunError> {
     if low > high { Err(RunError::EmptyRange { function, low, high }) } else { Ok(high.wrapping_sub(low) as u64) }
 }
 
-/// Returns the value a share of the way up, for a share of [0, 1].
+/// Returns the number that lies at `share`, from 0 to 1, of the way from `low` to `low + span`.
 fn at_share(low: i64, span: u64, share: f64) -> Number {
     let above = (((span as f64) + 1.0) * share) as u64;
     Number::Int(low.wrapping_add(above.min(span) as i64))
@@ -194,7 +196,7 @@ fn uniform(low: i64, high: i64, random: &mut Random) -> Result<Number, RunError>
     Ok(Number::Int(low.wrapping_add(above as i64)))
 }
 
-/// Draws a rank over the range: the lowest value is the most frequent.
+/// Draws a number of the range by Zipf's law: the lowest is the most frequent.
 fn zipfian(
     low: i64,
     high: i64,
@@ -215,7 +217,8 @@ fn zipfian(
     Ok(Number::Int(low.wrapping_add((zipf.draw(random) - 1) as i64)))
 }
 
-/// Draws from a bell over the range, cut at `parameter` standard deviations on both sides (Box and Muller).
+/// Draws from a normal distribution over the range, cut off at `parameter` standard deviations on both sides (Box and
+/// Muller).
 fn gaussian(low: i64, high: i64, parameter: f64, random: &mut Random) -> Result<Number, RunError> {
     let span = span("random_gaussian", low, high)?;
     if !(2.0..=1e6).contains(&parameter) {
@@ -231,7 +234,8 @@ fn gaussian(low: i64, high: i64, parameter: f64, random: &mut Random) -> Result<
     }
 }
 
-/// Draws from a density that falls over the range: at the upper end it is e^-parameter of that at the lower end.
+/// Draws from an exponential distribution over the range: the density at the upper end is e^-parameter times that at
+/// the lower end.
 fn exponential(low: i64, high: i64, parameter: f64, random: &mut Random) -> Result<Number, RunError> {
     let span = span("random_exponential", low, high)?;
     if !(1e-6..=1e6).contains(&parameter) {
@@ -242,7 +246,7 @@ fn exponential(low: i64, high: i64, parameter: f64, random: &mut Random) -> Resu
     Ok(at_share(low, span, -(-random.unit() * cut).ln_1p() / parameter))
 }
 
-/// Returns the text whose bytes these digits are.
+/// Returns the text whose bytes these hexadecimal digits give; none if they give no UTF-8.
 fn text_of(digits: &str) -> Option<String> {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
     let digit = |digit: u8| (digit as char).to_digit(16);
@@ -408,7 +412,7 @@ impl Reader<'_> {
         Ok(number)
     }
 
-    /// Reads what stands between the parentheses of `choose`: a place, then values.
+    /// Reads the arguments of `choose` and the closing parenthesis: a place, then values.
     fn choose(&mut self, depth: usize) -> Result<(), Fault> {
         self.sum(depth + 1)?;
         let first = self.choices.len();
@@ -419,7 +423,7 @@ impl Reader<'_> {
         if !self.accept(')') {
             return Err(self.unexpected("\",\" or \")\""));
         }
-        // A script's length bounds their number.
+        // The script's length bounds the number of values.
         let count = (self.choices.len() - first) as u32;
         if count == 0 {
             return Err(Fault::new("choose has no value to choose", format!("write {CHOOSE}")));
@@ -459,7 +463,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a text in quotes, in which a quote is doubled.
+    /// Reads a text in single quotes, in which two quotes stand for one.
     fn quoted(&mut self) -> Result<String, Fault> {
         let mut text = String::new();
         self.at += 1;

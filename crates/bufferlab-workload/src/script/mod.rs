@@ -1,9 +1,9 @@
-//! A user's own workload: a text of SQL statements, `\set` variables and weighted transactions, in the manner of
-//! pgbench's scripts (PostgreSQL documentation, pgbench, "Custom Scripts"), and the [`Workload`](crate::client::Workload)
-//! that plays it.
+//! A user's own workload: a script of SQL statements, `\set` variables and weighted transactions, and the
+//! [`Workload`](crate::client::Workload) that plays it. Scripts resemble those of pgbench (PostgreSQL documentation,
+//! pgbench, "Custom Scripts").
 //!
-//! The reader cuts SQL into statements, which stay text; the engine's dialect has the placeholder of a variable. This
-//! module reads no file and no clock. docs/scripts.md is the user's description.
+//! The reader cuts SQL into statements, which stay text. The engine's dialect says how a variable's placeholder is
+//! spelt. This module reads no file and no clock. docs/scripts.md describes scripts for users.
 
 mod bundle;
 mod error;

@@ -1,7 +1,8 @@
-//! Values of scripts: whole numbers of 64 bits and decimals, with arithmetic that reports every overflow; and the texts
-//! and NULLs of `choose`, which have no arithmetic.
+//! The values of a script's variables. Whole numbers of 64 bits and decimals have an arithmetic that reports every
+//! overflow. The texts and NULLs of `choose` have no arithmetic.
 //!
-//! As in pgbench, whole numbers stay whole (7 / 2 is 3) until a decimal meets them.
+//! As in pgbench, an operation on whole numbers gives a whole number (7 / 2 is 3), and one with a decimal gives a
+//! decimal.
 
 use std::fmt;
 
@@ -17,10 +18,10 @@ pub enum Number {
     Int(i64),
     /// A decimal, always finite.
     Real(f64),
-    /// A text of `choose`, by its place among the script's texts.
+    /// A text of `choose`, as its index in the script's texts.
     #[serde(skip)]
     Text(u32),
-    /// SQL NULL, of `choose`.
+    /// SQL NULL, from `choose`.
     #[serde(skip)]
     Null,
 }
@@ -90,7 +91,7 @@ impl Number {
         }
     }
 
-    /// Returns the number as a statement's parameter. `texts` are the script's.
+    /// Returns the value as a statement's parameter. `texts` are the script's texts of `choose`.
     pub(super) fn value(self, texts: &[Box<str>]) -> Value<'_> {
         match self {
             Number::Int(int) => Value::Int(int),
@@ -101,12 +102,12 @@ impl Number {
     }
 }
 
-/// Returns a finite decimal, or the overflow.
+/// Returns a finite decimal as a number, or the error of an overflow.
 fn finite(real: f64) -> Result<Number, RunError> {
     if real.is_finite() { Ok(Number::Real(real)) } else { Err(RunError::Overflow) }
 }
 
-/// Combines two numbers: the result is whole when both are, decimal otherwise.
+/// Combines two numbers: the result is whole when both are whole, and decimal otherwise.
 fn combine(
     left: Number,
     right: Number,
@@ -143,7 +144,7 @@ pub(super) fn remainder(left: Number, right: Number) -> Result<Number, RunError>
     if right == 0 {
         return Err(RunError::DivisionByZero);
     }
-    // The smallest number has no remainder by -1 in the processor; mathematically it is 0.
+    // The processor cannot compute the remainder of the smallest number by -1, which is 0.
     Ok(Number::Int(left.checked_rem(right).unwrap_or(0)))
 }
 

@@ -1,6 +1,6 @@
-//! Reads a script: sections, `\set` lines, statements. It finds every mistake, with its line.
+//! Reads a user's script: sections, `\set` lines, statements. It finds every mistake, and the line of each.
 //!
-//! The text's length, which has a limit, bounds time and memory; no text makes the reader panic.
+//! A limit of the text's length bounds the reader's time and memory. No text makes the reader panic.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use super::expression::{Expression, Names};
 use super::number::Number;
 use super::sql::{Control, Cursor, Sql, read_statement};
 
-/// Longest script.
+/// Longest script, in bytes.
 pub const MAX_SCRIPT_BYTES: usize = 4 << 20;
 /// Statements and `\set` lines of a script together.
 const MAX_STEPS: usize = 10_000;
 /// Largest weight of a transaction.
 const MAX_WEIGHT: u32 = 1_000_000;
-/// Longest name of a variable or transaction.
+/// Longest name of a variable or transaction, in bytes.
 const MAX_NAME: usize = 63;
 
-/// The slot of the current transaction's number.
+/// The slot of the variable `transaction_number`.
 pub(super) const NUMBER_SLOT: usize = 0;
 const NUMBER: &str = "transaction_number";
-/// The transaction of a file that names none.
+/// The name of the transaction in a script without sections.
 const ONLY_TRANSACTION: &str = "script";
 
 /// A step of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
-    /// `\set`: evaluates into a slot.
+    /// `\set`: evaluates an expression and stores its value in a slot.
     Set { slot: usize, expression: Expression, line: usize },
     /// Executes a statement of the script, by its index.
     Execute(usize),
@@ -37,14 +37,14 @@ pub(super) enum Step {
 /// A transaction: its name, its weight, and its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
-    /// Its name, by which results distinguish it from others.
+    /// The transaction's name, by which results distinguish it from others.
     pub name: String,
-    /// The driver chooses it with probability weight / sum of all weights.
+    /// The driver chooses the transaction with probability weight / sum of all weights.
     pub weight: u32,
-    /// Its number of statements.
+    /// The number of its statements.
     pub statements: usize,
     pub(super) steps: Vec<Step>,
-    /// True when its last word is ROLLBACK.
+    /// True when the last COMMIT or ROLLBACK in its text is a ROLLBACK.
     pub(super) ends_rolled_back: bool,
 }
 
@@ -66,15 +66,15 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads a text that may refer to these variables; `source` names it in messages.
+    /// Reads a script that may refer to these predefined variables. `source` is the script's name in messages.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first mistake in the text.
     pub fn parse(source: &str, text: &str, variables: &[(String, Number)]) -> Result<Self, ScriptError> {
         Parser::new(source, variables)?.read(text)
     }
 
-    /// Returns the transactions in the order of the text; none when the script is a setup section alone.
+    /// Returns the transactions in the order of the text; none when the script has only a setup section.
     pub fn transactions(&self) -> &[Transaction] {
         &self.transactions
     }
@@ -89,7 +89,7 @@ impl Script {
         &self.variables_used
     }
 
-    /// Returns its source.
+    /// Returns the name of the script's source, for messages.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -101,13 +101,13 @@ enum Marker<'a> {
     Setup,
     /// A transaction section, with the text after the colon.
     Transaction(&'a str),
-    /// A misspelt one.
+    /// A misspelt marker.
     Misspelt {
         meant: &'static str,
     },
 }
 
-/// Returns the marker in a line that begins with two dashes, if it is one.
+/// Returns the marker that begins a section, if this line, which begins with two dashes, is one.
 fn marker(line: &str) -> Option<Marker<'_>> {
     let rest = line.strip_prefix("--")?.trim();
     let (head, tail) = rest.split_once(':').map_or((rest, None), |(head, tail)| (head.trim_end(), Some(tail)));
@@ -133,14 +133,14 @@ fn marker(line: &str) -> Option<Marker<'_>> {
     None
 }
 
-/// The present section.
+/// The section that the parser is reading.
 struct Section {
     /// The section's transaction; none in the setup section.
     transaction: Option<(String, u32)>,
     line: usize,
     steps: Vec<Step>,
     statements: usize,
-    /// Names set so far in this section.
+    /// The variables set so far in this section, with their slots.
     set: HashMap<String, usize>,
     /// The line of the open BEGIN.
     open_since: Option<usize>,
@@ -173,7 +173,7 @@ struct Parser<'a> {
     steps: usize,
 }
 
-/// The variables that the present section knows.
+/// The variables that the section being read knows.
 struct Scope<'p, 'a> {
     predefined: &'p HashMap<&'a str, usize>,
     used: &'p mut Vec<&'a str>,
@@ -214,7 +214,7 @@ impl Names for Scope<'_, '_> {
 
     fn text_place(&mut self, text: String) -> u32 {
         self.texts.push(text.into());
-        // A script's length bounds their number.
+        // The script's length bounds the number of texts.
         self.texts.len() as u32 - 1
     }
 }
@@ -372,7 +372,8 @@ impl<'a> Parser<'a> {
         open.is_some_and(|transaction| transaction.0 == name)
     }
 
-    /// Returns the section of this line; a text without sections is one transaction.
+    /// Returns the section being read. A script without markers has one section, the transaction `script`, which begins
+    /// at `line`.
     fn section(&mut self, line: usize) -> &mut Section {
         self.section.get_or_insert_with(|| Section::new(Some((ONLY_TRANSACTION.to_owned(), 1)), line))
     }
@@ -466,7 +467,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Keeps track of BEGIN and COMMIT: a section must leave no transaction open, for the next one may be any other.
+/// Keeps track of BEGIN and COMMIT. A section must leave no transaction open, because any other section may follow it.
 fn follow_transaction(section: &mut Section, sql: &Sql) -> Result<(), Fault> {
     match (sql.control, section.open_since) {
         (Control::None, _) | (Control::Savepoint, Some(_)) => {}

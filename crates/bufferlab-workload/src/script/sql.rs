@@ -1,24 +1,25 @@
-//! Cuts SQL into statements and finds the `:variables` in them. It understands no more SQL than that needs.
+//! Cuts a script's SQL into statements and finds the `:variables` in them. It understands no more SQL than this needs.
 //!
 //! It finds no variables in strings, quoted names, comments, dollar-quoted bodies and `::`. A statement ends at a ';'
-//! outside of them, or, when it creates a trigger with BEGIN, at the one after END (as in sqlite3_complete).
+//! outside of these. A statement that creates a trigger with BEGIN ends at the ';' after END (as in sqlite3_complete).
 
 use super::error::{Fault, shown};
 
 /// One statement: its text around the places of its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sql {
-    /// Texts before, between and after the parameters: one more than there are parameters.
+    /// The texts before, between and after the parameters: one text more than there are parameters.
     texts: Vec<String>,
     /// For each parameter the slot of its variable.
     pub(super) slots: Vec<usize>,
-    /// The line on which it begins, counted from one.
+    /// The line on which the statement begins, counted from one.
     pub line: usize,
     pub(super) control: Control,
 }
 
 impl Sql {
-    /// Returns the text with an engine's placeholders; `placeholder` gets their number, counted from zero.
+    /// Returns the text with an engine's placeholders. `placeholder` returns one for a parameter's number, counted from
+    /// zero.
     pub fn text(&self, mut placeholder: impl FnMut(usize) -> String) -> String {
         let mut text = self.texts[0].clone();
         for (index, after) in self.texts[1..].iter().enumerate() {
@@ -28,20 +29,20 @@ impl Sql {
         text
     }
 
-    /// Returns the number of parameters. A variable that stands twice is two parameters.
+    /// Returns the number of parameters. A variable that stands twice in the statement is two parameters.
     pub fn parameters(&self) -> usize {
         self.slots.len()
     }
 }
 
-/// The effect of a statement on its transaction.
+/// The effect of a statement on the open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     None,
     Begin,
     Commit,
     Rollback,
-    /// The statement ends its transaction and begins the next.
+    /// The statement ends the open transaction and begins the next one.
     Chain,
     Savepoint,
 }
@@ -59,14 +60,15 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Moves over `bytes` bytes and counts their lines. The end must not cut a character.
+    /// Moves over `bytes` bytes and counts their lines. Their end must not cut a character.
     pub fn skip(&mut self, bytes: usize) {
         let over = &self.text.as_bytes()[self.at..self.at + bytes];
         self.line += over.iter().filter(|&&byte| byte == b'\n').count();
         self.at += bytes;
     }
 
-    /// Moves over everything up to and with `end`; returns false when the text has none.
+    /// Moves over everything up to and including the first `end` after `from` bytes. Returns false when the text has
+    /// none.
     fn skip_past(&mut self, from: usize, end: &str) -> bool {
         let Some(found) = self.rest().get(from..).and_then(|rest| rest.find(end)) else { return false };
         self.skip(from + found + end.len());
@@ -93,17 +95,17 @@ impl<'a> Cursor<'a> {
 /// The words that decide the end of a statement and its effect on its transaction.
 #[derive(Default)]
 struct Words {
-    /// The first words, in capitals; more are not needed.
+    /// The first six words, in capitals.
     first: Vec<String>,
-    /// The last two tokens: words in capitals, ";" or "".
+    /// The last two tokens, each a word in capitals, ";", or "" before there are two.
     last: [String; 2],
-    /// Whether a body of several statements has begun: a trigger may have one statement without BEGIN.
+    /// Whether BEGIN has begun a body of several statements.
     has_block: bool,
 }
 
 impl Words {
     fn see(&mut self, word: &str) {
-        // Long words are not keywords; cutting them limits the cost of hostile texts.
+        // Cut long words, which are not keywords, to limit the cost of hostile texts.
         let word: String = word.chars().take(16).map(|letter| letter.to_ascii_uppercase()).collect();
         self.has_block |= word == "BEGIN";
         if self.first.len() < 6 {
@@ -116,7 +118,7 @@ impl Words {
         self.first.get(index).is_some_and(|word| words.contains(&word.as_str()))
     }
 
-    /// Returns true when the next ';' ends the statement. Statements inside a trigger's body end with ';' too; the
+    /// Returns true when the next ';' ends the statement. Statements inside a trigger's body end with ';', too; the
     /// trigger ends with "; END ;".
     fn ends_at_semicolon(&self) -> bool {
         let is_trigger = self.is(0, &["CREATE"])
@@ -145,7 +147,8 @@ impl Words {
 /// A function that returns true at the beginning of a line that belongs to the script and not to SQL.
 pub(super) type IsMarker = fn(&str) -> bool;
 
-/// Reads the statement that begins here; leaves the cursor after its ';', or before a section's first line.
+/// Reads the statement that begins at the cursor. Leaves the cursor after the statement's ';', or before a line that
+/// begins a section.
 pub(super) fn read_statement(
     cursor: &mut Cursor<'_>,
     is_marker: IsMarker,
@@ -210,17 +213,18 @@ pub(super) fn read_statement(
     Ok(Sql { texts, slots, line: first_line, control: words.control() })
 }
 
-/// Parameters of one statement; every engine takes as many.
+/// Most parameters of one statement; every engine takes as many.
 const MAX_PARAMETERS: usize = 999;
 
-/// Returns the name after a ':' that begins a variable; empty for `::`, `:=`, array bounds and the like.
+/// Returns the variable's name after a ':'; an empty text for `::`, `:=`, array bounds and the like.
 fn variable_name(rest: &str) -> &str {
     let after = &rest[1..];
     let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
     if after.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') { &after[..end] } else { "" }
 }
 
-/// Moves over a quoted text. Every engine doubles quotes inside quotes; a backslash has no meaning, as in the standard.
+/// Moves over a quoted text. Two quotes inside it stand for one, on every engine; a backslash has no meaning, as in the
+/// standard.
 fn skip_quoted(cursor: &mut Cursor<'_>, quote: u8) -> Result<(), Fault> {
     let rest = cursor.rest().as_bytes();
     let mut at = 1;
@@ -238,7 +242,7 @@ fn skip_quoted(cursor: &mut Cursor<'_>, quote: u8) -> Result<(), Fault> {
     Err(Fault::new(what, "close it, and double every quote inside quotes, as in 'it''s'"))
 }
 
-/// Moves over PostgreSQL's `$tag$ ... $tag$`; a '$' that begins no such tag is an ordinary character.
+/// Moves over PostgreSQL's `$tag$ ... $tag$`, or over a '$' that begins no such tag.
 fn skip_dollar_quoted(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
     let rest = cursor.rest();
     let tag_end = rest[1..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map_or(rest.len(), |end| end + 1);

@@ -1,4 +1,4 @@
-//! Plays a script: picks transactions by weight, draws their variables, executes their statements one by one.
+//! Plays a user's script: picks transactions by weight, draws their variables, executes their statements one by one.
 //!
 //! Variables do not depend on an engine's answers, so the workload draws them when it plans a transaction; a retry
 //! executes the same parameters again. Statements run in autocommit unless the script opens a transaction itself.
@@ -14,29 +14,31 @@ use crate::client::{
 };
 use crate::random::Random;
 
-/// Draws of every transaction that [`Script::check`] tries.
+/// The number of times that [`Script::check`] draws the variables of every transaction.
 const TRIALS: u32 = 3;
 
-/// A value shorter than this may be a part of any word.
+/// A shorter value, in bytes, may be a part of any word of a message, so it stays there unless it is quoted.
 const LEAST_HIDDEN: usize = 4;
-/// Servers cut long values in messages, PostgreSQL and MySQL to 64 bytes: the shortest and longest beginnings looked for.
+/// Servers cut long values in messages, PostgreSQL and MySQL to 64 bytes. These are the bytes of the shortest and of
+/// the longest beginning of a value that is hidden.
 const CUT_TO: usize = 8;
 const LONGEST_CUT: usize = 512;
 
 /// One statement of the setup section with its parameters' values.
 #[derive(Clone, Debug)]
 pub struct SetupStatement<'a> {
-    /// The statement.
+    /// The statement's text and its parameters' places.
     pub sql: &'a Sql,
-    /// Its parameters.
+    /// The values of its parameters.
     pub values: Vec<Value<'a>>,
 }
 
 impl Script {
-    /// Draws the variables of every section a few times, to find expressions without a value before a run.
+    /// Draws the variables of every transaction three times, and those of the setup section once, to find expressions
+    /// without a value before a run.
     ///
     /// # Errors
-    /// When an expression has no value; the error names the first one.
+    /// When an expression has no value; the error names the first such expression.
     pub fn check(&self) -> Result<(), ScriptError> {
         self.setup()?;
         if self.transactions.is_empty() {
@@ -54,8 +56,8 @@ impl Script {
         Ok(())
     }
 
-    /// Returns the statements of the setup section in order. Its random variables do not depend on a run's seed: the
-    /// same text gives the same data.
+    /// Returns the statements of the setup section in order. The section's random variables do not depend on a run's
+    /// seed: the same text gives the same data.
     ///
     /// # Errors
     /// When a variable has no value.
@@ -79,8 +81,8 @@ impl Script {
         Ok(statements)
     }
 
-    /// Returns an engine's message about a statement without its values, if the script chooses values: then they may be
-    /// private data, and a message is kept with the results.
+    /// Returns an engine's message about a statement, without the statement's values if the script chooses values from
+    /// lists (`choose`). Such values may be private data, and the message is kept with the results.
     pub(super) fn without_values(&self, message: String, parameters: &[Number]) -> String {
         let mut steps = self.transactions.iter().flat_map(|transaction| &transaction.steps);
         if !steps.any(|step| matches!(step, Step::Set { expression, .. } if expression.chooses())) {
@@ -93,7 +95,8 @@ impl Script {
             Value::Null => None,
         });
         let mut texts: Vec<String> = texts.collect();
-        // The longest first: where one is a part of another, the rest of that would stay.
+        // Replace the longest values first: if a value is a part of another one, the rest of the longer value would
+        // stay.
         texts.sort_unstable_by_key(|text| std::cmp::Reverse(text.len()));
         texts.iter().fold(message, |message, text| {
             let message = message.replace(&format!("'{text}'"), "'...'");
@@ -106,8 +109,8 @@ impl Script {
         })
     }
 
-    /// Returns the statements of the transactions for a client: the catalogue, in the order of their ids, and each
-    /// one's text. Their names are their places, `file:line`. Only an engine knows their columns.
+    /// Returns the statements of the transactions, in the order of their ids, with the text of each. A statement's name
+    /// is its place, `file:line`. Its `columns` are zero, because only the engine knows them.
     pub fn catalogue(&self) -> Vec<(StatementSpec, &Sql)> {
         let transactions = self.transactions.iter().flat_map(|transaction| &transaction.steps);
         let indices = transactions.filter_map(|step| match step {
@@ -128,13 +131,13 @@ fn run_error(error: &RunError) -> Fault {
     Fault::new(error.to_string(), error.hint())
 }
 
-/// A script as a stream of transactions for one connection.
+/// A script played as a stream of transactions for one connection.
 #[derive(Debug)]
 pub struct ScriptWorkload {
     script: Script,
-    /// The id of each transaction's first statement in the catalogue; the others follow.
+    /// The id of each transaction's first statement in the catalogue; the ids of its other statements follow.
     first_ids: Vec<u16>,
-    /// The sums of the weights up to and with each transaction.
+    /// For each transaction the sum of the weights of all transactions up to and including it.
     weights: Vec<u64>,
     mix: Random,
     draws: Random,
@@ -191,7 +194,7 @@ impl ScriptWorkload {
         })
     }
 
-    /// Returns its script.
+    /// Returns the workload's script.
     pub fn script(&self) -> &Script {
         &self.script
     }
@@ -202,7 +205,7 @@ impl ScriptWorkload {
         self.parameters.iter().map(|number| number.value(&self.script.texts)).collect()
     }
 
-    /// Draws the variables of a transaction and keeps its parameters.
+    /// Draws the variables of a transaction, and keeps the parameters of its statements.
     fn draw(&mut self, transaction: usize) {
         self.number += 1;
         self.memory.slots[NUMBER_SLOT] = Number::Int(self.number);
@@ -258,7 +261,7 @@ impl Workload for ScriptWorkload {
         Planned { transaction_type: transaction, terminal: 0 }
     }
 
-    /// The numbers of transactions continue.
+    /// The variable `transaction_number` does not begin again: it continues from the warm-up.
     fn begin_window(&mut self) {
         [self.mix, self.draws] = self.window.clone();
     }

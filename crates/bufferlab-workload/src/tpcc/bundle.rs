@@ -1,4 +1,4 @@
-//! The workload's bundle.
+//! The bundle of the workload tpcc.
 
 use super::NAME;
 use super::config::TpccConfig;
@@ -6,7 +6,7 @@ use super::driver::TpccDriver;
 use super::population::TpccPopulation;
 use crate::bundle::{Bundle, Refused, boxed, read};
 
-/// TPC-C's nine tables, and a driver for each connection.
+/// TPC-C's nine tables, and a [`TpccDriver`] for each connection.
 pub const BUNDLE: Bundle = Bundle {
     name: NAME,
     tables: Some(|job| Ok(Box::new(TpccPopulation::new(read(job)?)))),

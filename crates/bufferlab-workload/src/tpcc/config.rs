@@ -1,11 +1,11 @@
-//! The scale and the seeds of a TPC-C database and its run, checked once for all later code.
+//! The scale and the seeds of a TPC-C database and its run, which this file checks once for all later code.
 
 use serde::{Deserialize, Deserializer, de};
 
 use crate::tpcc::random::Skew;
 use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
 
-/// Most warehouses accepted: 10 TB of data, and every row count still fits its type.
+/// Most warehouses accepted: they are 10 TB of data, and every number of rows still fits its type.
 pub const MAX_WAREHOUSES: u32 = 100_000;
 
 /// Scale and seeds of one TPC-C database and of one run over it.
@@ -15,7 +15,7 @@ pub struct TpccConfig {
     #[serde(deserialize_with = "warehouses")]
     warehouses: u32,
     load_seed: u64,
-    /// The seed of the run; a load has none.
+    /// The seed of the run; zero in a load.
     #[serde(rename = "seed", default)]
     run_seed: u64,
     #[serde(default)]
@@ -23,13 +23,13 @@ pub struct TpccConfig {
 }
 
 impl TpccConfig {
-    /// Checks the scale and keeps it with both seeds.
+    /// Makes a configuration of this scale and these seeds, with the specification's skew.
     ///
-    /// `load_seed` decides every row of the population, `run_seed` every input of the run. The run also needs
-    /// the load seed: clause 2.1.6.1 ties the run's constant for last names to the load's.
+    /// `load_seed` decides every row of the population, `run_seed` every input of the run. A run also needs the load
+    /// seed: clause 2.1.6.1 ties the run's constant for last names to the load's constant.
     ///
     /// # Errors
-    /// [`TpccConfigError::Warehouses`] when the scale is zero or above [`MAX_WAREHOUSES`].
+    /// [`TpccConfigError::Warehouses`] when the number of warehouses is zero or above [`MAX_WAREHOUSES`].
     pub fn new(warehouses: u32, load_seed: u64, run_seed: u64) -> Result<Self, TpccConfigError> {
         if warehouses == 0 || warehouses > MAX_WAREHOUSES {
             return Err(TpccConfigError::Warehouses { warehouses });
@@ -37,7 +37,7 @@ impl TpccConfig {
         Ok(TpccConfig { warehouses, load_seed, run_seed, skew: Skew::Spec })
     }
 
-    /// Returns the configuration with another way to choose items, customers and last names in the run.
+    /// Returns the configuration with another skew, the way in which the run chooses items, customers and last names.
     #[must_use]
     pub fn with_skew(self, skew: Skew) -> Self {
         TpccConfig { skew, ..self }
@@ -48,7 +48,7 @@ impl TpccConfig {
         self.skew
     }
 
-    /// Returns the number of warehouses, the scale of everything but the items.
+    /// Returns the number of warehouses, which scales every table but ITEM.
     pub fn warehouses(&self) -> u32 {
         self.warehouses
     }
@@ -63,7 +63,7 @@ impl TpccConfig {
         self.run_seed
     }
 
-    /// Returns the number of terminals over all drivers: ten for each warehouse (4.2).
+    /// Returns the number of terminals of all drivers together: ten for each warehouse (specification, 4.2).
     pub fn terminals(&self) -> u32 {
         self.warehouses * TERMINALS_PER_WAREHOUSE
     }
@@ -77,10 +77,10 @@ fn warehouses<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 /// The error of a configuration that cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TpccConfigError {
-    /// The scale is out of range.
+    /// The number of warehouses is out of range.
     #[error("warehouses = {warehouses} is not between 1 and {MAX_WAREHOUSES}")]
     Warehouses {
-        /// The scale asked for.
+        /// The number of warehouses asked for.
         warehouses: u32,
     },
     /// There are more drivers than terminals.
@@ -88,7 +88,7 @@ pub enum TpccConfigError {
     IdleDrivers {
         /// The number of drivers asked for.
         drivers: u32,
-        /// Ten for each warehouse.
+        /// The number of terminals, ten for each warehouse.
         terminals: u32,
     },
     /// A driver's index is not below the number of drivers.

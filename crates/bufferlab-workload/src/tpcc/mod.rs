@@ -1,8 +1,8 @@
 //! TPC-C revision 5.11 as a load driver: nine tables, their population, five transactions and their mix.
 //!
-//! Its data and its transactions are complete; it has no keying and think times, no screens of terminals and no pricing
-//! clauses. Results are "TPC-C-derived" and cannot be compared with published TPC-C results. Clause numbers in this
-//! folder are those of the TPC Benchmark C Standard Specification, revision 5.11.
+//! The data and the transactions are complete. There are no keying and think times, no screens of terminals and no
+//! pricing clauses. Results are "TPC-C-derived" and cannot be compared with published TPC-C results. Clause numbers in
+//! this folder are those of the TPC Benchmark C Standard Specification, revision 5.11.
 
 mod bundle;
 mod config;

@@ -1,7 +1,8 @@
-//! The nine tables (1.3): names, columns in order, kinds and primary keys, and the cardinalities of 4.3.3.
+//! TPC-C's nine tables (specification, 1.3): names, columns in order, kinds and primary keys, and the numbers of rows
+//! of 4.3.3.
 //!
-//! Key columns come first and in the order of the primary key, so that a clustered engine reads a row's start and knows
-//! its place. This file has no SQL: an engine's dialect spells the kinds in its own types.
+//! Key columns come first and in the order of the primary key, so that an engine with clustered tables finds a row's
+//! place from the start of the row. This file has no SQL: an engine's dialect spells the kinds in its own types.
 
 use crate::population::ColumnKind;
 
@@ -13,7 +14,8 @@ pub const DISTRICTS: u32 = 10;
 pub const CUSTOMERS: u32 = 3_000;
 /// Orders of one district after the load.
 pub const ORDERS: u32 = 3_000;
-/// The first order that the load leaves undelivered: it and all later ones have a row in NEW-ORDER.
+/// The number of the first order that the load leaves undelivered. This order and all later ones have a row in
+/// NEW-ORDER.
 pub const FIRST_UNDELIVERED_ORDER: u32 = 2_101;
 /// Fewest lines of an order.
 pub const MIN_ORDER_LINES: u32 = 5;
@@ -29,9 +31,9 @@ pub const MAX_C_DATA_CHARS: usize = 500;
 pub struct Column {
     /// The specification's name in lower case.
     pub name: &'static str,
-    /// The kind of its values.
+    /// The kind of the column's values.
     pub kind: ColumnKind,
-    /// True for O_CARRIER_ID and OL_DELIVERY_D, unset until the order is delivered.
+    /// True for O_CARRIER_ID and OL_DELIVERY_D, which are NULL until the order is delivered.
     pub nullable: bool,
 }
 
@@ -172,18 +174,18 @@ const ORDER_LINE: &[Column] = &[
     text("ol_dist_info", 24),
 ];
 
-/// A table.
+/// One of the nine tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TableId {
     /// ITEM, the catalogue shared by all warehouses.
     Item,
-    /// WAREHOUSE.
+    /// WAREHOUSE, one row for each warehouse.
     Warehouse,
-    /// DISTRICT, ten to a warehouse.
+    /// DISTRICT, ten rows for each warehouse.
     District,
     /// STOCK, one row for each warehouse and item.
     Stock,
-    /// CUSTOMER, 3000 to a district.
+    /// CUSTOMER, 3,000 rows for each district.
     Customer,
     /// HISTORY of payments, the one table without a primary key.
     History,
@@ -191,12 +193,12 @@ pub enum TableId {
     Orders,
     /// NEW-ORDER, the orders not yet delivered.
     NewOrder,
-    /// ORDER-LINE.
+    /// ORDER-LINE, 5 to 15 rows for each order.
     OrderLine,
 }
 
 impl TableId {
-    /// Every table, in the order in which they are loaded.
+    /// Every table, in the order in which the load writes them.
     pub const ALL: [TableId; 9] = [
         TableId::Item,
         TableId::Warehouse,

@@ -1,10 +1,10 @@
-//! A client that answers every statement with fixed rows: fast, allocates nothing, counts the statements.
+//! A client that answers every statement with fixed rows. It is fast, allocates nothing, and counts statements.
 
 use bufferlab_workload::client::{Batch, Client, ClientError, Value};
 use bufferlab_workload::tpcc::schema::ITEMS;
 use bufferlab_workload::tpcc::statements::STATEMENTS;
 
-/// Calls seen, by statement, and the choices of inputs that can be read off their parameters.
+/// The counts of a client: of calls, and of random choices that the calls' parameters show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub lines: u64,
@@ -18,12 +18,12 @@ pub struct Seen {
     pub rollbacks: u64,
 }
 
-/// The client.
+/// A client that answers every statement with fixed rows.
 pub struct Canned {
     pub seen: Seen,
-    /// How often each item was read, the unused one last.
+    /// The number of reads of each item, of the item that does not exist last.
     pub items: Vec<u64>,
-    /// How often each customer number was given to New-Order.
+    /// The number of New-Orders for each customer number.
     pub customers: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Default for Canned {
     }
 }
 
-/// As long as an engine's longest answer, so that buffers reach their final size.
+/// A text as long as an engine's longest answer, so that buffers reach their final size.
 const LONG_TEXT: &str = concat!(
     "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
     "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
@@ -81,7 +81,7 @@ fn canned_value(name: &'_ str, row: usize, column: usize) -> Value<'static> {
     match (name, column) {
         ("list_customers_by_name", _) => Value::Int(TEN_TO_ONE[row]),
         ("read_customer_data", _) => Value::Text(LONG_TEXT),
-        // Every customer has bad credit: the longest path.
+        // Every customer has bad credit, so that Payment takes its longest path.
         ("read_customer_payment", 10) => Value::Text("BC"),
         ("read_item", 2) => Value::Text(&LONG_TEXT[..50]),
         ("read_customer_payment", 0..=8) | ("read_item" | "read_customer_discount", 1) => Value::Text("some text"),

@@ -10,13 +10,13 @@ fn add(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Checksum of one partition's rows.
+/// Returns the checksum of one partition's rows.
 pub fn partition(partition: &Partition, config: &TpccConfig, block: &mut RowBlock) -> u64 {
     generate(partition, config, block);
     rows(block)
 }
 
-/// Checksum of a block's rows.
+/// Returns the checksum of a block's rows.
 pub fn rows(block: &RowBlock) -> u64 {
     let cells = (0..block.rows()).flat_map(|row| (0..block.columns()).map(move |column| (row, column)));
     cells.fold(FNV_OFFSET, |hash, (row, column)| match block.value(row, column) {
@@ -27,7 +27,7 @@ pub fn rows(block: &RowBlock) -> u64 {
     })
 }
 
-/// Checksum of a sequence of checksums.
+/// Returns the checksum of a sequence of checksums.
 pub fn combine(checksums: impl IntoIterator<Item = u64>) -> u64 {
     checksums.into_iter().fold(FNV_OFFSET, |hash, checksum| add(hash, &checksum.to_le_bytes()))
 }

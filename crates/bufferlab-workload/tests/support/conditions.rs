@@ -1,6 +1,7 @@
-//! The consistency conditions 3.3.2.1 to 3.3.2.12 on the naive database, each as a list of violations.
+//! TPC-C's consistency conditions 3.3.2.1 to 3.3.2.12 on the naive database, each as a list of violations.
 //!
-//! Condition 11 is the specification's for a fresh load; after a run the orders delivered since are added to it.
+//! The specification's condition 11 holds for a fresh load. After a run it holds with the orders delivered since the
+//! load.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use bufferlab_workload::tpcc::schema::TableId::{
 
 use super::model::{Database, Row, Stored, column};
 
-/// Conditions that do not hold, with the first violation of each.
+/// Returns the conditions that do not hold, with the first violation of each.
 pub fn violated(database: &Database, delivered_orders: &[u64]) -> BTreeMap<u32, String> {
     let mut found = BTreeMap::new();
     let mut check = |condition: u32, holds: bool, place: &dyn std::fmt::Debug| {

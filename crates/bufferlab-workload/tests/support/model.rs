@@ -1,6 +1,6 @@
-//! A database as plain maps, slow and naive: each statement's meaning, written from the specification's text.
+//! A slow, naive database of plain maps. It executes each statement as the specification's text describes it.
 //!
-//! It shares with the driver only the statements' names and the schema's column names.
+//! It shares only the statements' names and the schema's column names with the driver.
 
 use std::collections::BTreeMap;
 
@@ -53,13 +53,13 @@ impl Stored {
     }
 }
 
-/// A row's place: its primary key filled up with zeros, or for HISTORY a running number.
+/// A row's key in its map: its primary key filled up with zeros, or for HISTORY a running number.
 pub type Key = [i64; 4];
 
 /// A row, in the order of the schema's columns.
 pub type Row = Vec<Stored>;
 
-/// Every row of every table, with the old rows that roll an open transaction back.
+/// Every row of every table, and the old rows with which an open transaction can be rolled back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Database {
     tables: BTreeMap<TableId, BTreeMap<Key, Row>>,
@@ -71,7 +71,7 @@ pub struct Database {
     rows_returned: Uncompared,
 }
 
-/// A count that says nothing about the data: databases that differ in it are equal.
+/// A count that says nothing about the data: two databases with different counts are equal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uncompared(u64);
 
@@ -83,7 +83,7 @@ impl PartialEq for Uncompared {
 
 impl Eq for Uncompared {}
 
-/// Position of a column in its table.
+/// Returns the position of a column in its table.
 pub fn column(table: TableId, name: &str) -> usize {
     let found = table.columns().iter().position(|column| column.name == name);
     found.unwrap_or_else(|| panic!("{} has no column {name}", table.name()))
@@ -115,7 +115,7 @@ impl Database {
         &self.tables[&table]
     }
 
-    /// Returns rows whose key begins with the numbers.
+    /// Returns the rows whose key begins with the numbers of `prefix`.
     pub fn range(&self, table: TableId, prefix: &[i64]) -> impl Iterator<Item = (&Key, &Row)> + use<'_> {
         let (mut low, mut high) = ([i64::MIN; 4], [i64::MAX; 4]);
         low[..prefix.len()].copy_from_slice(prefix);
@@ -123,13 +123,13 @@ impl Database {
         self.tables[&table].range(low..=high)
     }
 
-    /// Removes a row behind the transactions' back.
+    /// Removes a row outside of any transaction.
     pub fn remove(&mut self, table: TableId, key: &[i64]) -> Row {
         let removed = self.tables.get_mut(&table).and_then(|rows| rows.remove(&key_of(key)));
         removed.expect("the row to remove exists")
     }
 
-    /// Inserts a row outside of transactions; none with its key may exist.
+    /// Inserts a row outside of any transaction. No row with its key may exist.
     pub fn put(&mut self, table: TableId, key: &[i64], row: Row) {
         assert_eq!(self.tables.entry(table).or_default().insert(key_of(key), row), None);
     }
@@ -149,7 +149,7 @@ impl Database {
         self.undo.push((table, key, None));
     }
 
-    /// Inserts a row given as names and values; a column not named is NULL.
+    /// Inserts a row from names and values of columns; the other columns are NULL.
     fn insert_named(&mut self, table: TableId, values: &[(&str, Stored)]) {
         let mut row = vec![Stored::Null; table.columns().len()];
         for (name, value) in values {
@@ -158,7 +158,7 @@ impl Database {
         self.insert(table, row);
     }
 
-    /// Changes the row with this key; false if it does not exist.
+    /// Changes the row with this key. Returns false if it does not exist.
     fn update(&mut self, table: TableId, key: Key, change: impl Fn(&mut Row)) -> bool {
         let Some(row) = self.tables.get_mut(&table).and_then(|rows| rows.get_mut(&key)) else { return false };
         self.undo.push((table, key, Some(row.clone())));
@@ -186,14 +186,14 @@ impl Database {
     }
 }
 
-/// A statement's answer: rows of values, or the number of rows it wrote.
+/// A statement's answer: rows of values, or the number of rows that the statement wrote.
 enum Answer {
     Rows(Vec<Row>),
     Wrote(u64),
 }
 
 impl Database {
-    /// Reads named columns of the row with this key.
+    /// Returns the named columns of the row with this key.
     fn select(&self, table: TableId, key: Key, names: &[&str]) -> Answer {
         let row = self.tables[&table].get(&key);
         Answer::Rows(
@@ -359,7 +359,7 @@ impl Database {
         self.add(TableId::Customer, customer, &changes)
     }
 
-    /// Numbers of the customers of a name, by first name and number.
+    /// Returns the numbers of the customers with this last name, ordered by first name, then by number.
     pub fn customers_named(&self, warehouse: i64, district: i64, last: &str) -> Vec<i64> {
         let places = ["c_last", "c_first"].map(|name| column(TableId::Customer, name));
         let mut found: Vec<(&str, i64)> = self

@@ -1,15 +1,16 @@
-//! Tests of significance for the shares and distributions of the specification.
+//! Statistical tests of the shares and distributions that TPC-C's specification fixes.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-/// Below this probability of a worse fit a sample is held to come from another distribution. Seeds are fixed, so
-/// a sample passes always or never.
+/// A sample with a p-value below this is taken to come from another distribution. Seeds are fixed, so a sample passes
+/// always or never.
 pub const SIGNIFICANCE: f64 = 0.001;
 
-/// Probability of a fit worse than that of `observed` counts with the exact `probabilities`.
+/// Returns the p-value of a chi-square test: the probability of a worse fit than that of `observed` counts to the exact
+/// `probabilities`.
 ///
-/// Cells that expect fewer than 20 are pooled with their neighbours in order of probability, for with fewer the
-/// statistic does not follow chi-square.
+/// It pools cells with fewer than 20 expected counts with their neighbours in the order of probability, because with
+/// fewer the statistic does not follow chi-square.
 pub fn chi_square_p_value(observed: &[u64], probabilities: &[f64]) -> f64 {
     assert_eq!(observed.len(), probabilities.len());
     let total = observed.iter().sum::<u64>() as f64;
@@ -26,8 +27,8 @@ pub fn chi_square_p_value(observed: &[u64], probabilities: &[f64]) -> f64 {
             (pooled_observed, pooled_expected) = (0.0, 0.0);
         }
     }
-    // The remaining cells expect less than 20 together; counting them as a cell of at least one keeps impossible values
-    // visible.
+    // The remaining cells together expect fewer than 20 counts. They count as a cell that expects at least one, so that
+    // impossible values stay visible.
     if pooled_observed > 0.0 || pooled_expected > 0.0 {
         statistic += (pooled_observed - pooled_expected).powi(2) / pooled_expected.max(1.0);
         cells += 1;
@@ -36,14 +37,14 @@ pub fn chi_square_p_value(observed: &[u64], probabilities: &[f64]) -> f64 {
     ChiSquared::new(freedom).expect("there is more than one cell").sf(statistic)
 }
 
-/// Distance of a share from its probability, in standard errors of a binomial count.
+/// Returns the distance of a share from its probability, in standard errors of a binomial count.
 pub fn standard_errors(successes: u64, trials: u64, probability: f64) -> f64 {
     let trials = trials as f64;
     (successes as f64 - trials * probability) / (trials * probability * (1.0 - probability)).sqrt()
 }
 
-/// Returns the exact probabilities of NURand(A, x, y) with constant `c`, value `x` first, by going through every pair
-/// that the two uniform draws can give.
+/// Returns the exact probabilities of NURand(A, x, y) with the constant `c`, from the value `x` on. It goes through
+/// every pair that the two uniform draws can give.
 pub fn nurand_probabilities(a: u32, x: u32, y: u32, c: u32) -> Vec<f64> {
     let values = (y - x + 1) as usize;
     let mut pairs = vec![0_u64; values];

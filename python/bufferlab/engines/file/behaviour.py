@@ -89,7 +89,7 @@ class FileBehaviour(Behaviour):
         return path, _range_bytes(path, _asked_bytes(knobs))
 
     def data_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """Return size, seed and the generator's version of a file that bufferlab makes, path and size of another."""
+        """Return size, seed and generator's version for a file that bufferlab makes, path and size for any other."""
         own = {"engine": "file", "workload": dict(workload)}
         outside = self.data_in_place(knobs)
         if outside:

@@ -20,7 +20,7 @@ from bufferlab.chapter.point_table import Heads, means_over_runs, point_table
 from bufferlab.stats.factors import Effect, FactorRun, effects
 from bufferlab.theory.random_read import pages_per_read
 
-#: The figures of every effect; the sweep's own figure stands first in the sentence.
+#: The two figures that a sweep of factors may ask for. `_FIGURES` are those whose effects the tables show.
 SCATTER, COST = "reads_cv", "requests_per_read"
 _FIGURES = ("iops", SCATTER, "requests_cv", COST, "read_amplification", "cpu_us_per_transaction")
 #: The factor on which the effects of the others depend most: whether the page cache is in the way.
@@ -36,7 +36,7 @@ _ASKS_FOR_SCATTER = "device"
 
 
 def swept_factors(analysis: Analysis) -> dict[str, list[str]]:
-    """Settings with more than one value, and their values, in the order of the plan."""
+    """Return the settings with more than one value, each with its values, in the order of the plan."""
     found: dict[str, list[str]] = {}
     for point in sorted(analysis.points, key=lambda point: point.index):
         for name, value in point.swept.items():
@@ -47,7 +47,7 @@ def swept_factors(analysis: Analysis) -> dict[str, list[str]]:
 
 
 def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | None = None) -> list[Effect]:
-    """Return the effects on one figure; `within` looks only at runs at one level of a factor."""
+    """Return the effects on one figure; `within` (factor, level) takes only the runs at this level of that factor."""
     factors = swept_factors(analysis)
     if within:
         factors = {name: levels for name, levels in factors.items() if name != within[0]}
@@ -61,7 +61,7 @@ def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | No
 
 
 def factors(analysis: Analysis) -> Section | None:
-    """Return tables of all effects, and of those within each io_mode; None where fewer than two factors were swept."""
+    """Return tables of all effects, and of those within each io_mode; None if fewer than two factors were swept."""
     swept = swept_factors(analysis)
     if len(swept) < 2:
         return None
@@ -180,7 +180,7 @@ def _cell(effect: Effect | None) -> str:
 
 
 def answer(analysis: Analysis) -> list[str]:
-    """Return the sentences that replace the headline's change where factors were swept on a bare file.
+    """Return the sentences that replace the headline's change if factors were swept on a bare file.
 
     They give the effects on the figure asked for and on the rate; the section's tables have all others.
     """
@@ -228,7 +228,7 @@ def _sentence(analysis: Analysis, metric: str, found: list[Effect]) -> str:
 
 
 def _without_ratio(analysis: Analysis, metric: str, judged: Collection[str]) -> str:
-    """Return the sentence on runs in which the figure was zero, and on the factors that only they could have shown."""
+    """Return the sentence on runs whose figure was zero, and on the factors that only these runs could have shown."""
     zeros = sum(value <= 0 for point in analysis.points for _, _, value in point.values(metric))
     if not zeros:
         return ""

@@ -129,7 +129,7 @@ def _configure(backing: int, size_bytes: int, *, direct_io: bool) -> tuple[int, 
                 fcntl.ioctl(device, _CONFIGURE, config)
             except OSError as error:
                 os.close(device)
-                if error.errno != errno.EBUSY:  # Another process was faster.
+                if error.errno != errno.EBUSY:  # Busy: another process took the free device first.
                     raise
                 time.sleep(0.05)
             else:

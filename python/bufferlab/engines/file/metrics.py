@@ -32,9 +32,9 @@ class Reads(MetricTable, probe="engine", source="the driver of random reads, fro
 # fmt: on
 
 
-#: The least number of stretches that show their scatter.
+#: Scatter needs at least so many stretches between neighbouring samples.
 MIN_STRETCHES = 5
-#: Stretches cut by an edge of the window are shorter than the rest, and so scatter more.
+#: A stretch whose length is off the usual by more than this share is left out: an edge of the window has cut it.
 _ODD_LENGTH = 0.5
 
 
@@ -42,7 +42,7 @@ def _scatter(counter: Metric, *, index: bool = False) -> Quantity:
     metric = counter.name
 
     def evaluate(window: Window) -> Value:
-        # Without the driver's counter this is another workload, whose device has other values.
+        # A window without the driver's counter is of another workload, whose device has other values.
         if Reads.logical_reads.name not in window.end:
             return Value(None, f"{Reads.logical_reads.name} was not sampled")
         stretches = _stretches(window, metric)

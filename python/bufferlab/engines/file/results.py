@@ -1,7 +1,7 @@
-"""A bare file's part of its results: metrics, formulas and checks of random reads.
+"""A bare file's part of the results: metrics, formulas and checks of random reads.
 
-The requests that the device got are compared with those that the offsets require. Only the run reads the loop device
-that it makes, so its counts agree exactly or nearly. On a disk that others use they are not compared.
+The requests that the device got are compared with those that the offsets require. A loop device that the run makes is
+read by nobody else, so the counts agree exactly or nearly. On a disk that others use they are not compared.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _little(runs: Sequence[MeasuredRun]) -> Check:
     name, title = "littles_law_of_reads", "Little's law holds (reads in flight = throughput × latency)"
 
     def off(run: MeasuredRun) -> Off:
-        # The seconds of the reads alone: the time between the edge samples includes the reading of the probes.
+        # Only the seconds of the reads: the time between the edge samples includes the reading of the probes.
         workload, seconds = run.run.workload, run.run.measured.seconds if run.run.measured else None
         in_flight = int(workload["queue_depth"]) * int(workload["threads"])
         if not seconds or seconds < LITTLE_LEAST_S or not run.latency_n or run.latency_n < 100 * in_flight:

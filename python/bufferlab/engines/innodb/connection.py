@@ -1,4 +1,4 @@
-"""Connects to a MySQL or MariaDB server, private or running, over its socket or TCP, there with TLS.
+"""Connects to a MySQL or MariaDB server, private or running, over its socket or over TCP, which may use TLS.
 
 Reads passwords from the option files of MySQL's and MariaDB's clients, as their library does (mysys/my_default.cc):
 groups, quotes, escapes, comments after values, `!include` and `!includedir`. `.mylogin.cnf` is not read.
@@ -37,14 +37,14 @@ from bufferlab.errors import EnvironmentLackingError
 _USUAL_FILE = "~/.my.cnf"
 _USUAL_GROUPS = ("client", "bufferlab")
 _GROUPS = (*_USUAL_GROUPS, "mysql", "mariadb")
-"""The groups of a file that a URL names: it may be one that was written for a client."""
+"""The groups that count in a file named by a URL, which may have been written for the servers' own clients."""
 _DEEPEST_INCLUDE = 10
 _SPACE = " \t\n\v\f\r"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 
 
 class OptionLine(NamedTuple):
-    """An option of a group, or a directive: its group is then "!"."""
+    """One line of an option file: an option in a group, or a directive such as !include, whose group is "!"."""
 
     group: str
     name: str
@@ -61,7 +61,7 @@ class Option(NamedTuple):
 
 
 def lines(text: str) -> Iterator[OptionLine]:
-    r"""Yield the options and directives of a text, up to a line that is an error to the servers' own clients.
+    r"""Yield the options and directives of a text, up to the first line that the servers' own clients reject.
 
     >>> found = lines("[client]\nuser=me # not root\npassword = 'a # b\\''\n!include /etc/more.cnf")
     >>> [tuple(one) for one in found][1:]
@@ -87,10 +87,10 @@ def lines(text: str) -> Iterator[OptionLine]:
 
 
 def options(path: Path, groups: Collection[str], depth: int = 0) -> Iterator[Option]:
-    """Yield the options of these groups in a file and in those that it includes, in the order in which they count.
+    """Yield the options of these groups in a file and in the files that it includes. Of equal ones the last counts.
 
-    Raises OSError when `path` cannot be read, UnicodeDecodeError when it or an included file is not UTF-8. As the
-    clients do, pass over an included file that cannot be read, or that everybody may write.
+    Raises OSError when `path` cannot be read, UnicodeDecodeError when it or an included file is not UTF-8. Skips, as
+    the clients do, an included file that cannot be read or that everybody may write.
     """
     for line in lines(path.read_text("utf-8")):
         if line.group in groups:
@@ -104,14 +104,14 @@ def options(path: Path, groups: Collection[str], depth: int = 0) -> Iterator[Opt
 
 
 def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
-    """Return the last `password` of the groups that clients read, and its file, of a file that a URL names."""
+    """Return the last `password` in a file that a URL names, and the file that has it; None without one."""
     return _last_password(path, _GROUPS)
 
 
 def usual_password(address: Address) -> tuple[str, Path] | None:
-    """Return the last `password` of the groups [client] and [bufferlab] in ~/.my.cnf, and its file.
+    """Return the last `password` of the groups [client] and [bufferlab] in ~/.my.cnf, and its file; None without one.
 
-    None when the file names another user last: the password is that account's.
+    None also when the last `user` in the file is another: the password belongs to that account.
     """
     path = Path(_USUAL_FILE).expanduser()
     if not _is_usable(path):
@@ -126,13 +126,13 @@ def _last_password(path: Path, groups: Collection[str]) -> tuple[str, Path] | No
     found = None
     for option in options(path, groups):
         if option.name == "password":
-            # Without a value, the option makes a client ask.
+            # An option without a value makes a client ask for the password.
             found = None if option.value is None else (option.value, option.file)
     return found
 
 
 def _is_usable(path: Path) -> bool:
-    """Return whether the clients would read this file."""
+    """Return whether the servers' own clients would read this file."""
     return path.is_file() and os.access(path, os.R_OK) and not path.stat().st_mode & stat.S_IWOTH
 
 
@@ -155,7 +155,7 @@ def _unquoted(value: str) -> str:
 
 
 _ACCESS_DENIED = ("1044", "1045", "1698")
-"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of it: they are final, other errors may pass."""
+"""ER_DBACCESS_DENIED_ERROR, ER_ACCESS_DENIED_ERROR and MariaDB's form of it. These are final; others may pass."""
 _NEVER = (
     *_ACCESS_DENIED,
     "1049",  # ER_BAD_DB_ERROR
@@ -167,7 +167,7 @@ _NEVER = (
     "3955",  # ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK
     "4151",  # ER_ACCOUNT_HAS_BEEN_LOCKED of MariaDB
 )
-"""The refusals of a login that the next login would meet too."""
+"""The codes of refused logins that another attempt would not change."""
 _SESSION = (
     "SET NAMES utf8mb4",
     "SET SESSION autocommit = 1, sql_mode = '', sql_select_limit = 18446744073709551615, sql_big_selects = 1, "
@@ -224,9 +224,9 @@ def connect(
 ) -> Client:
     """Open a connection in autocommit, to no schema unless one is named. The server shows `name` as its program_name.
 
-    A statement may take `seconds`, None: any time. Raises EnvironmentLackingError when a running server refuses it,
-    does not answer, or is not what `address.security` asks for. Of a private one raises AccessDenied when it refuses
-    the user, ServerError or LostError while it does not answer.
+    A statement may take `seconds`; None: any time. Raises EnvironmentLackingError when a running server refuses the
+    login, does not answer, or cannot be protected as `address.security` asks. For a private server, raises AccessDenied
+    when it refuses the user, ServerError or LostError while it does not answer.
     """
     seconds = address.limited(seconds)
     if not address.is_private:
@@ -252,7 +252,7 @@ def _running(address: Address, database: str | None, seconds: float | None, name
 
 
 def set_session(connection: Client, statements: Sequence[str]) -> Client:
-    """Return the session with these settings. A variable that the server does not know is left out.
+    """Execute these SET statements in a session; return it. Variables that the server does not know are skipped.
 
     Raises ServerError or LostError, and closes the session, when another statement fails.
     """

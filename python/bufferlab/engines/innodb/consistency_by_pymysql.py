@@ -1,8 +1,8 @@
 """Checks the workload's consistency conditions on tables that do not change; on a private server by a second client.
 
-That is PyMySQL. On a running server, which may want TLS, the core's own sessions ask. First it checks the b-trees, by
-CHECK TABLE. The queries are those of workloads/<name>/consistency/; their folder mysql/ rewords those that MySQL does
-not understand. Results have the same fields as the check of SQLite's files.
+The second client is PyMySQL. On a running server, which may want TLS, the core's own sessions ask. The b-trees are
+checked first, by CHECK TABLE. The queries are those of workloads/<name>/consistency/; their folder mysql/ replaces
+those that MySQL does not understand. Results have the same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bufferlab.errors import DataFileError
 
 
 def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-    """Return the result of every condition, as `check_on_server` does.
+    """Check every condition; return the results as `check_on_server` does.
 
     Raises DataFileError when the data are not the workload's.
     """
@@ -41,12 +41,12 @@ def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str,
 
 @contextmanager
 def _cursor(address: Address) -> Iterator[Any]:
-    """Context manager for a cursor in the tables' schema. It keeps few rows of an answer, or fails."""
+    """Context manager for a cursor in the tables' schema, which keeps few rows of an answer, or fails."""
     if not address.is_private:
         with closing(connect(address, address.schema, seconds=None)) as client:
             yield Cursor(client)
         return
-    # Without a limit of time: a check reads all tables.
+    # The client sets no limit of time, because a check reads all tables.
     with (
         pymysql.connect(
             unix_socket=address.socket, user=address.user, password=str(address.secret), database=DATABASE

@@ -9,7 +9,7 @@ from bufferlab.engines.servers.client import Client
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it; it may come from a user's dump."""
+    """Return a name as an SQL identifier; it may come from a user's dump."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -24,7 +24,7 @@ def variables(connection: Client) -> dict[str, str]:
 
 
 def status(connection: Client, like: str) -> dict[str, str]:
-    """Return the global status counters whose name is LIKE this."""
+    """Return the global status counters whose names match this LIKE pattern."""
     return pairs(connection, "SHOW GLOBAL STATUS LIKE %s", like)
 
 

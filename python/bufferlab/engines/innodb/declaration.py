@@ -20,7 +20,7 @@ from bufferlab.units import GIB, KIB, MIB, TIB
 LARGE_PAGES = "mysql >= 5.7.6; mariadb >= 10.1"
 _ON_OFF = ("on", "off")
 _OWN = ""
-"""Left to the server: `auto` sets nothing."""
+"""The value of `auto` for a knob that is left to the server: no variable is set."""
 
 
 _size, _count, _choice = (
@@ -91,8 +91,8 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",
             confounds="adaptive hash index, which changes page gets"),
-    # As in MySQL 8.4 and newer MariaDB. A change that waits for its page delays the read, which is then counted later
-    # or not at all. The smaller the pool, the more changes wait.
+    # Off, as in MySQL 8.4 and newer MariaDB. A change that waits for its page delays the read, which is then counted
+    # later or not at all. The smaller the pool, the more changes wait.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),
@@ -124,7 +124,7 @@ def knobs_of(flavour: str) -> tuple[Knob, ...]:
 
 
 _DEPTH = 1536
-"""MariaDB's own LRU scan depth from 10.11 on, where none was asked for. The value that a server reports replaces it."""
+"""MariaDB's own LRU scan depth from 10.11 on, if none was asked for. The value that a server reports replaces it."""
 
 
 def _mariadb_data_frames(values: Mapping[str, Value], frames: int) -> int:

@@ -1,8 +1,9 @@
 """Judges the statements of a mysqldump: which are sent to the server, which are left out, which refuse the dump.
 
 The list is closed: it has what mysqldump and mariadb-dump write (client/mysqldump.c of both), and nothing else is sent.
-It is the second of two borders. The first is the account that restores, which has no rights outside its schema and no
-FILE. Code of the dump (triggers, routines, views) is made that account's own, so that it never runs with other rights.
+The list is the second of two barriers. The first is the account that restores, which has no rights outside its schema
+and no FILE. Code of the dump (triggers, routines, views) is made that account's own, so that it never runs with other
+rights.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _emptied(found: re.Match[bytes]) -> bytes:
 def require_plain_quotes(statement: DumpStatement, settings: bytes) -> None:
     """Raise DumpTextError if a setting changes where a quoted text ends.
 
-    `settings` is the statement's text, and after the statement the settings that the server shows. Both are needed: a
+    The caller asks twice: before the statement with its text, and after it with the settings that the server shows. A
     statement may also give a number, a word with a backslash in it, or a variable that a trigger of the dump has set.
     """
     if found := _MISLEADING.search(settings):
@@ -167,7 +168,7 @@ def _as_definer(found: re.Match[bytes]) -> bytes:
 
 
 def _require_plain_table(statement: DumpStatement, bare: bytes) -> None:
-    """Refuse a table of another engine, and one made of a query's rows."""
+    """Raise DumpTextError for a table of another engine, or one made of a query's rows."""
     if re.search(rb"\bSELECT\b", bare, re.IGNORECASE):
         raise _refused(statement, "CREATE TABLE of a query")
     for engine in _ENGINE.findall(bare):

@@ -1,10 +1,10 @@
 """Splits the text of a mysqldump into statements, without executing or judging any (dump_rules.py judges).
 
 It follows the server's lexer (sql/sql_lex.cc, lex_one_token: quotes, comments, versions in comments) and the client's
-reading of DELIMITER (client/mysql.cc). A statement is given without its comments: what a version's comment holds is
-opened, where this server would execute it, or left out. So a server that is sent the statement sees no comment, and
-cannot read it otherwise than this file did. Text is read as bytes: the rules of dump_rules.py refuse the settings with
-which a byte of a quote could be part of a character.
+reading of DELIMITER (client/mysql.cc). A statement is returned without comments. If this server would execute what a
+version's comment holds, that becomes part of the statement; otherwise it is left out. So the server is sent no comment,
+and cannot read the statement otherwise than this file did. Text is read as bytes: dump_rules.py refuses the settings
+with which a quote's byte could be part of a character.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_STATEMENT_BYTES = 64 << 20
 """The longest statement: mysqldump's own are 1 MB, or one row (its max_allowed_packet is 24 MB)."""
 _CHUNK_BYTES = 1 << 20
 _MARGIN_BYTES = 16
-"""The bytes that must be known from a special character on: a comment's beginning, with its version."""
+"""How many bytes must be known from a special character on: a comment's beginning with its version is the longest."""
 _DELIMITERS = (b";", b";;")
 """The delimiters that mysqldump writes."""
 
@@ -57,24 +57,24 @@ class DumpTextError(Exception):
 
 
 def version_id(version: tuple[int, ...]) -> int:
-    """Return a server's version as comments have it: 50722 for 5.7.22."""
+    """Return a server's version in the form that comments use: 50722 for 5.7.22."""
     major, minor, patch = (*version, 0, 0, 0)[:3]
     return major * 10_000 + minor * 100 + patch
 
 
 class _NeedMoreError(Exception):
-    """Raised where the bytes read so far do not decide what comes next."""
+    """The error that the bytes read so far do not decide what comes next."""
 
 
 class Splitter:
     """Iterates over a dump's statements. It holds one statement and a chunk of the file in memory.
 
-    Iterating raises DumpTextError for a client's command, for text that ends inside something, and for a statement that
-    is too long.
+    Iterating raises DumpTextError for a client's command, for text that ends inside a quote, a comment or a statement,
+    and for a statement that is too long.
     """
 
     def __init__(self, file: BinaryIO, flavour: Flavour, version_id: int) -> None:
-        """`version_id` is the server's version as comments have it: 50722 for 5.7.22."""
+        """`version_id` is the server's version in the form that comments use: 50722 for 5.7.22."""
         self._file, self._flavour, self._version_id = file, flavour, version_id
         self._buffer = b""
         self._place = 0
@@ -103,7 +103,7 @@ class Splitter:
                 return DumpStatement(line, text)
 
     def _read_more(self) -> None:
-        """Read as many bytes again as are waiting, so that each byte of a statement is looked at about twice."""
+        """Read at least as many bytes as the buffer holds, so that each byte is looked at about twice."""
         if self._place:
             self._buffer, self._place = self._buffer[self._place :], 0
         if len(self._buffer) > MOST_STATEMENT_BYTES:
@@ -114,7 +114,7 @@ class Splitter:
         self._buffer += more
 
     def _read(self) -> tuple[int, int, bytes]:
-        """Return beginning, end and text of what comes next; without text it is a comment, a DELIMITER or the end."""
+        """Return begin, end and text of the next statement; the text is empty for a comment, a DELIMITER or the end."""
         buffer = self._buffer
         place = begin = _skip_blank(buffer, self._place)
         if (command := self._delimiter_at(place)) is not None:
@@ -141,7 +141,7 @@ class Splitter:
             is_blank = is_blank and not part.strip()
             opened += change
             if not opened and is_blank:
-                return place, place, b""  # A comment before the statement, which may be long, and DELIMITER behind it.
+                return place, place, b""  # A comment before the statement: it may be long, and DELIMITER may follow it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
         """Return the replacement of the text at the place, where to go on, and how many more comments are then open."""
@@ -178,7 +178,7 @@ class Splitter:
         return end + 2, False
 
     def _executes(self, of_mariadb: bool, version_id: int) -> bool:
-        """Return whether this server executes what such a comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
+        """Return whether this server executes what a version's comment holds (sql_lex.cc, at MY_LEX_LONG_COMMENT)."""
         if self._flavour == "mysql":
             return not of_mariadb and version_id <= self._version_id
         # MariaDB leaves out comments for MySQL 5.7 and later.
@@ -214,7 +214,7 @@ class Splitter:
         return place, place, b""
 
     def _cut_short(self, what: str, place: int) -> Exception:
-        """Return the error of text that ends inside something; at the end of a piece, that more must be read."""
+        """Return the error for text that is cut short; before the file's end, the one that asks for more bytes."""
         return self._error(what, place, _CUT_SHORT) if self._ended else _NeedMoreError()
 
     def _error(self, what: str, place: int, hint: str) -> DumpTextError:

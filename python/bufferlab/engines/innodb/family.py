@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 class InnodbFamily(Family):
-    """The servers of one of the two flavours."""
+    """The family of MySQL servers, or that of MariaDB servers."""
 
     socket_name = "mysqld.sock"
-    # The folder stands in the option file too. Here `ps` shows it, and a wrapper that keeps the server from reading
-    # that file cannot send it to another server's data.
+    # The option file names the data directory too. Here `ps` shows the directory, and a wrapper that keeps the server
+    # from reading that file cannot send it to another server's data.
     arguments = ("--defaults-file={conf}", "--datadir={data}")
     failure = staticmethod(failure)
     form = FORM
@@ -97,7 +97,7 @@ class InnodbFamily(Family):
             accounts.make(connection, identity, build)
 
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        # Late: the other client is large, and few jobs check.
+        # Imported late: this client is large, and few jobs check.
         from bufferlab.engines.innodb import consistency_by_pymysql
 
         return consistency_by_pymysql.check(address, job, database)

@@ -38,7 +38,8 @@ _BAD_VALUE = re.compile(
 def refused_setting(log_text: str) -> EngineFailure | None:
     """Return the failure of a server that refused a variable, in the server's words; None when it failed otherwise.
 
-    A variable without a knob is asked for as var.NAME. Warnings say the same of optional ones (loose_).
+    It names a variable without a knob as users ask for it, var.NAME. Warnings on optional variables (loose_) are no
+    failure.
     """
     for line in log_text.splitlines():
         if "[ERROR]" not in line:
@@ -66,7 +67,7 @@ failure = partial(
     grave=r"\[ERROR\]|\[FATAL\]|cannot be run|Assertion",
     beside=r"\[Warning\]",
 )
-"""Returns why a server's process failed."""
+"""Returns the failure of a server's process, from how it ended and the end of its log."""
 
 
 _SYSTEM_SQL = ("system_tables", "performance_tables", "system_tables_data")
@@ -102,8 +103,8 @@ def make(
 ) -> tuple[str, str]:  # fmt: skip
     """Make `database`/data, which must not exist, for servers of this build; `settings` has innodb_page_size.
 
-    Its server knows root without a password until the accounts are made. Raises EngineFailure with the end of the
-    server's log when it could not be made.
+    The server of these data lets root in without a password until the accounts are made. Raises EngineFailure with the
+    end of the server's log when the directory could not be made.
     """
     data, home, user = database / "data", database.parent / "server", owner
     make_home(home, user)

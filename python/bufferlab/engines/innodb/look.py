@@ -1,7 +1,7 @@
-"""Looks at a MySQL or MariaDB server: SHOW GLOBAL STATUS once a second, and performance_schema where it is on.
+"""Looks at a MySQL or MariaDB server: SHOW GLOBAL STATUS once a second, and performance_schema if it is on.
 
-Which counter is a miss, and how versions differ, stands in crates/bufferlab-drive/src/mysql/counters.rs. A sample of
-SHOW GLOBAL STATUS makes no page get. Handler_commit is not used: it counts engines and the binary log.
+crates/bufferlab-drive/src/mysql/counters.rs says which counter is a miss, and how versions differ. A sample of SHOW
+GLOBAL STATUS makes no page get. Handler_commit is not used: it counts engines and the binary log.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class InnodbLook(Look):
         why: dict[str, str] = {}
         values["pool_size_bytes"] = facts.pool_size_bytes
         for name in ("instances", "chunk_size"):
-            # MariaDB chooses the size of chunks itself where it is 0, and has no instances from 10.5 on.
+            # MariaDB chooses the size of chunks itself if it is 0, and has no instances from 10.5 on.
             if told := int(facts.settings.get(f"innodb_buffer_pool_{name}", 0)):
                 values["instances" if name == "instances" else "chunk_size_bytes"] = told
             else:
@@ -209,13 +209,13 @@ class InnodbLook(Look):
 
 
 def _sequential(query: Query, scope: str) -> int:
-    """Return the rows that sessions have read one after another: all of them, or ours."""
+    """Return how many rows were read one after another: by all sessions (GLOBAL), or by ours (SESSION)."""
     told = _pairs(query(f"SHOW {scope} STATUS WHERE Variable_name IN ({_quoted(questions.SEQUENTIAL)})"))
     return sum(int(told.get(name, 0)) for name in questions.SEQUENTIAL)
 
 
 def _own_rows(query: Query) -> int:
-    """Return how many such rows a SHOW STATUS adds to the server's count, and not to its session's (sql_show.cc)."""
+    """Return how many rows a SHOW STATUS adds to this count of the server, but not to its session's (sql_show.cc)."""
     counts = [_sequential(query, "GLOBAL") for _ in range(3)]
     return max(0, min(second - first for first, second in pairwise(counts)))
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (a table reads best in one line per row)
-"""InnoDB's metrics: which engine counter each is, its unit and meaning; and the values made of them.
+"""InnoDB's metrics: which engine counter each is, its unit and meaning; and the values derived from them.
 
 Meanings follow storage/innobase: srv_export_innodb_status (srv/srv0srv.cc) fills the status variables,
 innodb_counter_info (srv/srv0mon.cc) names the INNODB_METRICS, and the file in brackets is where a counter is
@@ -9,11 +9,11 @@ Where a frame comes from (buf0lru.cc: buf_LRU_get_free_block, MySQL 5.7, 8.0 and
 adds one to S = get_free_search. Each of its passes first looks at the free list. A pass that finds it empty adds one to
 L = get_free_loops. It then either frees a frame by scanning the LRU tail and starts over, or tries a single-page flush,
 adds one to W = Innodb_buffer_pool_wait_free and starts over. F = single_flush_failure_count of these flushes freed
-nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list alone S - L + F. The three add up
-to S by construction; `checks` looks for errors elsewhere.
+nothing. So single-page flushes gave W - F frames, LRU scans L - W, and the free list S - L + F. The three add up to S
+by construction; `checks` looks for errors elsewhere.
 
-MySQL 5.6 does not count L; from MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. There the
-values are null with that reason.
+MySQL 5.6 does not count L. From MariaDB 10.5 on user threads wait for the page cleaner instead of flushing. On both the
+values are null, with that reason.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Status(MetricTable, probe="engine", source=_STATUS_SOURCE):
 
 
 class Metrics(MetricTable, probe="engine", source=_METRICS_SOURCE, prefix=METRIC_PREFIX):
-    """Rows of INNODB_METRICS, under their names in lower case. Gauges are overwritten each time: levels, which may fall."""
+    """Rows of INNODB_METRICS, under their names in lower case. Gauges are levels, which may fall."""
 
     buffer_lru_get_free_search = counter("frames", "neither", "times a free frame was looked for (buf0lru.cc: buf_LRU_get_free_block)")
     buffer_lru_get_free_loops = counter("loops", "lower", "passes of that search that found the free list empty (buf0lru.cc: buf_LRU_get_free_block)")
@@ -113,14 +113,14 @@ NO_SINGLE_PAGE = (
     "user threads of this version flush no single pages but wait for the page cleaner "
     "(it has no buffer_LRU_single_flush_failure_count)"
 )
-#: The reason where the server lacks a counter. A run that ended early, or of another engine, keeps its own reason.
+#: By counter, why it is null if the server lacks it. A run that ended early, or of another engine, has another reason.
 _MEANING = {LOOPS: NO_LOOPS, FAILURES: NO_SINGLE_PAGE}
 
 
 def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Quantity:
-    """Return the formula of one way to a frame, from S, L, W and F.
+    """Return the formula for the frames that one way gave, from S, L, W and F.
 
-    It needs all four: W has another meaning without F.
+    All four must be known: on versions without F, W has another meaning.
     """
     metrics = (FAILURES, LOOPS, SEARCHES, WAIT_FREE)
 
@@ -149,8 +149,8 @@ FRAME_REQUESTS = Metrics.buffer_lru_get_free_search.growth()
 def _lru_writes() -> Quantity:
     """Return the dirty pages written by LRU batches.
 
-    MariaDB 10.2 leaves buffer_LRU_batch_flush_total_pages at zero; there they are what neither flush-list batches nor
-    single-page flushes wrote. The latter are taken to have written a page each, which is the most they can have.
+    MariaDB 10.2 leaves buffer_LRU_batch_flush_total_pages at zero. Its LRU batches wrote the pages that neither
+    flush-list batches nor single-page flushes wrote. Each single-page flush counts as one page, the most it can write.
     """
     own, batches = Metrics.buffer_lru_batch_flush_total_pages.growth(), Metrics.buffer_lru_batch_flush_count.growth()
     written, listed = Engine.pages_written.growth(), Metrics.buffer_flush_batch_total_pages.growth()
@@ -175,7 +175,7 @@ LRU_BATCH_WRITES = _lru_writes()
 
 # fmt: off
 class VictimPath(MetricTable):
-    """Where frames come from, over each unit of work."""
+    """The ways to a frame, counted for each unit of work."""
 
     frame_requests = counted("frames", "neither", "Free-frame requests", "searches for a free frame (S)", FRAME_REQUESTS)
     free_list_hits = counted("frames", "neither", "Frames from the free list", "S - L + F", FREE_LIST)

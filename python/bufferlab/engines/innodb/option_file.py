@@ -55,14 +55,14 @@ def option_file(
     if build.flavour == "mysql" and build.numbers >= (8, 0, 11):
         lines.append("mysqlx = OFF")
     lines += ["", "# Nothing beside InnoDB and the workload: no binary log, no instruments, no keys made at the start."]
-    # MySQL 8.4 removed --ssl; from then on a server that may speak no version of TLS speaks none.
+    # MySQL 8.4 removed --ssl. Since then a server has no TLS if the list of its TLS versions is empty.
     without_tls = "skip_ssl" if has(_WITH_SSL, build.flavour, build.version) else 'tls_version = ""'
     lines += ["skip_log_bin", "performance_schema = OFF", without_tls]
     if build.flavour == "mysql" and build.numbers >= (5, 7):
         keys = ("sha256_password", "caching_sha2_password")
         lines += ["loose_auto_generate_certs = OFF"]
         lines += [f"loose_{plugin}_auto_generate_rsa_keys = OFF" for plugin in keys]
-    # Each connection prepares every statement; batched, also one for each number of calls.
+    # Each connection prepares every statement. With batched calls it also prepares one for each number of calls.
     lines += [f"max_connections = {connections + 20}", "max_prepared_stmt_count = 1048576"]
     lines += ["", "# The pool begins empty, whatever was in it before."]
     lines += [f"innodb_buffer_pool_{what} = OFF" for what in ("dump_at_shutdown", "load_at_startup")]
@@ -77,12 +77,12 @@ def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]
 
 
 def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the same settings, with a chunk for each instance of the pool where no other chunk was asked for.
+    """Return the same settings, with one chunk for each instance of the pool unless another chunk was asked for.
 
     The server reduces a chunk larger than an instance to the instance's size (ha_innodb.cc, innodb_init_params), so
     nothing is rounded. With the server's own chunk of 128 MiB, 210 MiB become 256 MiB. With chunks of 1 MiB, a chunk
     whose memory does not begin at a whole page lacks one of its 64 pages of 16 KiB (buf0buf.cc, buf_chunk_init). By
-    chance that holds for all chunks or for none.
+    chance either all chunks lack a page, or none does.
     """
     pool = int(settings.get(_POOL.spelling, 0))
     if not pool or not has(_CHUNK.versions, flavour, version):
@@ -91,7 +91,7 @@ def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> d
 
 
 def as_asked(name: str, told: str) -> int | str:
-    """Return the server's answer (SHOW GLOBAL VARIABLES) in the form in which it was asked.
+    """Return a value of SHOW GLOBAL VARIABLES in the form in which users ask for it.
 
     >>> as_asked("adaptive_hash_index", "OFF"), as_asked("lru_scan_depth", "1024")
     ('off', 1024)
@@ -113,9 +113,9 @@ _ALWAYS = (
     "buffer_pool_instances", "buffer_pool_chunk_size", "page_cleaners", "lru_scan_depth", "adaptive_hash_index",
     "change_buffering", "flush_method", "doublewrite",
 )  # fmt: skip
-"""The settings that every run records, asked or not, where the version has them."""
+"""The settings that every run records, asked or not, if the version has them."""
 _ALSO = ("innodb_use_native_aio", "version", "version_comment")
-"""Variables without a knob, which every run records too."""
+"""Variables without a knob that every run records too."""
 
 _GIB = 1 << 30
 
@@ -176,7 +176,7 @@ class _Other:
 
 
 def _others(asked: Mapping[str, str], told: Mapping[str, str]) -> Iterator[_Other]:
-    """Yield the settings of the pool that the server changed, each with its rule where that is known."""
+    """Yield the settings of the pool that the server changed, each with the server's rule if it is known."""
     pool, instances = _number(told, "innodb_buffer_pool_size"), _number(told, "innodb_buffer_pool_instances")
     chunk, cleaners = _number(told, "innodb_buffer_pool_chunk_size"), _number(told, "innodb_page_cleaners")
     asked_pool = _number(asked, "innodb_buffer_pool_size")

@@ -1,6 +1,6 @@
 """Finds servers that can be used here: on PATH, by path, or fetched by name. It asks each for its version.
 
-It starts no database. `PACKAGES` has those that can be fetched (servers/fetch.py does it).
+It starts no database. `PACKAGES` has the servers that can be fetched (servers/fetch.py fetches them).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
 
 
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:
-    """Return the server of that name, which can be run. Raises EnvironmentLackingError, which says how to get one."""
+    """Return the server of that name. Raises EnvironmentLackingError, which says how to get one, if none can be run."""
     nothing = EnvironmentLackingError(
         f"there is no {flavour} server on PATH, and none was fetched",
         os.environ.get("PATH"),
@@ -87,7 +87,7 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
 def by_path(path: Path, name: str | None = None, *, flavour: Flavour = "mariadb") -> Build:
     """Return the server that is this binary, or lies in this folder (itself, its bin or sbin).
 
-    In a folder with several the programs of `flavour` come first.
+    If the folder has several programs, those of `flavour` come first.
     """
     path = path.absolute()
     names = dict.fromkeys((*_BINARIES[flavour], "mysqld", "mariadbd"))

@@ -1,20 +1,20 @@
-"""The questions to MySQL (5.7 to 9) or MariaDB (10.2 to 11.8) of a look: its pool, its statements, what else it does.
+"""The questions of a look to MySQL (5.7 to 9) or MariaDB (10.2 to 11.8): on its pool, its statements, its other work.
 
 INNODB_BUFFER_PAGE has a row for each page (i_s.cc, i_s_innodb_fill_buffer_pool). Its rows pass through a temporary
 table of the server. MySQL 5.7 and 9 write that table into the pool: by Innodb_pages_created it took 41 and 46 new pages
-of a pool of 4,096, and 170 and 128 of one of 16,384. MariaDB 10.2 and 11.8 wrote none.
+of a pool of 4,096 pages, and 170 and 128 of one of 16,384. MariaDB 10.2 and 11.8 wrote none into the pool.
 
 The server itself replaces literals in a digest's text (sql_digest.cc). QUERY_SAMPLE_TEXT of MySQL 8, which holds them,
-is never read. A statement is counted when it has ended. When the table is full, further digests are counted in one row
-without a digest (pfs_digest.cc, find_or_create_digest); none is evicted. MariaDB and MySQL up to 8.0.15 have no digests
-of statements that a client prepared by the protocol (COM_STMT_EXECUTE): the summary by event name alone counts them,
-all together. MariaDB counts none in prepared_statements_instances (10.11, 11.8). MySQL 9 has digests of them, with the
-word EXECUTE before their text.
+is never read. A statement is counted when it has ended. When the table of digests is full, further ones are counted in
+one row without a digest (pfs_digest.cc, find_or_create_digest); none is evicted. MariaDB and MySQL up to 8.0.15 have no
+digests of statements that a client prepared by the protocol (COM_STMT_EXECUTE): only the summary by event name counts
+them, all together. MariaDB counts none in prepared_statements_instances (10.11, 11.8). MySQL 9 has digests of them,
+with the word EXECUTE before their text.
 
-What else a server does needs PROCESS. Texts of other sessions' statements stay in the server: it returns the first two
-words of the few kinds that matter. mysqldump and its kin begin each table's statement with /*!40001 SQL_NO_CACHE */.
-xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if performance_schema instruments
-metadata locks.
+An account needs PROCESS to see a server's other work. Texts of other sessions' statements stay in the server: it
+returns the first two words of the few kinds that matter. mysqldump and its kin begin each table's statement with
+/*!40001 SQL_NO_CACHE */. xtrabackup and mariabackup copy files while their session sleeps; their lock is seen if
+performance_schema instruments metadata locks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row,
 
 _PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the account"}
 PAGE_S = 15e-6
-"""Measured seconds for each page of the pool, of the first query after a start; later ones take a third."""
+"""Seconds per page of the pool that the first question on its contents takes after a start; later ones: a third."""
 TEMPORARY_TABLE_RATIO = 0.01
-"""Share of the pool that the answer's temporary table takes in MySQL."""
+"""The share of the pool that this answer's temporary table takes in MySQL."""
 
-# A page that MariaDB has written keeps 1 there until it leaves the flush list, and a changed page of its temporary
-# tablespace has 2: neither is counted as dirty (buf0buf.h, oldest_modification_).
+# MariaDB sets oldest_modification to 1 when it has written a page, until the page leaves the flush list, and to 2 for a
+# changed page of its temporary tablespace: neither is counted as dirty (buf0buf.h, oldest_modification_).
 # IS_OLD is YES or NO in MySQL, and a number in later versions of MariaDB.
 CONTENTS = Question(
     "SELECT table_name AS table_name, index_name AS index_name, page_type AS page_type, page_state AS page_state, "
@@ -60,7 +60,7 @@ _LARGE = ("BLOB", "LOB", "COMPRESSED_BLOB", "ZLOB", "COMPRESSED_LOB")
 
 
 def names(row: Row) -> tuple[str, str | None]:
-    """Return the table and the index that a row's pages belong to; words in parentheses where they have no table."""
+    """Return the table and the index that a row's pages belong to; words in parentheses if they have no table."""
     if text(row["page_state"]) in ("NOT_USED", "READY_FOR_USE"):
         return FREE, None
     if text(row["page_state"]) != "FILE_PAGE":
@@ -77,13 +77,13 @@ def names(row: Row) -> tuple[str, str | None]:
 _DATA = "how large the data are"
 _SYSTEM = "innodb_system"
 _TABLE_OF = "SUBSTRING_INDEX(LOWER({name}), '#p#', 1)"
-"""A table's name, of its file or of its partition's."""
+"""The SQL for a table's name, from the name of its file or of a partition's file."""
 
 
 def data(flavour: Flavour, numbers: Sequence[int], pool_bytes: int) -> Question:
-    """Return the question for the files of InnoDB that are larger than the pool, and for all together (no name).
+    """Return the question for the sizes of InnoDB's files: of those larger than the pool, and of all (without a name).
 
-    MySQL lists the system tablespace, undo and temporary tables in FILES alone, MariaDB from 10.5 on with the others.
+    MySQL lists the system tablespace, undo and temporary tables only in FILES, MariaDB from 10.5 on with the others.
     """
     view = "INNODB_TABLESPACES" if flavour == "mysql" and numbers[0] >= 8 else "INNODB_SYS_TABLESPACES"
     files = (
@@ -111,7 +111,7 @@ def is_without_tables(name: str) -> bool:
 
 
 def incomplete(rows: Sequence[Row]) -> NotTold | None:
-    """Return why the answer to `data` lacks how many pages share the pool; None where it has that."""
+    """Return why the answer to `data` does not say how many pages share the pool; None if it says that."""
     if not any(text(row["name"]) == _SYSTEM for row in rows):
         return NotTold(f"{_DATA}: this version does not tell the size of its system tablespace")
     if any(integer(row["compressed"]) for row in rows):
@@ -120,7 +120,7 @@ def incomplete(rows: Sequence[Row]) -> NotTold | None:
 
 
 def table_rows(pool_pages: int) -> Question:
-    """Return the question for the rows of tables of about the pool's size or more, from InnoDB's stored statistics."""
+    """Return the question for the row counts of tables larger than half the pool, from InnoDB's stored statistics."""
     name = _TABLE_OF.format(name="CONCAT(database_name, '/', table_name)")
     return Question(
         f"SELECT {name} AS name, SUM(n_rows) AS table_rows FROM mysql.innodb_table_stats GROUP BY 1 "
@@ -131,7 +131,7 @@ def table_rows(pool_pages: int) -> Question:
 
 
 SEQUENTIAL = ("handler_read_rnd_next", "handler_read_next", "handler_read_prev")
-"""Status variables of rows that were read one after another: in a table, and in an index forth and back."""
+"""Status variables of rows that were read one after another: in a table, and in an index forwards and backwards."""
 
 
 UNITS_PER_S = 1e12
@@ -143,7 +143,7 @@ _DIGEST_REMEDIES: Mapping[Refusal, str] = {
     "missing": "performance_schema = ON in the option file, and a restart of the server",
 }
 PREPARED = "prepared"
-"""The identifier of all prepared statements together, where the server has no digests of them."""
+"""The identifier of all prepared statements together, if the server has no digests of them."""
 PREPARED_TEXT = "(prepared statements, all together: this server has no digests of them)"
 _CONSUMERS = ("global_instrumentation", "thread_instrumentation", "statements_digest")
 
@@ -170,7 +170,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32,64}")
 
 
 def unavailable(is_on: Sequence[Row], off: Sequence[Row]) -> NotTold | None:
-    """Return why digests are not counted, from the answers to IS_ON and CONSUMERS; None where they are."""
+    """Return why digests are not counted, from the answers to IS_ON and CONSUMERS; None if they are counted."""
     if not integer(is_on[0]["is_on"]):
         return NotTold(f"{_SUBJECT}: performance_schema is off", _DIGEST_REMEDIES["missing"])
     if off:
@@ -213,8 +213,8 @@ POOL_LOAD = Question(
 LOADING = ("Loaded ", "Loading buffer pool")
 """The first words of the status while the pool is loaded (buf0dump.cc, buf_load)."""
 
-# MySQL: LOCK INSTANCE FOR BACKUP. MariaDB from 10.5: BACKUP STAGE, and FLUSH TABLES WITH READ LOCK. Other sessions
-# hold locks of this object for their changes, of other types.
+# A backup takes these locks by LOCK INSTANCE FOR BACKUP in MySQL, by BACKUP STAGE and FLUSH TABLES WITH READ LOCK in
+# MariaDB from 10.5 on. Other sessions hold locks of other types on the same object for their changes.
 BACKUP_LOCKS = Question(
     "SELECT t.processlist_id AS id, t.processlist_user AS account, l.lock_type AS type "
     "FROM performance_schema.metadata_locks AS l "
@@ -248,7 +248,7 @@ def sessions(flavour: Flavour) -> Question:
 def transactions(long_s: float, own_ids: Iterable[int]) -> Question:
     """Return the question for the five oldest transactions that are open for `long_s`.
 
-    trx_started is in the time zone of the host, in sessions of any time zone.
+    trx_started is in the host's time zone, also if the session has another.
     """
     age = "TIMESTAMPDIFF(SECOND, t.trx_started, CONVERT_TZ(NOW(), @@session.time_zone, 'SYSTEM'))"
     ours = ", ".join(["CONNECTION_ID()", *(str(int(one)) for one in own_ids)])

@@ -1,7 +1,7 @@
 """Restores a mysqldump into the workload's empty database of a private server, statement by statement.
 
-Not by the mysql client: it would execute commands that stand in the dump, fetched builds do not have it, and each
-statement passes dump_rules.py on its way. The connection takes one statement at a time (no CLIENT_MULTI_STATEMENTS).
+The mysql client is not used: it would execute client commands in the dump, fetched builds do not have it, and each
+statement must pass dump_rules.py. The connection takes one statement at a time (no CLIENT_MULTI_STATEMENTS).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def restore(
                     kind, text = judged
                     _send(connection, text, f"{dump.path}:{statement.line}", has_values=kind == "rows")
                     if kind == "setting":
-                        # Stored code of the dump cannot change these settings for later statements: sp_head.cc
-                        # (execute) restores both.
+                        # Stored code of the dump cannot change these settings for later statements: the server restores
+                        # both settings after it (sp_head.cc, execute).
                         ((told,),) = connection.rows(_LEXER_SETTINGS)
                         require_plain_quotes(statement, control.text(told).encode())
         except DumpTextError as error:
@@ -72,12 +72,12 @@ def _send(connection: Client, text: bytes, place: str, *, has_values: bool) -> N
     try:
         connection.ask(text)
     except ServerError as error:
-        # An index over the rows meets their values too.
+        # A statement that makes an index over rows can fail too, with values of these rows in the message.
         raise _failure(error, place, has_values=has_values or error.code in _OF_VALUES) from None
 
 
 def _failure(error: ServerError, place: str, *, has_values: bool) -> EngineFailure:
-    """Return the failure in the server's words, without the values of rows: results keep it."""
+    """Return the failure in the server's words, without values of rows, because results keep these words."""
     said = _VALUES.sub("'...'", error.message, count=1) if has_values else error.message
     what = f"the server refuses a statement of the dump: {said} (error {error.code})"
     hint = "restore it by hand into a server of this version to see more; was it taken of another version?"

@@ -1,8 +1,8 @@
 """InnoDB's part of the results of MySQL and MariaDB: metrics, formulas and checks.
 
-A check asks whether numbers that the server counts in different places agree. Each says on which versions it does not
-apply and why. Sources are storage/innobase of MySQL 5.7, where not said otherwise; S, L, W and F are those of
-`metrics`.
+A check asks whether numbers that the server counts in different places agree. Each check says on which versions it does
+not apply and why. Sources are files in storage/innobase of MySQL 5.7, unless another version is named; S, L, W and F
+are those of `metrics`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from bufferlab.results.window import Value
 
 FRAMES_LIMIT = 0.02
 FRAMES_MIN = 2000
-#: The share of the frames given back by which the state of the leaves may change them: twice the difference seen
-#: between points.
+#: The state of the leaves may change the number of frames given back by this share: twice the difference seen between
+#: points.
 GIVEN_BACK_LIMIT = 0.10
 #: MONITOR_INC is a plain increment (srv0mon.h): two threads at once may lose one.
 COUNTING_LIMIT = 0.005
@@ -49,17 +49,17 @@ _LRU = f"{METRIC_PREFIX}buffer_lru_"
 def a_read_is_a_get(run: MeasuredRun) -> bool:
     """Return whether reading a leaf page costs one more get, so that the same work has more gets in a smaller pool.
 
-    When the read ends, the page's bits in the change buffer's bitmap are looked up, with or without changes that wait
-    for it (buf0buf.cc: buf_page_io_complete, ibuf0ibuf.cc: ibuf_merge_or_delete_for_page). On MySQL 5.7.22 gets less
-    reads were 440, 445, 444 and 443 per New-Order in pools of 10 to 80 % of the data, gets alone 482 to 443. Point
-    reads of cached and of evicted rows showed exactly one on MySQL 5.6.24, 5.7.22, 8.0.15 and MariaDB 10.2.11, and none
-    on MariaDB 10.11.19 and 11.4.5 (docs/innodb-metrics.md).
+    When the read ends, InnoDB looks up the page's bits in the change buffer's bitmap, whether or not changes wait for
+    it (buf0buf.cc: buf_page_io_complete, ibuf0ibuf.cc: ibuf_merge_or_delete_for_page). On MySQL 5.7.22 gets minus reads
+    were 440, 445, 444 and 443 per New-Order in pools of 10 to 80 % of the data; gets fell from 482 to 443. Point reads
+    of cached and of evicted rows showed exactly one more get on MySQL 5.6.24, 5.7.22, 8.0.15 and MariaDB 10.2.11, and
+    none on MariaDB 10.11.19 and 11.4.5 (docs/innodb-metrics.md).
     """
     return not (run.run.engine == "mariadb" and run.version >= (10, 5))
 
 
 def asked_for(run: MeasuredRun) -> Value:
-    """Return the page gets per transaction that the work itself asks for."""
+    """Return the page gets per transaction without those that reads themselves cause."""
     gets, reads = run.values["page_gets_per_transaction"], run.values["reads_per_transaction"]
     if gets.value is None or reads.value is None or not a_read_is_a_get(run):
         return gets
@@ -69,11 +69,11 @@ def asked_for(run: MeasuredRun) -> Value:
 def redo_read_bytes(run: MeasuredRun) -> float:
     """Return the most bytes that the kernel read in the window because MySQL 8.0 wrote to its redo log.
 
-    Its log writer writes each piece of redo as it comes (log0write.cc: log_writer). strace showed pwrite64 of 512 to
-    4,096 bytes on 8.0.15. The redo log lies in the page cache, and a page that is not there is read before a part of it
-    is written. /proc/PID/task/TID/io showed 0.8 to 1.0 bytes read for each byte written, by the one thread that writes
-    the log and calls no read. It ends when the log has been written around once. 8.0.30 has a new redo log; 9.7.4
-    reads nothing. 5.6, 5.7 and MariaDB write larger pieces, less often.
+    MySQL's log writer writes each piece of redo as it comes (log0write.cc: log_writer). strace showed pwrite64 of 512
+    to 4,096 bytes on 8.0.15. The redo log lies in the page cache, and the kernel reads a page that is not cached before
+    a part of it is written. /proc/PID/task/TID/io showed 0.8 to 1.0 bytes read for each byte written, by the one thread
+    that writes the log and calls no read. The reads end when the log has been written around once. 8.0.30 has a new
+    redo log; 9.7.4 reads nothing. 5.6, 5.7 and MariaDB write larger pieces, less often.
     """
     if run.run.engine != "mysql" or not (8, 0) <= run.version < (8, 0, 30):
         return 0.0
@@ -81,7 +81,7 @@ def redo_read_bytes(run: MeasuredRun) -> float:
 
 
 def page_gets_vary(run: MeasuredRun) -> str | None:
-    """Return why page gets depend on the pool; None where they do not."""
+    """Return why page gets depend on the pool; None if they do not."""
     if str(run.knob("adaptive_hash_index")).lower() not in ("on", "1"):
         return None
     return "the adaptive hash index is on: a hit in it asks for one page, not for a path"
@@ -91,17 +91,17 @@ def page_gets_vary(run: MeasuredRun) -> str | None:
 def _frames(runs: Sequence[MeasuredRun]) -> Check:
     """Check that every frame searched for holds a page read or created, went to other uses, or was given back.
 
-    The server does not count frames that are given back: they are taken before it looks whether the page is in the
-    pool. They are taken for the siblings of a leaf that is too full for a change (btr0cur.cc:
-    btr_cur_prefetch_siblings, twice for each such change). They are also taken for undo pages used again
-    (buf_page_create), and to put a page in order (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C
-    on 5.7.22 a debugger saw 365 for siblings, 23 for order, 5 in buf_page_create and 8 for reads.
+    The server does not count frames that are given back: it takes them before it looks whether the page is in the pool.
+    It takes them for the siblings of a leaf that is too full for a change (btr0cur.cc: btr_cur_prefetch_siblings, twice
+    for each such change). It also takes them for undo pages used again (buf_page_create), and to put a page in order
+    (btr_page_reorganize_low). Of 401 searches in a warm pool under TPC-C on 5.7.22 a debugger saw 365 for siblings, 23
+    for order, 5 in buf_page_create and 8 for reads.
 
-    If rows are only read, they are zero. Where rows are changed, their number depends on the work and on how
-    full its leaves are, which warm-ups of other lengths change. It was 9.6 to 10.4 for each transaction of TPC-C in
-    pools of 5 to 80 % (16 KiB pages, windows of 10,000). In windows of 1,500 it was 9.7 to 10.5. So the rest must never
-    be below zero, and it must be zero where nothing is changed. Elsewhere it must be the same for each transaction of
-    the same work, within the effect of the leaves' state.
+    If rows are only read, no frame is given back. If rows are changed, the number depends on the work and on how full
+    its leaves are, which warm-ups of other lengths change. It was 9.6 to 10.4 frames per transaction of TPC-C in pools
+    of 5 to 80 % (16 KiB pages, windows of 10,000 transactions). In windows of 1,500 it was 9.7 to 10.5. So the check
+    asks three things. The frames given back must never be below zero. If nothing is changed, they must be zero.
+    Otherwise runs of the same work must have the same number per transaction, within the effect of the leaves' state.
     """
     title = "Free frames looked for = pages read + created + other uses + as many given back per transaction"
     surplus = {id(run): _given_back(run) for run in runs}
@@ -126,7 +126,7 @@ def _frames(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _given_back(run: MeasuredRun) -> Value:
-    """Return the frames searched for per transaction that neither a page nor another use kept."""
+    """Return the frames searched for per transaction, less those that a page or another use kept."""
     parts = [run.window.change(name) for name in (SEARCHES, "pages_read", "pages_created")]
     missing = next((part.reason for part in parts if part.value is None), None)
     transactions = run.values["transactions"]
@@ -156,7 +156,7 @@ def _misc_growth(run: MeasuredRun) -> float:
 
 @touching("inside")
 def _shares(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that no share is below zero. Shares add to one by construction; a negative one shows misread counters."""
+    """Check that no share is below zero. They add to 1 by construction; a negative one shows misread counters."""
     title = "Free list, LRU scan and single-page flush: shares within 0 and 1 that add to 1"
     names = ("free_list_share", "lru_scan_share", "single_page_share")
 
@@ -175,10 +175,10 @@ def _shares(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("inside")
 def _lru_scans(runs: Sequence[MeasuredRun]) -> Check:
-    """Check the scans that freed nothing: one for each batch's end, which lets users try again, and those of retries.
+    """Check the number of LRU scans that freed nothing: at most one for each ended batch, and those of retries.
 
-    buf0lru.cc: try_LRU_scan is cleared by a failed first scan and set when a batch of either kind ends; a search that
-    comes round again scans regardless of the flag.
+    buf0lru.cc: a failed first scan clears try_LRU_scan, and the end of a batch of either kind sets it again. A search
+    that comes round again scans regardless of the flag.
     """
     name, title = "innodb_lru_scans", "LRU scans that freed nothing: none below zero, no more than batches and retries"
     told, whys = [], []
@@ -211,7 +211,7 @@ def _no_scan_count(run: MeasuredRun) -> str | None:
 
 
 def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
-    """Return the scans that freed nothing, the most there may have been, and all scans."""
+    """Return how many scans freed nothing, how many of them there may be, and how many scans there were."""
     names = ("search_num_scan", "batch_num_scan", "get_free_waits", "single_flush_failure_count")
     counts = [run.window.change(f"{_LRU}{name}").value for name in names]
     listed = run.window.change(f"{METRIC_PREFIX}buffer_flush_batch_num_scan").value
@@ -225,9 +225,9 @@ def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
 
 @touching("inside")
 def _pool_pages(runs: Sequence[MeasuredRun]) -> Check:
-    """Check the shares of the pool's pages.
+    """Check that the pool's pages of data, free and other frames add up to the pool's frames.
 
-    srv_export_innodb_status computes misc as the rest, so a miscount shows as an impossible share.
+    srv_export_innodb_status computes misc as the remainder, so a miscount shows as an impossible sum.
     """
     title = "Pages of data + free + other frames = frames of the pool, at both edges"
     kinds = ("data", "free", "misc")
@@ -251,7 +251,7 @@ def _pages(kind: str) -> str:
 
 @touching("reads")
 def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the server's files read whole pages; other reads would not be the buffer pool's."""
+    """Check that the server reads whole pages from its files; other reads would not be the buffer pool's."""
     title = "Bytes read from data files = pages read × page size"
 
     def off(run: MeasuredRun) -> Off:

@@ -1,14 +1,12 @@
-"""Runs on a MySQL or MariaDB server that runs already: the one schema that bufferlab owns there.
+"""Keeps the one schema that bufferlab owns on a MySQL or MariaDB server that runs already.
 
-A marker table claims it; loads fill it, keep it or replace it.
+A marker table claims the schema. It lists the tables that bufferlab made, and says which data they hold and whether
+transactions have changed these since. A schema with any other table belongs to another user, at least in part:
+bufferlab refuses it and touches nothing in it.
 
-A schema with tables that are not in the marker's list of names belongs to another user, in whole or in part. bufferlab
-refuses it and touches nothing in it. The marker says which data the schema holds, and whether transactions have
-changed them since.
-
-Other accounts may write in the schema. A stored function of theirs, behind a view in a table's place, would run with
-our rights (SQL SECURITY INVOKER), so nothing here reads a possible view, and an account with great rights is refused
-where others may make functions. A trigger runs with the rights of its maker.
+Other accounts may write in the schema. A stored function of theirs, called by a view in a table's place, would run
+with our rights (SQL SECURITY INVOKER). So nothing here reads a possible view, and an account with high rights is
+refused if others may make functions. A trigger runs with the rights of its maker.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ MARKER = "bufferlab_marker"
 The loader (crates/bufferlab-drive/src/mysql/loader.rs) knows it too: it counts other tables as another user's.
 """
 _NO_TABLE = ("1146", "1347", "1049", "1031", "1142")
-"""No such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
+"""The codes for: no such table, a view, no such schema, no HANDLER for this engine, no right to read it."""
 OURS = "bufferlab"
-"""The comment of our tables: the list of their names may be anybody's, but who may write this may drop the table."""
+"""The comment of our tables. Others may forge the list of names, but who may comment on a table may also drop it."""
 _SMALL = frozenset({"USAGE", "PROCESS", "REPLICATION CLIENT", "SHOW DATABASES", "BINLOG MONITOR"})
 """The rights on the whole server with which other accounts' code can do no harm."""
 _MAKES = ("Create", "Create_view", "Create_routine", "Alter_routine", "Trigger", "Event")
@@ -59,7 +57,7 @@ _OBJECTS = {
     "SELECT 'event', event_name, definer FROM information_schema.events "
     "WHERE event_schema = %s AND event_name <> %s": "{0} {1} ({2})",
 }  # fmt: skip
-"""The questions for all that a schema holds but the mark, with the words of each answer."""
+"""The queries for all that a schema holds except the mark, with the words for each answer."""
 _DROPS = {"VIEW": "VIEW", "SEQUENCE": "SEQUENCE"}
 """The words of DROP by type in information_schema, for types other than tables."""
 _BUSY = """
@@ -67,7 +65,7 @@ SELECT count(*) FROM information_schema.processlist
 WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command <> 'Daemon' AND command NOT LIKE 'Binlog Dump%%'
   AND (command <> 'Sleep' OR time < %s)
 """
-"""The clients that ask, or asked within some seconds: of one that sleeps, `time` counts whole seconds since then."""
+"""Counts the clients whose statement runs, or ended within some seconds: a sleeping client's `time` starts then."""
 
 
 class InnodbRun(FamilyRun):
@@ -102,7 +100,7 @@ class InnodbRun(FamilyRun):
         return int(busy)
 
     def lock(self, connection: Client, schema: str, seconds: float) -> bool:
-        """Take the schema's lock by GET_LOCK for as long as the connection lives; return False if another has it."""
+        """Take the schema's lock by GET_LOCK until the connection ends; return False if another connection has it."""
         name = f"bufferlab.{schema}"[:_LOCK_NAME_LENGTH]
         ((got,),) = connection.rows("SELECT GET_LOCK(%s, %s)", (name, seconds))
         # The connection must not be idle for longer than the server allows.
@@ -147,7 +145,7 @@ class InnodbRun(FamilyRun):
         return found
 
     def require_ours(self, connection: Client, address: Address) -> tuple[SchemaMark | None, dict[str, str]]:
-        """Return the schema's mark and its relations, where all of them are ours."""
+        """Return the schema's mark, and its tables and views. Raise EngineFailure unless all of them are ours."""
         schema = address.schema
         mark, there = self.marked(connection, schema), _relations(connection, schema)
         ours = _names(connection, schema, mark.made if mark else ()) & {MARKER, *_commented(connection, schema)}
@@ -156,9 +154,9 @@ class InnodbRun(FamilyRun):
         return mark, there
 
     def claim(self, connection: Client, address: Address) -> None:
-        """Claim the schema: make it if need be, and empty it but for the marker.
+        """Claim the schema: make it if it is missing, and drop everything in it except the marker.
 
-        Raises EngineFailure if another user owns it.
+        Raises EngineFailure if another user owns something in it, or if the account lacks a right.
         """
         schema = address.schema
         try:
@@ -172,7 +170,7 @@ class InnodbRun(FamilyRun):
                 if names:
                     connection.change(f"DROP {kind} {', '.join(names)}")
             if mark is None and MARKER in there:
-                # Tables of a load that had not marked anything yet, or of another version of bufferlab.
+                # The load that made the marker had not marked anything yet, or was of another version of bufferlab.
                 connection.change(f"DROP TABLE {MARKER}")
             connection.change(
                 f"CREATE TABLE IF NOT EXISTS {MARKER} (id TINYINT PRIMARY KEY, data_id VARCHAR(64) NOT NULL, "
@@ -198,7 +196,7 @@ class InnodbRun(FamilyRun):
         """Record in the marker which data the schema holds, the changes to them, and the tables made for them."""
         told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
                 "objects": json.dumps(mark.objects)}  # fmt: skip
-        # Locked, the marker is a table and stays one: others cannot replace it.
+        # While the marker is locked, it stays a table: others cannot replace it by a view.
         connection.change(f"LOCK TABLES `{schema}`.{MARKER} WRITE")
         try:
             if _relations(connection, schema).get(MARKER) != "TABLE":
@@ -212,7 +210,7 @@ class InnodbRun(FamilyRun):
             connection.rows("UNLOCK TABLES")
 
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the mark; None without one, or for one of another version."""
+        """Return the mark; None if there is none, or one of another version."""
         told = _read(connection, schema)
         try:
             made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))
@@ -222,7 +220,7 @@ class InnodbRun(FamilyRun):
 
 
 def _read(connection: Client, schema: str) -> dict[str, Any]:
-    """Return the marker's row by column; {} without one. HANDLER reads tables alone, never a view."""
+    """Return the marker's row by column; {} without one. HANDLER reads only tables, never a view."""
     try:
         connection.rows(f"HANDLER {control.quoted(schema)}.{MARKER} OPEN AS bufferlab_mark")
         try:
@@ -269,7 +267,7 @@ def _makers(connection: Client, schema: str) -> list[str]:
 
 
 def _commented(connection: Client, schema: str) -> set[str]:
-    """Return the tables with our comment, and the views whose maker is this account; only it may make it the maker."""
+    """Return the tables with our comment, and the views whose definer is our account, which only we may set."""
     query = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_comment = %s"
     tables = connection.rows(query, (schema, OURS))
     query = "SELECT table_name FROM information_schema.views WHERE table_schema = %s AND definer = CURRENT_USER()"
@@ -277,7 +275,7 @@ def _commented(connection: Client, schema: str) -> set[str]:
 
 
 def _relations(connection: Client, schema: str) -> dict[str, str]:
-    """Return every table and view of a schema with the word that drops it."""
+    """Return each table and view of a schema, with the word of DROP for it (TABLE, VIEW or SEQUENCE)."""
     found = connection.rows(
         "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = %s ORDER BY 1",
         (schema,),
@@ -286,7 +284,7 @@ def _relations(connection: Client, schema: str) -> dict[str, str]:
 
 
 def _names(connection: Client, schema: str, made: tuple[str, ...]) -> set[str]:
-    """Return the names of what bufferlab made, as the server names the tables of these statements; the marker too."""
+    """Return the names of the marker and of all in `made`, without the schema's, as the server stores them."""
     ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
     whole = [parts_of(name, folds=bool(folds)) for name in made]
     return {MARKER, *(parts[-1] for parts in whole if parts[:-1] in ((), (schema,)))}

@@ -18,12 +18,12 @@ from bufferlab.engines.servers.run import Survey
 from bufferlab.versions import numbers
 
 _OF_SCHEMA = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "INDEX", "ALTER", "LOCK TABLES")
-"""The rights on its schema without which no load ends."""
+"""The rights on the schema without which a load fails."""
 _POOL = "innodb_buffer_pool_size"
 _OPTION_PREVENTS = "1290"
-"""ER_OPTION_PREVENTS_STATEMENT; of SHOW GRANTS the option is --skip-grant-tables."""
+"""The code of ER_OPTION_PREVENTS_STATEMENT; if SHOW GRANTS gets it, that option is --skip-grant-tables."""
 _UNKNOWN = ("1193", "1109", "1064")
-"""No such variable, no such table, no such statement: another version's."""
+"""The codes for: no such variable, no such table, no such statement. Another version has them."""
 
 
 def survey(address: Address) -> Survey:
@@ -57,7 +57,7 @@ def survey(address: Address) -> Survey:
 
 
 def managed(told: Mapping[str, str], version: str) -> str:
-    """Return the service that runs a server with these variables; "" where none is known by its signs.
+    """Return the service that runs a server with these variables; "" if no known sign shows one.
 
     >>> managed({"basedir": "/rdsdbbin/mysql-8.0.35.R2/"}, "8.0.35"), managed({}, "8.0.31-google, (Google)")
     ('Amazon RDS', 'Google Cloud SQL')
@@ -85,7 +85,7 @@ def _rights(connection: Client, schema: str) -> tuple[str, set[str]]:
 
 
 def _missing(connection: Client, address: Address, me: str, rights: set[str]) -> dict[str, str]:
-    """Return the rights that a run needs and the account lacks, with their GRANT; {} where roles may give them."""
+    """Return the rights that a run needs and the account lacks, with their GRANT; {} if roles may give them."""
     lacking = [right for right in _OF_SCHEMA if right not in rights]
     missing = {}
     if lacking:
@@ -97,7 +97,7 @@ def _missing(connection: Client, address: Address, me: str, rights: set[str]) ->
 
 
 def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
-    """Return the known rights of the account.
+    """Return whether all rights of the account are known ("told"), or some come from roles, or none count ("skipped").
 
     The rights of roles are not looked up: the run itself shows them. A server with --skip-grant-tables has no rights
     to show, and lets everybody do everything.
@@ -127,11 +127,11 @@ def _schema_bytes(connection: Client, schema: str) -> int | None:
 
 
 def _read_only(told: Mapping[str, str], rights: set[str]) -> str:
-    """Return the variable that keeps this account from writing; "" where none does."""
+    """Return the variable that keeps this account from writing; "" if none does."""
     for name in ("innodb_read_only", "super_read_only"):
         if told.get(name, "OFF") not in ("OFF", "0"):
             return f"{name} = {told[name]}"
-    # From MariaDB 10.11 on SUPER alone does not pass it (manual, "READ_ONLY ADMIN").
+    # From MariaDB 10.11 on SUPER does not override read_only (manual, "READ_ONLY ADMIN").
     of_super = "mariadb" not in told["version"].lower() or numbers(told["version"]) < (10, 11)
     passes = {"CONNECTION_ADMIN", "READ_ONLY ADMIN", *(["SUPER"] if of_super else [])}
     if told.get("read_only", "OFF") not in ("OFF", "0") and not rights & passes:
@@ -140,7 +140,7 @@ def _read_only(told: Mapping[str, str], rights: set[str]) -> str:
 
 
 def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
-    """Return sentences on replication: a replica applies changes of its primary, a primary's go on to replicas."""
+    """Return sentences on replication: the server may apply a primary's changes, or pass changes on to others."""
     said = []
     replica = None
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
@@ -163,9 +163,9 @@ def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, version: str) -> str:
-    """Return the proxy that answers in the server's place.
+    """Return the proxy that answers in the server's place; "" if there is no sign of one.
 
-    Its version comment, or another connection number, shows it.
+    The signs are the version comment, and a connection number that is not the server's.
     """
     if "proxysql" in version.lower():
         return "ProxySQL"
@@ -176,7 +176,7 @@ def _proxy(connection: Client, version: str) -> str:
 
 
 def _nulls(connection: Client) -> tuple[str, ...]:
-    """Return in words which of InnoDB's metrics are off: a run switches none on."""
+    """Return a sentence on InnoDB's metrics that are off: a run does not switch them on."""
     # MariaDB from 10.6 on has a column ENABLED in place of STATUS.
     query = (
         "SELECT LOWER(column_name) FROM information_schema.columns WHERE table_schema = 'information_schema' "

@@ -113,9 +113,9 @@ def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, StoredTree], int
 
 
 def compressed_page_bytes(first: bytes) -> int | None:
-    """Return the bytes of a page of ROW_FORMAT=COMPRESSED, by the beginning of its tablespace; None for any other.
+    """Return the bytes of a page of ROW_FORMAT=COMPRESSED, from the begin of its tablespace; None for other formats.
 
-    FSP_SPACE_FLAGS (fsp0types.h) has the ZIP_SSIZE, or MariaDB's full_crc32, whose tables have no such pages.
+    FSP_SPACE_FLAGS (fsp0types.h) holds the ZIP_SSIZE, or marks MariaDB's full_crc32, whose tables have no such pages.
     """
     flags = int.from_bytes(first[54:58], "big")
     return 512 << (flags >> 1 & 0xF) if flags & 0x1E and not flags & 0x10 else None
@@ -135,7 +135,7 @@ def _add(trees: dict[int, StoredTree], page: bytes, page_bytes: int) -> None:
 def _is_free(descriptors: bytes, place: int, page_bytes: int) -> bool:
     """Return whether a page is free, by the bitmap of its extent (XDES_FREE_BIT).
 
-    `place` counts from the descriptors' page.
+    `place` is the page's number, counted from the page that holds the descriptors.
     """
     # Extents have 1 MiB, and at least 64 pages.
     extent_pages = max(64, (1 << 20) // page_bytes)
@@ -153,7 +153,7 @@ _UNDO, _SYSTEM, _BESIDE, _TEMPORARY = "(undo)", "(system)", "(space management)"
 def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]] = ()) -> list[OwnedPages]:
     """Return the indexes, undo logs and system pages of a closed database that a trace touched, with their pages.
 
-    A page is its tablespace times 2^32 plus its number. A table has the name of its clustered index's pages.
+    A page's number is its tablespace's times 2^32, plus its own. The pages of a clustered index have the table's name.
     """
     import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
 
@@ -179,7 +179,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
         found.setdefault(_UNDO, []).append(own[types == _UNDO_PAGE])
         found.setdefault(beside, []).append(own[(types != INDEX_PAGE) & (types != _UNDO_PAGE)])
     known = np.concatenate([pages for all_pages in found.values() for pages in all_pages] or [touched[:0]])
-    # The file of temporary tables goes with its server.
+    # The rest are pages of temporary tables, whose file ends with its server.
     found[_TEMPORARY] = [np.setdiff1d(touched, known)]
     ordered = sorted(found, key=lambda name: (name.startswith("("), name))
     above = np.concatenate(interior)
@@ -188,9 +188,9 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
 
 def _tablespaces(data: Path) -> Iterator[tuple[int, Path, int | None]]:
-    """Yield the number and the file of each tablespace, and the bytes of its pages where they are compressed.
+    """Yield the number and the file of each tablespace, and the bytes of its pages if they are compressed.
 
-    The system's has several files; we look into its first.
+    The system tablespace may have several files; only the first is looked into.
     """
     for pattern in ("ibdata1", "undo*", "*.ibd", "*/*.ibd"):
         for file in sorted(data.glob(pattern)):

@@ -1,7 +1,7 @@
-"""Makes a new cluster with initdb, ends a private server's processes, and explains why one failed.
+"""Makes a new cluster with initdb, ends a private server's processes, and explains why a process failed.
 
 A cluster has one user, with a password, in locale C and UTF8. The System V shared memory of its server is in a private
-namespace where the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
+namespace if the host allows that, so nothing of it is left even when everything is killed. Elsewhere bufferlab
 removes the segment that postmaster.pid names (ipc: pg_shmem.h, sysv_shmem.c). Why a process failed follows from how it
 ended and the end of its log.
 """
@@ -54,7 +54,7 @@ failure = partial(
     grave=r"\b(?:FATAL|PANIC|ERROR):|cannot be run|initdb: error|was terminated by signal|Assertion",
     beside=r"\b(?:HINT|DETAIL|STATEMENT|CONTEXT):",
 )
-"""Returns why a server's process failed."""
+"""Returns the failure of a server's process, from how it ended and the end of its log."""
 
 
 _CHECKSUMS_BY_DEFAULT = (18,)
@@ -66,7 +66,7 @@ def make(
 ) -> tuple[str, str]:  # fmt: skip
     """Make `database`/data, which must not exist, with the identity's user as its superuser and no other account.
 
-    Raises EngineFailure with the end of initdb's words when it could not be made.
+    Raises EngineFailure with the end of initdb's output when it could not be made.
     """
     data, home, user = database / "data", database.parent / "server", owner
     checksums = knobs.get("data_checksums") == "on"
@@ -99,7 +99,7 @@ _IPC_RMID = 0
 _CHILDREN_SECONDS = 5.0
 """The seconds that server processes may take to see that their postmaster has gone."""
 _KILLED_SECONDS = 30.0
-"""The seconds that a killed process may take: it can wait in the kernel for a slow disk."""
+"""The seconds that a killed process may take to disappear: it can wait in the kernel for a slow disk."""
 
 
 def end_processes(data: Path, build: Build) -> None:
@@ -135,10 +135,10 @@ def _end(processes: list[int]) -> None:
 
 
 def _processes(data: Path, binary: Path) -> list[int]:
-    """Return the processes of the server's own program that work in this data directory, as all of a server's do."""
+    """Return the processes that run the server's program in this data directory, as all processes of a server do."""
     folder, program, found = str(data.resolve()), str(binary.resolve()), []
     for pid in processes():
-        # The process is gone meanwhile, or another user's.
+        # A process that has ended meanwhile, or is another user's, is passed over.
         with suppress(OSError):
             entry = Path(f"/proc/{pid}")
             if os.readlink(entry / "cwd") == folder and _program(entry) in (program, None):
@@ -147,10 +147,7 @@ def _processes(data: Path, binary: Path) -> list[int]:
 
 
 def _program(entry: Path) -> str | None:
-    """Return the program of a process;
-
-    None if it is ending: the kernel removes its memory before its folder in /proc.
-    """
+    """Return a process's program; None if it is ending: the kernel removes its memory before its folder in /proc."""
     try:
         return os.readlink(entry / "exe")
     except FileNotFoundError:

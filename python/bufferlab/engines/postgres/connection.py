@@ -1,7 +1,7 @@
-"""Connects to a PostgreSQL server, private or running, over its socket or TCP, there with TLS.
+"""Connects to a PostgreSQL server, private or running, over its socket or over TCP, which may use TLS.
 
-Finds passwords where PostgreSQL's clients do: service file, PGPASSWORD, .pgpass (libpq, conninfo_add_defaults). The
-service is the one that PGSERVICE names. Of its entry only the password is taken here.
+Finds passwords where PostgreSQL's clients do: service file, PGPASSWORD, .pgpass (libpq, conninfo_add_defaults).
+PGSERVICE names the entry in the service file; only its password is used here.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
 def password_of_line(text: str, address: Address) -> str | None:
     r"""Return the first password that fits, from lines host:port:database:user:password (libpq, "The Password File").
 
-    A field is `*` or the value itself; a `:` or a backslash in it has a backslash before it. Of a socket the host is
-    its folder, or localhost.
+    A field is `*` or the value itself; a `:` or a backslash in it has a backslash before it. For a socket the host is
+    the socket's folder, or localhost.
 
     >>> address = Address("", "me", "db", 5432, "lab", None, None)
     >>> password_of_line("# mine\ndb:5432:other:me:no\n*:*:lab:me:a\\:b", address)
@@ -80,7 +80,7 @@ def password_of_service(text: str, service: str) -> str | None:
 
 
 def usual_password(address: Address) -> tuple[str, Path | str] | None:
-    """Return the password of the service's entry, of PGPASSWORD or of the password file, and where it was."""
+    """Return the password of the service's entry, else PGPASSWORD, else that of the password file, with its place."""
     if service := os.environ.get("PGSERVICE"):
         own = Path(os.environ.get("PGSERVICEFILE") or Path.home() / ".pg_service.conf")
         folder = os.environ.get("PGSYSCONFDIR")
@@ -97,9 +97,9 @@ _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _UNUSABLE = "the server cannot be used"
 _WRONG_PASSWORD = "28P01"
 _PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
-"""The codes of refusals that pass by themselves: too many connections, a server that starts or ends, a pooler's."""
+"""The codes of refusals that may pass: too many connections, a server that starts or ends, a pooler's error."""
 _MARK = "bufferlab.session"
-"""A setting that no server has by itself: a session has it if the server took the settings of our login."""
+"""A setting that no server defines. If a session has it, the server took the settings that our login sent."""
 _DENIED = f"set {PASSWORD}, or name a password file (.pgpass) with ?password_file=/path"
 _WRONG = "is the password from {source} right, and is the role's time not over (VALID UNTIL in pg_roles)?"
 _NOT_A_POOLER = "name the server itself, by its own port"
@@ -114,12 +114,12 @@ _HINTS = {
     "57P03": "it starts or shuts down: try again when it is ready; a standby answers with hot_standby = on alone",
     "08P01": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
 }
-"""What to do by the code of a refused login."""
+"""Hints by the code of a refused login."""
 _SAID_HINTS = {
     "unsupported startup parameter": _HINTS["08P01"],
     "asked for TLS": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
-"""Hints by the error's text: our own errors, and those of the one pooler without error codes."""
+"""Hints by words in the error's text: of our own errors, and of the one pooler that sends no codes."""
 
 
 FORM = Form(
@@ -149,21 +149,21 @@ def connect(
 ) -> Client:
     """Open a connection in autocommit, to the address's database or another.
 
-    A statement may take `seconds`, None: any time; on a private server any statement may. Names without a schema are
-    looked for in pg_catalog first, then in `search_path`, against any settings of role and database. The session has
-    `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares` each
-    statement is planned once. With `settings` the server's own session must answer, and no pooler's.
+    A statement may take `seconds`, None: any time; on a private server every statement may take any time. Names without
+    a schema are looked up in pg_catalog first, then in `search_path`, against any settings of role and database. The
+    session has `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares`
+    the server plans each statement once. With `settings` only the server itself may answer, no pooler.
 
-    Raises EnvironmentLackingError when a running server refuses it, does not answer, is not what `address.security`
-    asks for, or does not give the session these settings. Of a private one raises AccessDenied when it refuses the
-    user, ServerError or LostError while it does not answer.
+    Raises EnvironmentLackingError when a running server refuses the login, does not answer, cannot be protected as
+    `address.security` asks, or does not give the session these settings. For a private server, raises AccessDenied when
+    it refuses the user, ServerError or LostError while it does not answer.
     """
     database = database or address.schema
     if address.is_private:
         return _private(address, database, search_path)
     path = "pg_catalog" if database == SYSTEM_DATABASE else search_path
     seconds = address.limited(seconds)
-    # A role's own setting `role` would make its sessions another's.
+    # A role may have the setting `role`, which would turn its sessions into another role's.
     session = {
         "role": "none",
         "statement_timeout": str(round((seconds or 0) * 1000)),
@@ -220,8 +220,8 @@ def _running(
 def _require_ours(connection: Client, mark: str, address: Address, *, is_direct: bool) -> None:
     """Raise EnvironmentLackingError unless the server that answers has the settings of our login.
 
-    A pooler may drop them, and may answer each transaction by another session, which others use too. With `is_direct`
-    refuse every pooler: it gives its own number as the key to cancel by.
+    A pooler may drop these settings, and may run each transaction in another session, which others use too. With
+    `is_direct` every pooler is refused: one shows itself by a cancel key that is not the server process's number.
     """
     try:
         told = connection.rows(f"SELECT pg_catalog.current_setting('{_MARK}', true), pg_catalog.pg_backend_pid()")
@@ -252,7 +252,7 @@ def _connect(
         "postgres",
         {**address.target(secret, socket_file(address)), "database": database},
         login_seconds=min(seconds or ANSWER_SECONDS, ANSWER_SECONDS),
-        # The server itself ends a statement first.
+        # Longer than statement_timeout, so that the server ends a statement first.
         seconds=seconds and seconds + LATE_SECONDS,
         name=name,
         until_s=address.until_s,
@@ -263,7 +263,7 @@ def _connect(
 
 
 def _refused(error: ServerError, address: Address, database: str) -> EnvironmentLackingError:
-    """Return the error of a refused login."""
+    """Return the error for a refused login, with the hint that fits its code."""
     said = f"the server refuses the user {address.user} in {database}: {error.message}"
     is_denied = error.code == _WRONG_PASSWORD
     kind = EnvironmentLackingError if error.code in _PASSES else DeniedError if is_denied else LoginRefusedError

@@ -1,8 +1,8 @@
 """Checks the workload's consistency conditions on tables that do not change; on a private server by a second client.
 
-That is psycopg. On a running server, which may want TLS, the core's own sessions ask. First it checks the b-trees, by
-amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/ rewords those that PostgreSQL
-does not understand. Results have the same fields as the check of SQLite's files.
+The second client is psycopg. On a running server, which may want TLS, the core's own sessions ask. The b-trees are
+checked first, by amcheck. The queries are those of workloads/<name>/consistency/; their folder postgres/ replaces those
+that PostgreSQL does not understand. Results have the same fields as the check of SQLite's files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.oid IN ({O
 
 
 def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-    """Return the result of every condition, as `check_on_server` does.
+    """Check every condition; return the results as `check_on_server` does.
 
     Raises DataFileError when the data are not the workload's, or cannot be read.
     """
@@ -54,7 +54,7 @@ def check(address: Address, job: Mapping[str, Any], database: Path) -> dict[str,
 
 @contextmanager
 def _cursor(address: Address) -> Iterator[Any]:
-    """Context manager for a cursor in the tables' database. It keeps few rows of an answer, or fails."""
+    """Context manager for a cursor in the tables' database, which keeps few rows of an answer, or fails."""
     if not address.is_private:
         with closing(connect(address, seconds=None)) as client:
             yield Cursor(client)
@@ -70,7 +70,7 @@ def _cursor(address: Address) -> Iterator[Any]:
 
 
 def _code(error: Exception) -> str:
-    """Return the code (SQLSTATE) of the server's error; "" where the session has ended."""
+    """Return the code (SQLSTATE) of the server's error; "" if the session has ended."""
     return str(getattr(error, "code", None) or getattr(error, "sqlstate", None) or "")
 
 

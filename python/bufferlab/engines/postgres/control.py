@@ -11,11 +11,11 @@ PORT = 5432
 """A part of the socket's name (.s.PGSQL.5432). Each server has its own folder, so any number will do."""
 SYSTEM_DATABASE = "postgres"
 MAY_NOT = "42501"
-"""insufficient_privilege."""
+"""The code of insufficient_privilege."""
 
 
 def identifier(*names: str) -> str:
-    """Return a name, after its schema's if two are given, as SQL has it; it may come from a user's dump.
+    """Return a name as an SQL identifier, after its schema's if two are given; it may come from a user's dump.
 
     >>> print(identifier("public", 'a"b'))
     "public"."a""b"

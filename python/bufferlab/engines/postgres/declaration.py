@@ -23,7 +23,7 @@ OFF = "off"
 
 _ON_OFF = ("on", "off")
 _OWN = ""
-"""Left to the server: `auto` sets nothing."""
+"""The value of `auto` for a knob that is left to the server: no variable is set."""
 
 
 _size, _duration, _count, _number, _choice = (
@@ -51,9 +51,9 @@ KNOBS: tuple[Knob, ...] = (
                        "what the server, its shared buffers and the page cache of its files may take together, by a "
                        "cgroup; off: the page cache takes what the host has free",
                        choices=(OFF,), default=OFF, spelling="", minimum=16 * MIB, maximum=16 * TIB),
-    # It counts as read-ahead: a scan finds pages in the page cache that the server did not ask for.
+    # With the kernel's read-ahead a scan finds pages in the page cache that the server did not ask for.
     READ_AHEAD,
-    # As initdb has it before 18, so that versions write and check the same.
+    # Off, as initdb has it before 18, so that all versions write and check the same.
     _choice("data_checksums", _ON_OFF, "every page has a checksum, made at each write and checked at each read",
             auto=None, default="off", spelling="", decides_file=True),
     _count("effective_io_concurrency", "pages a bitmap scan asks for ahead; from 18 on also other scans", maximum=1000),

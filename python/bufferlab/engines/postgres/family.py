@@ -64,7 +64,7 @@ class PostgresFamily(Family):
     declaration = DECLARATION
     find = staticmethod(programs.find)
     socket_name = f".s.PGSQL.{control.PORT}"
-    # In place of the file in its data directory.
+    # The option file takes the place of the one in the data directory.
     arguments = ("-D", "{data}", "-c", "config_file={conf}")
     further_files: ClassVar = {"hba.conf": "local all all scram-sha-256\n", "ident.conf": ""}
     failure = staticmethod(failure)
@@ -104,7 +104,7 @@ class PostgresFamily(Family):
     def settle(self, address: Address) -> None:
         """Vacuum, so that no run is the first to read a row and to mark it; on a private server, every database.
 
-        On a running server make the extensions where the account may; `set_up` made those of a private one.
+        On a running server make the extensions if the account may; on a private one, `set_up` has made them.
         """
         is_ours = address.is_private
         try:
@@ -129,7 +129,7 @@ class PostgresFamily(Family):
             control.make_extensions(connection)
 
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        # Late: the other client is large, and few jobs check.
+        # Imported late: this client is large, and few jobs check.
         from bufferlab.engines.postgres import consistency_by_psycopg
 
         return consistency_by_psycopg.check(address, job, database)
@@ -163,7 +163,7 @@ class PostgresFamily(Family):
 
 @contextmanager
 def where_allowed() -> Iterator[None]:
-    """Context manager that leaves out steps that the account may not do."""
+    """Context manager that goes on when the server refuses a step because the account may not do it."""
     try:
         yield
     except ServerError as error:

@@ -1,12 +1,13 @@
 """Looks at a PostgreSQL server: the statistics views, all databases together, in one statement a second.
 
-Which column is which counter, and how versions differ, stands in crates/bufferlab-drive/src/postgres/counters.rs.
+crates/bufferlab-drive/src/postgres/counters.rs says which column is which counter, and how versions differ.
 Processes publish their counts at most once a second, when a transaction ends. Ours publishes at the end of each sample
 (pg_stat_force_next_flush), so that its own commits are known exactly.
 
-Up to 15 gets and reads are those of pg_stat_database, which counts temporary tables and pages by which tables grow too.
-From 16 on they are those of pg_stat_io on objects of the pool alone ('relation'). From 17 on pg_stat_database counts a
-page again that another session has read meanwhile (bufmgr.c, WaitReadBuffers; from 18 on StartReadBuffersImpl).
+Up to version 15 gets and reads are those of pg_stat_database, which also counts temporary tables and pages by which
+tables grow. From 16 on they are those of pg_stat_io, on objects of the pool only ('relation'). From 17 on
+pg_stat_database counts a page again that another session has read meanwhile (bufmgr.c, WaitReadBuffers; from 18 on
+StartReadBuffersImpl).
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class PostgresLook(Look):
         counters = {name: int(value) for name, value in row.items() if value is not None and name in _COUNTED}
         if facts.no_time:
             counters.pop("read_us"), counters.pop("active_us")
-        # The statement's own work is published only after it.
+        # The work of this statement is published only after it.
         before = own() - 1
         mine = {"transactions": before, "page_gets": before * int(facts.settings["own_gets"])}
         levels = {

@@ -5,12 +5,12 @@ A counter is called postgres_<view>_<column>, the view without pg_stat_. Meaning
 Cumulative Statistics System" and src/backend/utils/activity; where a column moved to another view with a version, the
 newer view names it: pg_stat_checkpointer (17) holds what pg_stat_bgwriter did before.
 
-A page get is served by shared buffers, by the kernel's page cache, or by the device. The server counts the first and
-the sum of the other two (pg_stat_database: blks_hit, blks_read). It cannot separate these, because it reads files
-through the page cache. The kernel counts the bytes read from storage for each of the server's processes (read_bytes in
-/proc/PID/io). Where the kernel does not, the device counts its reads for all programs. So a page from the page cache
-is one that the server read and no device did. Where the kernel reads ahead, the device may read more than the server
-asks for, and the split is unknown.
+A page get is served by shared buffers, by the kernel's page cache, or by the device. The server counts gets from shared
+buffers (pg_stat_database: blks_hit), and all other gets together (blks_read): it reads files through the page cache,
+and does not see the device. The kernel counts the bytes read from storage for each of the server's processes
+(read_bytes in /proc/PID/io). If the kernel does not, the device's count of all programs' reads is used. So a page from
+the page cache is one that the server read and no device did. If the kernel reads ahead, the device may read more than
+the server asks for, and the split is unknown.
 
 The server counts no waits. pg_stat_activity shows the present wait of each connection (wait_event_type), so every
 sample counts those that wait. Their mean over the samples, times the window's seconds, is the time that was waited. At
@@ -97,7 +97,7 @@ RAW = (*Views.rows, *named(_IO, "engine", _SOURCE))
 # fmt: on
 
 PAGE_BYTES = 8192
-#: Metrics that every run of PostgreSQL has and no other.
+#: The metric that every run on PostgreSQL has, and no run on another engine.
 MARK = Views.postgres_database_xact_commit.name
 NOT_POSTGRES = "the engine is not PostgreSQL"
 NO_SAMPLE_BETWEEN = "no sample lies between the edges of this window"
@@ -105,7 +105,7 @@ NO_SPLIT = (
     "more was read from the device than the server asked for: by the kernel's read-ahead, or for other programs; "
     "what the page cache served cannot be told"
 )
-#: With more pages than this beyond what the server asked for, and a larger share of its reads, the split is given up.
+#: The split is given up if the device read more than the server asked for, by more than these pages and this share.
 _STRAY_PAGES, _STRAY_SHARE = 256, 0.02
 _BACKEND_WRITES_UNTIL_16 = Views.postgres_bgwriter_buffers_backend.name
 _BACKEND_WRITES_SINCE_17 = tuple(f"postgres_io_{context}_writes" for context in IO_CONTEXTS)
@@ -169,7 +169,7 @@ def _backend_writes(window: Window) -> Value:
 
 
 def _waited(of: Metric) -> Quantity:
-    """Return the time that connections waited, by the number of them that each sample between the edges saw wait."""
+    """Return the time that connections waited, from how many of them waited at each sample between the edges."""
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:
@@ -205,7 +205,7 @@ WAL_LOG_BYTES = _of_postgres("bytes", "log bytes", Views.postgres_wal_bytes)
 
 # fmt: off
 class PostgresPerWork(MetricTable):
-    """Counts over each unit of work."""
+    """Counts for each unit of work."""
 
     shared_buffer_hits = counted("gets", "higher", "Shared-buffer hits", "page gets that found their page in shared buffers", SHARED_BUFFER_HITS)
     page_cache_pages = counted("pages", "neither", "Pages from the page cache", "pages the server read less those the device did", PAGE_CACHE_PAGES)

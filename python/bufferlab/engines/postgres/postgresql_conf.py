@@ -1,6 +1,6 @@
-"""A run's knobs as PostgreSQL's variables: the text of postgresql.conf, and pg_settings of a started server.
+"""A run's knobs as PostgreSQL's variables: the text of postgresql.conf, and what a started server's pg_settings show.
 
-It starts no server.
+This file starts no server.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def configuration_file(
     lines += ["logging_collector = off", "log_destination = 'stderr'", "log_timezone = 'GMT'", "timezone = 'GMT'"]
     lines += ["", "# It ends when one of its processes crashes, and its queries when we are gone."]
     lines += ["restart_after_crash = off", "client_connection_check_interval = '1s'"]
-    # System V segments end with the namespace. Without one, POSIX segments would stay in /dev/shm when all is killed.
+    # System V segments end with the IPC namespace. Without a namespace of ours, mmap needs no segments at all: POSIX
+    # segments would stay in /dev/shm when all processes are killed.
     lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]
     lines += ["", "# Nothing beside the workload: no replication."]
     lines += ["max_wal_senders = 0", "max_logical_replication_workers = 0", f"max_connections = {connections + 20}"]
@@ -77,7 +78,7 @@ def server_settings(version: str, knobs: Values) -> dict[str, str]:
 
 
 def as_asked(name: str, asked: Native | None, told: Told) -> Native:
-    """Return the answer of pg_settings in the form in which it was asked.
+    """Return a value of pg_settings in the form in which users ask for it.
 
     >>> as_asked("pool_size", 8388608, ("1024", "8kB")), as_asked("bgwriter_delay", 0.2, ("200", "ms"))
     (8388608, 0.2)
@@ -99,12 +100,12 @@ def as_asked(name: str, asked: Native | None, told: Told) -> Native:
 
 
 def bytes_of(told: Told) -> int:
-    """Return the bytes of a size."""
+    """Return the bytes of a size in pg_settings."""
     return int(Decimal(told[0]) * _BYTES.get(told[1] or "B", 1))
 
 
 def in_words(told: Told) -> str:
-    """Return a setting with its unit, where it has one that can be written after it.
+    """Return a setting with its unit, if that can be written after the number.
 
     >>> in_words(("4096", "kB")), in_words(("1024", "8kB")), in_words(("-1", "8kB"))
     ('4096kB', '8192kB', '-1')
@@ -151,7 +152,7 @@ def _same(asked: str, told: Told) -> bool:
 
 
 _ALWAYS = tuple(knob.name for knob in KNOBS if knob.spelling)
-"""The settings that every run records, asked or not, where the version has them."""
+"""The settings that every run records, asked or not, if the version has them."""
 _ALSO = (
     "server_version",
     "wal_level",
@@ -163,7 +164,7 @@ _ALSO = (
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Ask the server for its settings; `limit_bytes` is the memory limit in force.
+    """Ask the server for its settings; `limit_bytes` is the memory limit in force, None if there is none.
 
     Raises EngineFailure when it does not show its pool's size.
     """
@@ -225,7 +226,7 @@ def confounds(
 
 
 def _standing(told: Mapping[str, Told]) -> dict[str, str]:
-    """Return the confounds that stand for any settings, by the setting's name."""
+    """Return the confounds that hold for any request, by the setting's name."""
     if told.get("autovacuum", ("off", None))[0] == "on":
         return {"autovacuum": "autovacuum is on: it reads and writes in some windows and not in others"}
     return {}

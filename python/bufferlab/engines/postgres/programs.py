@@ -1,7 +1,7 @@
 """Finds PostgreSQL's programs that can be used here: on PATH, where Debian keeps them, by path, or fetched by name.
 
 It asks each for its version, and starts no database. `PACKAGES` has the servers that can be fetched (servers/fetch.py
-does it). It also looks for a pg_restore next to the server: fetched builds from Maven have none.
+fetches them). It also looks for a pg_restore next to the server: fetched builds from Maven have none.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
 _OLDEST = 15
 """The oldest version supported.
 
-Before it a separate process collects statistics, and they cannot be forced out at a window's edge.
+Up to 14 a separate process collects statistics, and they cannot be forced out at a window's edge.
 """
 
 
 def find(name: str = ON_PATH) -> Build:
-    """Return the server of that name, which can be run. Raises EnvironmentLackingError, which says how to get one."""
+    """Return the server of that name. Raises EnvironmentLackingError, which says how to get one, if none can be run."""
     nothing = EnvironmentLackingError(
         "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
         os.environ.get("PATH"),
@@ -82,7 +82,10 @@ def find(name: str = ON_PATH) -> Build:
 
 
 def by_path(path: Path, name: str | None = None) -> Build:
-    """Return the server that is this binary, or lies in this folder (itself, or its bin)."""
+    """Return the server that is this binary, or lies in this folder or its bin.
+
+    Raises EnvironmentLackingError if there is none, or it cannot be run.
+    """
     path = path.absolute()
     inside = [path / folder / "postgres" for folder in (".", "bin")]
     binary = next((file for file in inside if file.is_file()), None) if path.is_dir() else path
@@ -109,16 +112,14 @@ def initdb(build: Build) -> Path:
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Return every server on PATH and where Debian keeps them, then the known ones: each usable, or with the reason why
-    it is not.
-    """
+    """Return the servers on PATH and in Debian's folders, then the known ones; an unusable one has the reason why."""
     return finding.listed(_installed(), known, by_path, ask_version)
 
 
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["postgres"]]:
     """Return (version, "postgres") as the binary prints it.
 
-    Raises EnvironmentLackingError if it is not such a server, or cannot run.
+    Raises EnvironmentLackingError if the binary is no PostgreSQL server, or cannot run.
     """
     text = version_call.what_it_says(binary, libraries, *_ASKED)
     found = _VERSION.search(text)
@@ -170,7 +171,7 @@ def _candidates(build: Build) -> Iterator[Path]:
     on_path = shutil.which("pg_restore", path=os.environ.get("PATH", os.defpath))
     folders = [build.binary.parent, build.binary.resolve().parent]
     folders += sorted(folder / "bin" for folder in _DEBIAN.glob("[0-9]*"))
-    # Debian's on PATH is a script that asks for a cluster of this machine (pg_wrapper).
+    # Debian's pg_restore on PATH is a script that asks for a cluster of this machine (pg_wrapper).
     folders += [Path(on_path).parent] if on_path and Path(on_path).resolve().name == "pg_restore" else []
     for folder in dict.fromkeys(folders):
         if (folder / "pg_restore").is_file():

@@ -1,18 +1,16 @@
-"""The questions for the relations that fill PostgreSQL's shared buffers, and for their names.
+"""The questions of a look to PostgreSQL: who fills shared buffers, what statements do, what else the server does.
 
-The view pg_buffercache has a row for each buffer (contrib/pg_buffercache/pg_buffercache_pages.c). It takes each
-buffer's header lock for a moment, and no other. A relation's file is named by pg_filenode_relation, which looks into
-the catalogue of the session's database only.
+Who fills shared buffers: the view pg_buffercache has a row for each buffer
+(contrib/pg_buffercache/pg_buffercache_pages.c). It takes each buffer's header lock for a moment, and no other lock.
+pg_filenode_relation names the relation of a file, and looks only into the catalogue of the session's database.
 
-The questions for the work of statements, to the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18).
+What statements do: the extension pg_stat_statements 1.9 to 1.12 (PostgreSQL 14 to 18). Its columns follow the
+extension's version, which an upgraded cluster may have kept, not the server's. Counts are read without texts
+(`showtext` false), for which the server would read its whole file of texts. Entries are evicted when the table is full
+(entry_dealloc), and come back with new counts.
 
-The columns follow the extension's version, which an upgraded cluster may have kept, not the server's. Counts are read
-without texts (`showtext` false), for which the server would read its whole file of texts. Entries are evicted when
-the table is full (entry_dealloc), and come back with new counts.
-
-The questions for other work of PostgreSQL (15 to 18). They need pg_monitor; without it they see little.
-
-Texts of other sessions' statements stay in the server: it returns the first words of the few kinds that matter.
+What else the server does (PostgreSQL 15 to 18): an account without pg_monitor sees little. Texts of other sessions'
+statements stay in the server: it returns the first words of the few kinds that matter.
 """
 
 from __future__ import annotations
@@ -24,10 +22,11 @@ from bufferlab.engines.servers.questions import NotTold, Question, Refusal, Row,
 from bufferlab.versions import numbers
 
 MOST_BUFFERS = 131_072
-"""Buffers up to which the full view is read without a confirmation: 1 GiB."""
+"""The most buffers whose full view is read without a confirmation: 1 GiB."""
 PAGE_S = 0.5e-6
-"""Seconds for each buffer, the grouping included. Versions 15 and 17 took 0.23 to 0.43 us of processor time,
-in pools of 128 MiB and 1 GiB.
+"""The seconds that the view takes for each buffer, with the grouping.
+
+Versions 15 and 17 took 0.23 to 0.43 us of processor time, in pools of 128 MiB and 1 GiB.
 """
 
 _POOL_REMEDIES: Mapping[Refusal, str] = {
@@ -78,7 +77,7 @@ def contents(place: str) -> Question:
 
 
 def names(row: Row) -> tuple[str, str | None]:
-    """Return the table and the index that a row's pages belong to; words in parentheses where they have no table."""
+    """Return the table and the index that a row's pages belong to; words in parentheses if they have no table."""
     if row["kind"] != "own":
         return (FREE if row["kind"] == "free" else OTHERS), None
     relation = text(row["relation"])
@@ -101,7 +100,7 @@ DATABASES = Question(
     _DATA,
     _DATA_RIGHT,
 )
-"""Each database, and the catalogs that all share. Their size is that of their files, each of which is asked for."""
+"""Each database, and the catalogs that all share. The server finds a size by asking for the size of each file."""
 
 
 def large_indexes(pool_pages: int) -> Question:
@@ -116,7 +115,7 @@ def large_indexes(pool_pages: int) -> Question:
 
 
 UNITS_PER_S = 1e3
-"""Times are milliseconds."""
+"""Times are counted in milliseconds."""
 _SUBJECT = "what each statement does"
 _LOAD = "shared_preload_libraries = 'pg_stat_statements' in postgresql.conf, a restart of the server, and " \
         "CREATE EXTENSION pg_stat_statements"  # fmt: skip
@@ -134,7 +133,7 @@ STATEMENTS_PLACE = Question(
 
 
 def unavailable(where: list[dict[str, object]]) -> NotTold | None:
-    """Return why statements are not counted, from the answer to WHERE; None where they are."""
+    """Return why statements are not counted, from the answer to STATEMENTS_PLACE; None if they are counted."""
     if not where:
         return NotTold(f"{_SUBJECT}: the database has no extension pg_stat_statements", _LOAD)
     if numbers(str(where[0]["version"])) < _OLDEST:
@@ -195,7 +194,7 @@ MAY_SEE = Question(
     "what other sessions do",
 )
 
-# A relation's name is known in its own database alone.
+# A relation's name is known only in the relation's own database.
 _NAME = "CASE WHEN datname = pg_catalog.current_database() THEN relid::pg_catalog.regclass::pg_catalog.text END"
 PROGRESS = Question(
     f"""
@@ -235,7 +234,7 @@ SLOTS = Question(
 def sessions(long_s: float, own_ids: Iterable[int]) -> Question:
     """Return the question for long transactions, backup programs and slow utility statements of other sessions.
 
-    A prepared transaction has no session and no program.
+    Prepared transactions count as long ones; they have no session and no program.
     """
     ours = ", ".join(["pg_catalog.pg_backend_pid()", *(str(int(one)) for one in own_ids)])
     open_s, prepared_s = (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _SEGMENT_PAGES = 131_072
-"""RELSEG_SIZE: after 1 GiB a relation goes on in another file."""
+"""RELSEG_SIZE, in pages: after 1 GiB a relation goes on in another file."""
 _HEADER_BYTES, _POINTER_BYTES, _SPECIAL_BYTES = 24, 4, 16
 _HEADER = struct.Struct("<HHH")
 """The header from byte 12: where item pointers end, where items begin, where the special space begins."""
@@ -37,7 +37,7 @@ _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 
 OWN_SCHEMAS = r"SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'"
-"""The schemas of the workload: `public`, and of a restored dump any other."""
+"""The schemas of the workload: `public`; for a restored dump, all schemas that the dump has."""
 _RELATIONS = f"""
 WITH ours AS ({OWN_SCHEMAS})
 SELECT c.oid::bigint, c.relname, c.relkind, coalesce(i.indrelid, 0)::bigint, coalesce(i.indisprimary, false),
@@ -56,9 +56,9 @@ _COLUMNS = ("oid", "name", "kind", "table_oid", "primary", "method", "bytes", "f
 
 
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
-    """Return every table and index of the workload with its bytes and its file.
+    """Return the bytes of the workload's tables and indexes; with `trees`, also each relation and its file.
 
-    The statistics must be fresh (ANALYZE).
+    Before: the statistics are fresh (ANALYZE).
     """
     relations = [
         dict(zip(_COLUMNS, (_plain(value) for value in row), strict=True)) for row in connection.rows(_RELATIONS)
@@ -68,7 +68,7 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
 
 
 def sizes_of(relations: list[dict[str, Any]]) -> Sizes:
-    """Return the sizes of these relations."""
+    """Return the sum of these relations' bytes, with the function that counts their trees."""
     allocated_bytes = sum(relation["bytes"] for relation in relations)
     return Sizes(allocated_bytes, {"relations": relations}, lambda data: count(data, relations))
 
@@ -125,7 +125,7 @@ def _count_index(file: Path, size_bytes: int) -> StoredTree:
 
 
 def levels(file: Path, blocks: Sequence[int]) -> list[int]:
-    """Return the level of each of these pages of a closed B-tree: 0 for a leaf, and for a page that is gone."""
+    """Return the level of each of these pages of a closed B-tree: 0 for a leaf, and for a page that no file has."""
     found = dict.fromkeys(blocks, 0)
     for segment in {block // _SEGMENT_PAGES for block in blocks}:
         path = _segment(file, segment)
@@ -174,9 +174,10 @@ _FIRST_OF_USERS = 16384
 
 
 def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]) -> list[OwnedPages]:
-    """Return the relations of a closed cluster that a trace touched, with their pages; the system's go together.
+    """Return the relations of a closed cluster that a trace touched, with their pages; the system's have one name.
 
-    A page is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32 plus its number.
+    A page's number is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32, plus its
+    number in the relation.
     """
     import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
 
@@ -203,9 +204,9 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
 
 def elsewhere(database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
-    """Return the places of those relations that do not belong to the workload's database."""
+    """Return the places in `relations` of those that do not belong to the workload's database."""
     files = [str(one["file"]) for one in data_folder.read_sizes(database)["relations"]]
-    # base/DATABASE/FILE, of the default tablespace.
+    # In the default tablespace a file is base/DATABASE/FILE.
     ours = {int(Path(file).parent.name) for file in files}
     return [place for place, (_, number, _, _) in enumerate(relations) if number not in ours]
 
@@ -216,7 +217,7 @@ def _number(relation: Mapping[str, object]) -> int:
 
 
 def _names(relations: Sequence[Mapping[str, object]]) -> dict[int, str]:
-    """Return names by the number of the file: a table's own, an index's after its table's."""
+    """Return names by the number of the relation's file: that of a table, or TABLE.INDEX for an index."""
     tables = {one["oid"]: one["name"] for one in relations}
     return {
         _number(one): f"{tables[one['table_oid']]}.{one['name']}" if one["table_oid"] in tables else str(one["name"])

@@ -1,8 +1,8 @@
 """Restores a dump of pg_dump's custom format into the workload's empty database of a private server, by pg_restore.
 
-pg_restore reads the file from a descriptor of ours, so the server's user, whom it runs as, need not reach the file. It
-has no network and little memory, and connects as a role that owns the database and may do no more. Later runs connect
-as that role too: in PostgreSQL a trigger has the rights of the user who fires it.
+pg_restore gets the file as a descriptor that we open, so the user it runs as need not reach the file. pg_restore has no
+network and little memory, and connects as a role that owns the database and may do no more. Later runs connect as that
+role too: in PostgreSQL a trigger has the rights of the user who fires it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LEFT_OUT = (
     "--no-owner", "--no-privileges", "--no-comments", "--no-tablespaces", "--no-publications", "--no-subscriptions",
     "--no-security-labels",
 )  # fmt: skip
-"""Entries that name roles, tablespaces and other servers, which do not exist here; and comments, which only a superuser
-may set."""
+"""Options that leave entries out: those that name roles, tablespaces and other servers, which do not exist here, and
+comments, which only a superuser may set."""
 _GRANTED = ("pg_monitor", "pg_checkpoint")
 """The roles that the counters of a run need."""
 _LIMITS = {
@@ -42,7 +42,7 @@ _LIMITS = {
     resource.RLIMIT_FSIZE: 16 * MIB,
     resource.RLIMIT_CORE: 0,
 }
-"""A damaged archive may ask for any memory, and code of the dump may raise any number of warnings."""
+"""The limits of pg_restore: a damaged archive may ask for any memory, and code of a dump may raise endless warnings."""
 _POLL_SECONDS = 0.1
 _ERROR = re.compile(r"^pg_restore: error: (.*)$", re.MULTILINE)
 _TOLERATED = re.compile(r'unrecognized configuration parameter "(?:transaction_timeout|idle_session_timeout)"')
@@ -66,7 +66,7 @@ def restore(
     """
     program = pg_restore(build, dump.head(build))
     login = (restoring.USER, secrets.token_urlsafe(24))
-    for database in _SYSTEM_DATABASES:  # Afterwards no user with the rights to vacuum them logs in.
+    for database in _SYSTEM_DATABASES:  # Done first: later no user logs in who has the rights to vacuum them.
         with closing(server.connect(database, patient=True)) as connection:
             connection.rows("VACUUM (FREEZE, ANALYZE)")
     with closing(server.connect()) as connection:
@@ -141,7 +141,7 @@ def _limit(pid: int) -> None:
 
 
 def _text(log: Path) -> str:
-    """Return a log's text, bounded as its file is. The server's user may put something else there, as a link."""
+    """Return a log's text, up to the limit of its file. No link is followed: the server's user may put one there."""
     descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         return (file.read(_LIMITS[resource.RLIMIT_FSIZE]) or b"").decode("utf-8", "replace")
@@ -168,7 +168,7 @@ def _hint(error: str) -> str:
     if "end of file" in error or "could not read" in error or "out of memory" in error:
         return "the dump was cut short or is damaged: write it again"
     if "unrecognized parameter" in error:
-        # As pg_attver, which 15.20 keeps with each column: older pg_dumps take it for the user's own.
+        # An example is pg_attver, which 15.20 keeps with each column: older pg_dumps take it for the user's option.
         return (
             "the dumped server has an option that this one does not know: dump with a pg_dump as new as that server's "
             "last update, which leaves it out; or choose as new a server by --server"

@@ -1,4 +1,4 @@
-"""PostgreSQL's part of its results: metrics, formulas and checks.
+"""PostgreSQL's part of the results: its metrics, formulas and checks.
 
 A check asks whether numbers that the server counts in different places agree.
 """
@@ -27,15 +27,16 @@ from bufferlab.results.drift import DEVICE_PAGE_BYTES
 
 #: The first update of a loaded row moves it out of its full page and adds it to every index. Later updates stay in
 #: their page (HOT). So the same work gets a few pages less after a longer warm-up, and a larger pool is warmed up for
-#: longer. It was 373 a New-Order after 30 s against 385 after 3 s (PostgreSQL 15.18).
+#: longer. A New-Order got 373 pages after 30 s of warm-up, 385 after 3 s (PostgreSQL 15.18).
 PAGE_GETS_LIMIT = 0.05
 COMMITS_LIMIT = 0.0
 #: An upper bound on the queries per second of the watching connection, each a separate transaction.
 WATCHING_PER_S = 40.0
 IO_LIMIT = 0.02
-#: From 17 on a session that finds, before it reads, that another has read the page meanwhile, has counted it in
-#: pg_stat_database already (bufmgr.c, WaitReadBuffers). Eight sessions that scanned one table on 17.2 had 0.9 % of
-#: them, four with parallel workers 0.4 %, 1.7 % on 18.0, up to 5.3 % on 18.6 and up to 13 % on 19rc1.
+#: From 17 on a session may find, just before a read, that another session has read the page meanwhile. It has counted
+#: this read in pg_stat_database already (bufmgr.c, WaitReadBuffers). Such reads were 0.9 % of all for eight sessions
+#: that scanned one table on 17.2, and 0.4 % for four with parallel workers; 1.7 % on 18.0, up to 5.3 % on 18.6 and up
+#: to 13 % on 19rc1.
 COUNTED_AGAIN = 0.15
 TABLES_LIMIT = 0.05
 
@@ -111,7 +112,7 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
         read, device = run.window.change("pages_read"), run.values["device_pages_per_transaction"]
         if read.value is None or device.value is None:
             return Off(run, None, read.reason or device.reason)
-        # The kernel reads scans in table order ahead: that is not a fault, and the values say why they are missing.
+        # The kernel reads ahead of scans in table order. That is no fault, and the values say why they are missing.
         return Off(run, 0.0 if found.value is not None else None, found.reason)
 
     return worst_of(name, title, 0.0, map(off, runs))
@@ -119,7 +120,7 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("device", "times", "inside")
 def _device_steady(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the page cache had settled. The gate that ends a warm-up sees shared buffers alone."""
+    """Check that the page cache had settled. The gate that ends a warm-up sees only shared buffers."""
     name = "steady_page_cache"
     title = "Pages from the device per transaction stood still in the measured window (last third over first)"
     bounded = [run for run in runs if run.divides_memory and not run.direct]

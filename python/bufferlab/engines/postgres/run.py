@@ -1,11 +1,9 @@
-"""Runs on a PostgreSQL server that runs already: the one database that bufferlab owns there.
+"""Keeps the one database that bufferlab owns on a PostgreSQL server that runs already.
 
-Its comment claims it; loads fill it, keep it or replace it.
-
-A database with relations that are not in the comment's list of names belongs to another user, in whole or in part.
-bufferlab refuses it and touches nothing in it. The comment says which data the database holds, and whether
-transactions have changed them since. It is not a table because the workload's own queries would find that, and every
-account may read a comment.
+The database's comment claims it. The comment lists the relations that bufferlab made, and says which data they hold and
+whether transactions have changed these since. A database with any other relation belongs to another user, at least in
+part: bufferlab refuses it and touches nothing in it. The mark is a comment because every account may read one, and
+because the workload's own queries would find a table.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from bufferlab.engines.servers.run import Difference, FamilyRun
 
 _BEGIN = "bufferlab: "
 _OTHERS_DEPEND = "2BP01"
-"""dependent_objects_still_exist."""
+"""The code of dependent_objects_still_exist."""
 _LOCK = "pg_try_advisory_lock(hashtext('bufferlab'), hashtext(%s))"
 _LOCK_POLL_SECONDS = 0.1
 _RELATIONS = """
@@ -68,7 +66,7 @@ SELECT rolsuper OR rolcreaterole OR rolreplication OR rolbypassrls OR EXISTS (
     ('pg_monitor', 'pg_read_all_settings', 'pg_read_all_stats', 'pg_stat_scan_tables', 'pg_checkpoint')
 ) FROM pg_roles r WHERE rolname = session_user
 """
-"""Whether the user may do more than it needs: code that runs in its session might use that."""
+"""Asks whether the user has more rights than it needs: code that runs in its session might use them."""
 _MAY_CREATE = r"""
 SELECT pg_get_userbyid(who) FROM (
   SELECT datdba AS who FROM pg_database WHERE datname = current_database()
@@ -88,20 +86,20 @@ SELECT count(*) FILTER (WHERE state IS NULL OR state = 'disabled'),
   count(*) FILTER (WHERE state <> 'idle' OR state_change > clock_timestamp() - make_interval(secs => %s))
 {_CLIENTS} AND pid <> pg_backend_pid()
 """
-"""How many other clients hide their work (pg_read_all_stats shows it), and how many ask or asked within seconds."""
+"""How many other clients hide their work (pg_read_all_stats shows it), and how many worked in the last seconds."""
 _KINDS = {"v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE", "r": "TABLE", "p": "TABLE", "S": "SEQUENCE"}
-"""The kinds in the order in which they can be dropped."""
+"""The words of DROP by kind of relation (relkind), in the order in which relations can be dropped."""
 
 
 class PostgresRun(FamilyRun):
     """The way to run in a database of a PostgreSQL server that runs already."""
 
     read_only = ("25006",)
-    """read_only_sql_transaction."""
+    """The code of read_only_sql_transaction."""
     needs = "the account must own the database {schema}"
     version_query = "SHOW server_version"
     clients_query = f"SELECT count(*) {_CLIENTS}"
-    """The query counts clients of all databases; parallel workers count as their leader's."""
+    """The query counts clients of all databases, without parallel workers, which belong to their leader."""
     made_with: ClassVar = {"page_size": ("block_size", "{}"), "data_checksums": ("data_checksums", "{}")}
 
     survey = staticmethod(server_facts.survey)
@@ -125,7 +123,7 @@ class PostgresRun(FamilyRun):
         return None if hidden else int(busy)
 
     def lock(self, connection: Client, database: str, seconds: float) -> bool:
-        """Take the database's advisory lock for as long as the connection lives; return False if another has it."""
+        """Take the database's advisory lock until the connection ends; return False if another one keeps it."""
         deadline = time.monotonic() + seconds
         while connection.rows(f"SELECT {_LOCK}", (database,)) != [(True,)]:
             if time.monotonic() > deadline:
@@ -134,7 +132,7 @@ class PostgresRun(FamilyRun):
         return True
 
     def make_sure_of(self, address: Address) -> None:
-        """Make the database if it does not exist. Raises EngineFailure when the account may not."""
+        """Make the database if it does not exist. Raises EngineFailure when the account may not make it."""
         with closing(connect(address, control.SYSTEM_DATABASE)) as connection:
             if connection.rows("SELECT 1 FROM pg_database WHERE datname = %s", (address.schema,)):
                 return
@@ -151,10 +149,10 @@ class PostgresRun(FamilyRun):
     def require_safe(self, address: Address) -> None:
         """Raise EngineFailure when code of others could run in the database with more rights than the database needs.
 
-        SET ROLE and SET SESSION AUTHORIZATION would be no border: such code can RESET them. So the user must log in
-        with small rights, or be the only one who may make functions there.
+        SET ROLE and SET SESSION AUTHORIZATION would not stop such code, which can RESET them. So the user must log in
+        with few rights, or be the only one who may make functions there.
         """
-        # Before anything of the database's own can be found by its name.
+        # Only pg_catalog is on the search path, so that no object of the database is found by its name.
         with closing(connect(address, search_path="pg_catalog")) as connection:
             if connection.rows(_GREAT) != [(True,)]:
                 return
@@ -174,11 +172,11 @@ class PostgresRun(FamilyRun):
         return [str(said) for (said,) in connection.rows(_OBJECTS)]
 
     def require_ours(self, connection: Client, address: Address) -> dict[tuple[str, str], str]:
-        """Return the database's relations with their kinds, where all of them are ours."""
+        """Return the database's relations with their kinds. Raise EngineFailure unless all of them are ours."""
         mark = self.marked(connection, address.schema)
         found = connection.rows(_RELATIONS)
         ours = _names(connection, mark.made if mark else ())
-        # The list may be anybody's; a table that our role owns was made by our role.
+        # Others may have written the list, but only our role makes relations that our role owns.
         theirs = [name for schema, name, _, is_ours in found if (schema, name) not in ours or not is_ours]
         require_none(theirs, address, FORM)
         require_as_loaded(self.objects(connection), mark, address, FORM)
@@ -188,8 +186,7 @@ class PostgresRun(FamilyRun):
         """Claim the database and empty it. Raises EngineFailure when another user owns it, or something in it."""
         there = self.require_ours(connection, address)
         try:
-            # All or nothing; an object that another user made on our tables (a function, a rule) is not dropped with
-            # them.
+            # All or nothing. DROP fails if an object of another user depends on our tables (a function, a rule).
             connection.rows("BEGIN")
             for word in dict.fromkeys(_KINDS.values()):
                 if names := [control.identifier(*name) for name, kind in there.items() if _KINDS[kind] == word]:
@@ -215,7 +212,7 @@ class PostgresRun(FamilyRun):
         connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
 
     def marked(self, connection: Client, database: str) -> SchemaMark | None:
-        """Return the mark; None without one, or for one of another version."""
+        """Return the mark; None if there is none, or one of another version."""
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
         try:
@@ -227,9 +224,9 @@ class PostgresRun(FamilyRun):
 
 
 def _names(connection: Client, made: tuple[str, ...]) -> set[tuple[str, ...]]:
-    """Return (schema, name) of what bufferlab made.
+    """Return (schema, name) of each relation in `made`.
 
-    A name without a schema was made in the first on a session's search path.
+    A relation named without a schema was made in the first schema on the session's search path.
     """
     ((first,),) = connection.rows("SELECT current_schema()")
     whole = [parts_of(name, folds=True) for name in made]

@@ -52,7 +52,7 @@ def survey(address: Address) -> Survey:
 
 
 def managed(settings: Collection[str], *, is_aurora: bool = False) -> str:
-    """Return the service that runs a server with these settings; "" where none is known by its signs.
+    """Return the service that runs a server with these settings; "" if no known sign shows one.
 
     >>> managed(["rds.extensions"]), managed(["cloudsql.iam_authentication"]), managed(["shared_buffers"])
     ('Amazon RDS', 'Google Cloud SQL', '')
@@ -85,7 +85,7 @@ def _missing(
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it, in quotes where it needs them.
+    """Return a name as an SQL identifier, in quotes only if it needs them.
 
     >>> quoted("lab"), quoted("Me-2")
     ('lab', '"Me-2"')
@@ -107,7 +107,7 @@ def _roles(connection: Client) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, pid: int) -> str:
-    """Return what answers in the server's place: a pooler gives its own number as the key to cancel by."""
+    """Return the pooler that answers in the server's place; "" for none. Its cancel key is not the server's pid."""
     return "" if connection.id == pid else "a pooler, such as pgbouncer,"
 
 
@@ -127,7 +127,7 @@ def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
 
 
 def _is_here(address: Address, pid: int) -> bool | None:
-    """Return whether the server is on this host: then our backend has the title of our connection."""
+    """Return whether the server is on this host: its process for our connection then shows our account in its title."""
     if not whereabouts.may_be_here(address):
         return False
     with suppress(OSError):

@@ -1,1 +1,1 @@
-"""What private servers of every family share: builds, how they are fetched, conditions, a bound on memory."""
+"""The parts that private servers of every family share: builds and fetching, conditions, a limit on memory."""

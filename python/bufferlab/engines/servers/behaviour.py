@@ -52,12 +52,12 @@ _STOP_SECONDS = 300.0
 class ServerBehaviour(Host, Behaviour):
     """The behaviour of the engine of one family; `load`, `run`, `check` and `cancel` are called in the worker.
 
-    It starts a server for each load, run or check, on separate data; a knob `server` that is a URL names one that
-    runs already.
+    It starts a server for each load, run or check, on separate data. If the knob `server` is a URL, the job goes to the
+    server that runs there already.
     """
 
     _interrupted: PrivateServer | None = None
-    """The server that a request to stop kills: it checks data, or restores a dump."""
+    """The server that a request to stop kills, while it checks data or restores a dump; else None."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
@@ -80,7 +80,7 @@ class ServerBehaviour(Host, Behaviour):
         return user.server_user()
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return whether the server's user can reach the directory, and whether it meets the knobs."""
+        """Return the checks whether the server's user can reach the directory, and whether it suits the knobs."""
         if is_url(knobs.get("server")):
             return self._running.check_directory(directory, knobs)
         try:
@@ -204,7 +204,7 @@ class ServerBehaviour(Host, Behaviour):
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
         """Start a server on the closed data and check the consistency conditions; return {seconds, conditions}.
 
-        A server whose data nothing uses later is killed: to stop cleanly would only take time.
+        A server whose data nothing uses later is killed, because a clean stop would only take time.
         """
         family, database = self.family, Path(job["database"])
         if is_existing(database):
@@ -230,7 +230,7 @@ class ServerBehaviour(Host, Behaviour):
                 self._interrupted = None
 
     def cancel(self) -> None:
-        """Ask for a stop: the core stops at the next transaction, a check or restore at once: its server is killed."""
+        """Ask for a stop. The core stops at the next transaction, a check or restore at once: its server is killed."""
         self.cancelled.set()
         if (server := self._interrupted) is not None:
             server.abandon()
@@ -242,7 +242,7 @@ class ServerBehaviour(Host, Behaviour):
         return PrivateServer(self.family, build, database / "data", database.parent / "server", **whole)
 
     def _quiet(self, settings: Mapping[str, str], identity: Identity) -> dict[str, str]:
-        """Return the settings; on a user's own data also those that keep the data's values out of the log."""
+        """Return the settings; for a user's own data, with those that keep the data's values out of the log."""
         return {**settings, **(self.family.quiet if identity.restored else {})}
 
     def _same_build(self, identity: Identity) -> Build:
@@ -255,7 +255,7 @@ class ServerBehaviour(Host, Behaviour):
         return build
 
     def _end_load(self, server: PrivateServer, build: Build) -> Sizes:
-        """Finish a load, so that no run pays for it; return the server's facts of its tables."""
+        """Finish a load, so that no run pays for it; return the sizes of the loaded tables."""
         try:
             self.family.settle(server.address)
         except EngineFailure as error:
@@ -292,7 +292,7 @@ class ServerBehaviour(Host, Behaviour):
         }
 
     def _dump_recipe(self, knobs: NativeKnobs, workload: Mapping[str, Any], dump: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the recipe of restored data: they depend on the dump's bytes, and not on the script."""
+        """Return the recipe of restored data, which depend on the dump's bytes, and not on the script."""
         return {
             "engine": self.family.flavour,
             "engine_version": self.server_version(knobs),
@@ -328,7 +328,7 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise for a server that runs already, for a build whose sites are unknown, and without the right to trace."""
+        """Raise SpecError for a running server or unknown build, EnvironmentLackingError if the host cannot trace."""
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"

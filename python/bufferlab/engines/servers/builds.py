@@ -28,26 +28,26 @@ class Build:
     ALSO_PRINTED: ClassVar = ("untried",)
 
     name: str
-    """The name it was asked for by: a fetched server's name, `path`, or the path of the binary."""
+    """The name by which the build was asked for: a fetched server's name, `path`, or the path of the binary."""
     flavour: Flavour
     version: str
     """The version as the server reports it: 5.7.22, 17.2."""
     binary: Path
     share: Path | None = None
-    """Of MySQL, MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's default."""
+    """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's own."""
     libraries: Path | None = None
     """The folder of shared libraries that came with the server, if it has one."""
     system_tables: Path | None = None
     """A data directory to copy the system tables from, for builds that cannot make them (MySQL 5.6)."""
 
     tried: str | None = None
-    """The version that bufferlab was tried with, where the package's own may be newer; None: it is always this one."""
+    """The version that bufferlab was tried with, if the package may hold a newer one; None: it is always `version`."""
     script: Path | None = None
     """The script that was named in the binary's place; it is not run."""
 
     @property
     def untried(self) -> bool:
-        """Return whether bufferlab was tried with another version of this package only."""
+        """Whether bufferlab was only tried with another version of this package."""
         return self.tried not in (None, self.version)
 
     @property

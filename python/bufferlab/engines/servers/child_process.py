@@ -1,4 +1,4 @@
-"""Starts a server's binary as a child that cannot outlive us, and words the reason why one did not run.
+"""Starts a server's binary as a child that cannot outlive us, and explains why a server failed.
 
 The death signal belongs to the thread that starts the child: call this from a thread that lives as long as the server
 must (a worker's main thread).
@@ -61,7 +61,7 @@ class Preload:
     """The environment and descriptor that make a program load a library of ours before it begins."""
 
     environment: Mapping[str, str]
-    """Variables besides those of `environment`."""
+    """Variables in addition to those that the function `environment` returns."""
     descriptor: int
     """A descriptor of ours that the program inherits."""
 
@@ -82,9 +82,9 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start the program in `folder` as `user` (None: as ourselves), with stdout and stderr going to `output`.
 
-    `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in one without a
-    network (see `require_own_net`). `group` is the cgroup.procs of the cgroup it joins. `watch` is called with the new
-    process's id before the program's first instruction; when it raises, the program does not run.
+    `own_ipc` starts it in a new IPC namespace with its own /dev/shm (see `can_own_ipc`), `own_net` in a new namespace
+    without a network (see `require_own_net`). `group` is the cgroup.procs of the cgroup that it joins. `watch` is
+    called with the new process's id before the program's first instruction; when it raises, the program does not run.
     """
     gate, opened = os.pipe() if watch else (-1, -1)
     try:
@@ -114,8 +114,9 @@ def start(
 
 @cache
 def can_own_ipc(user: tuple[int, int] | None) -> bool:
-    """Return whether a child may have its own shared memory, after trying once; some containers and systems forbid
-    the namespaces that this needs.
+    """Return whether a child may have its own shared memory, after trying once.
+
+    Some containers and systems forbid the namespaces that this needs.
     """
     return _refusal(_launch(user, True, None)) is None
 
@@ -145,12 +146,12 @@ def _refusal(launch: Sequence[str]) -> str | None:
 
 
 def can_join(group: Path) -> str | None:
-    """Try whether a child of ours can join that cgroup; return None when it can, else the error's text."""
+    """Try whether a child of ours can join a cgroup, by its cgroup.procs. Return None, or the text of the error."""
     return _refusal(_launch(None, False, group))
 
 
 def launched(command: Sequence[str]) -> list[str]:
-    """Return a command that becomes this one, with the kernel's word to end it when this process ends."""
+    """Return a command that runs this one, and asks the kernel to end it when this process ends."""
     return [*_launch(None, False, None), *command]
 
 
@@ -239,8 +240,9 @@ def failed(
 ) -> EngineFailure:
     """Return why a server's process failed, from how it ended and the end of its log.
 
-    `refused` returns the cause that the server's words name, from the log's text, what happened and the log's place.
-    Else the failure quotes the last lines in which `grave` is found, or those without `beside`.
+    `refused` gets the log's text, what happened and the log's path; it returns a failure if the text names a cause that
+    the family knows. Otherwise the failure quotes the last lines that match `grave`; without such lines, the last ones
+    that do not match `beside`.
     """
     text, place = tail(log, _FAILURE_LINES), str(log)
     if library := missing_library(text):

@@ -38,7 +38,7 @@ class ServerError(Exception):
 
 
 class LostError(OSError):
-    """The error that the session has ended, or could not begin. Its sentence is about the server."""
+    """The error of a session that has ended, or could not begin. Its text says what the server did."""
 
 
 class RefusedError(LoginRefusedError):
@@ -46,7 +46,7 @@ class RefusedError(LoginRefusedError):
 
 
 class Client:
-    """One session with a server of `engine`, as the core names it."""
+    """One session with a server; `engine` is the core's name for the kind of server."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Client:
         startup: Sequence[tuple[str, str]] = (),
         prepares: bool = False,
     ) -> None:
-        """Log in to the target of a job, to no database where that has no name; the server shows `name`.
+        """Log in to the `target` of a job; to no database if the target names none. The server shows `name`.
 
-        The whole login may take `login_seconds`, a statement `seconds`, None: any time. After `until_s` of the
-        monotonic clock no statement is sent. Of PostgreSQL `startup` goes with the login, and with `prepares` a
-        statement that comes again is planned once. Raises ServerError, LostError and RefusedError.
+        The whole login may take `login_seconds`, a statement `seconds` (None: any time). After `until_s` on the
+        monotonic clock no statement is sent. For PostgreSQL, `startup` has parameters that go with the login, and with
+        `prepares` a repeated statement is planned once. Raises ServerError, LostError and RefusedError.
         """
         self.engine, self._until_s = engine, until_s
         self._most_answer_bytes = most_answer_bytes
@@ -77,7 +77,7 @@ class Client:
     def ask(self, sql: str | bytes, change_seconds: float | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Execute a statement; return the names of its columns and its rows, none for a statement that has none.
 
-        One that changes something, and may wait for locks, may take `change_seconds` if they are given.
+        `change_seconds`, if given, is the limit for a statement that changes something, because it may wait for locks.
         After any error but ServerError the session is closed. Raises ServerError and LostError.
         """
         if self._until_s is not None and time.monotonic() > self._until_s:
@@ -87,11 +87,11 @@ class Client:
         return _asked(lambda: self._session.ask(text, change_seconds), LostError)
 
     def rows(self, query: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement, with the values in place of each %s; none for one that returns none."""
+        """Return all rows of a statement, with the values in place of each %s; [] if it returns none."""
         return self.ask(with_values(query, values, self.engine))[1]
 
     def change(self, statement: str, values: Sequence[Any] | None = None) -> None:
-        """Execute a statement that may wait for locks of others."""
+        """Execute a statement that changes something; it may wait for locks of others, up to CHANGE_SECONDS."""
         late_seconds = 0.0
         if self.engine == "postgres":
             self.rows(f"SET statement_timeout = {round(1000 * CHANGE_SECONDS)}")
@@ -99,19 +99,19 @@ class Client:
         self.ask(with_values(statement, values, self.engine), CHANGE_SECONDS + late_seconds)
 
     def allow_bytes(self, most_answer_bytes: int) -> None:
-        """Allow answers up to this size, where less is allowed."""
+        """Raise the limit of an answer to this many bytes; never lower it."""
         if most_answer_bytes > self._most_answer_bytes:
             self._most_answer_bytes = most_answer_bytes
             self._session.allow_bytes(most_answer_bytes)
 
     @property
     def id(self) -> int | None:
-        """The session's number at the server; None when it is closed."""
+        """The session's number at the server; None when the session is closed."""
         return self._session.id()
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor of its socket; None when it is closed."""
+        """The descriptor of the session's socket; None when the session is closed."""
         return self._session.descriptor()
 
     @property
@@ -146,12 +146,12 @@ class Cursor:
 
 
 def with_values(query: str, values: Sequence[Any] | None, engine: str) -> str:
-    """Return a query with the values in place of each %s, as SQL of the engine has them."""
+    """Return a query with each %s replaced by a value, written as a literal in the engine's SQL."""
     return query if values is None else query % tuple(literal(value, engine) for value in values)
 
 
 def literal(value: str | int | float | Decimal | None, engine: str) -> str:
-    r"""Return a value as SQL has it; for PostgreSQL in a form that any standard_conforming_strings allows.
+    r"""Return a value as an SQL literal; for PostgreSQL in a form that any standard_conforming_strings allows.
 
     >>> literal("it's \\", "mysql"), literal("it's \\", "postgres"), literal(3, "mysql")
     ("'it''s \\\\'", " E'it''s \\\\'", '3')

@@ -1,7 +1,7 @@
 """The counts that a look at a running server shows, for every family: each declared once, with its unit and title.
 
-A count that runs have too is that metric. Each family's metrics name the server's counter of a count, its look makes
-counts of several. docs/observe.md has their meaning on each server.
+A count that runs have too is the same metric. Each family's metrics say which of the server's counters a count is; the
+family's look makes other counts of several counters. docs/observe.md has their meaning on each server.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Identity:
     user: str
     password: str = field(repr=False)
     server: str
-    """The name that the build was asked for by."""
+    """The name by which the build was asked for."""
     binary: str
     flavour: str
     version: str
@@ -51,7 +51,7 @@ def new_identity(build: Build, page_size_bytes: int) -> Identity:
 
 
 def store_identity(database: Path, identity: Identity, user: tuple[int, int] | None) -> None:
-    """Write auth.json and give it to `user`. It must not exist, and only its owner may read it, at any moment."""
+    """Write auth.json and give it to `user`. The file must not exist yet, and at no moment can others read it."""
     path = database / _AUTH
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def store_identity(database: Path, identity: Identity, user: tuple[int, int] | N
 
 
 def read_identity(database: Path) -> Identity:
-    """Return the identity of a loaded data directory; raise DataFileError if it is missing."""
+    """Return the identity of a loaded data directory; raise DataFileError if it is missing, damaged or foreign."""
     path = database / _AUTH
     try:
         told = json.loads(path.read_text("utf-8"))
@@ -77,7 +77,7 @@ def read_identity(database: Path) -> Identity:
 
 
 def require_version(build: Build, identity: Identity) -> None:
-    """Raise EngineFailure unless this version made the data: a newer one would upgrade, an older one refuse them."""
+    """Raise EngineFailure unless this version made the data: a newer server would upgrade them, an older one refuse."""
     if (build.flavour, build.version) != (identity.flavour, identity.version):
         raise EngineFailure(
             "data",
@@ -105,13 +105,13 @@ _SIZES_FORMAT = "bufferlab-server-sizes"
 
 @dataclass(frozen=True)
 class Sizes:
-    """The server's facts of loaded tables, and the way to count their trees in its closed files."""
+    """The sizes of loaded tables, as the server tells them, and the function that counts trees in the closed files."""
 
     allocated_bytes: int
     asked: Mapping[str, Any] = field(default_factory=dict)
     """The server's answer, which sizes.json keeps."""
     count: Callable[[Path], dict[str, Any]] | None = None
-    """Returns the trees in a closed data directory; None: its files are not ours to read."""
+    """Returns the trees in a closed data directory; None: bufferlab cannot read its files."""
 
     def store(self, database: Path) -> None:
         """Count the trees in the closed files and write sizes.json. Before: the server has stopped cleanly."""
@@ -122,7 +122,7 @@ class Sizes:
 
 
 def store_where_known(sizes: Sizes, database: Path) -> None:
-    """Write sizes.json of a user's own tables, without the trees where their files cannot be counted.
+    """Write sizes.json of a user's own tables, without the trees if their files cannot be counted.
 
     Compressed and encrypted tables have other pages, and some names are spelt otherwise in the file system.
     """
@@ -148,7 +148,10 @@ class StoredTree:
         return [self.levels[level] for level in reversed(range(max(self.levels, default=-1) + 1))]
 
     def shape(self, name: str, table: str, levels: Sequence[int], overflow_pages: int = 0) -> dict[str, Any]:
-        """Return it as run.json's `database.shape` has it. `levels` are the pages on the way to a row, its own last."""
+        """Return the tree as an entry of run.json's `database.shape`.
+
+        `levels` has the pages of each level on the way to a row; the last is the level of the row itself.
+        """
         leaf_pages = levels[-1] if levels else 0
         return {
             "name": name,

@@ -1,8 +1,8 @@
 """Downloads packages of one Debian release with apt-get, also on a machine that runs another release.
 
-apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and changes nothing of the
-machine's. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's keys.
-A list that is signed and has expired is used, because a mirror may be frozen; `expired` reports it.
+apt-get gets its lists, cache and sources in a temporary folder, so that it needs no root and does not change the
+machine's own. The mirror is the one in the machine's sources; apt-get checks the release's signatures with Debian's
+keys. A list that is signed and has expired is used, because a mirror may be frozen; `expired` reports it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
     for name in ("state/lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     sources.write_text("".join(f"deb [signed-by={_KEYRING}] {line}\n" for line in _sources(release)))
-    # No package is installed there. apt-get makes its lock in this file's folder.
+    # By this empty file no package is installed. apt-get makes its lock in the file's folder.
     status = folder / "state" / "status"
     status.touch()
     settings = {
@@ -50,7 +50,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "APT::Sandbox::User": "root",
         "Acquire::Languages": "none",
         "Acquire::Check-Valid-Until": "false",
-        # Refused even if this machine's apt allows them.
+        # Such repositories are refused even if this machine's apt allows them.
         "Acquire::AllowInsecureRepositories": "false",
         "APT::Get::AllowUnauthenticated": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",

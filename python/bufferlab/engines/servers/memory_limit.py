@@ -1,7 +1,7 @@
 """Limits the memory of a server and the page cache of its files together, with a cgroup that exists for one run.
 
 A group's name holds its owner's PID namespace, pid and start time. The next start removes groups whose owner is dead.
-It uses cgroup version 1 (memory.limit_in_bytes) or 2 (memory.max), the one that has the host's memory controller; see
+The cgroup has version 1 (memory.limit_in_bytes) or 2 (memory.max): the one that has the host's memory controller. See
 the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. A page belongs to the group that brought it into
 memory. So pages cached before would not count, and the database is dropped from the cache first (`drop_cached`).
 """
@@ -49,9 +49,9 @@ class Hierarchy:
 
 
 class MemoryLimit:
-    """A context manager for a group that may take `limit_bytes`; processes join through `procs`.
+    """A context manager for a cgroup that may use `limit_bytes` of memory; processes join through `procs`.
 
-    Entering raises EnvironmentLackingError where the host does not allow it. Leaving kills the processes that are
+    Entering raises EnvironmentLackingError when the host does not allow it. Leaving kills the processes that are
     still in the group, and removes it.
     """
 
@@ -110,7 +110,7 @@ class MemoryLimit:
 
 
 def usable() -> Hierarchy:
-    """Return where a group can be made and joined, after trying it; raise EnvironmentLackingError with the reason.
+    """Return where a group can be made and joined, after trying it. Raise EnvironmentLackingError if there is no place.
 
     Also removes the groups of dead processes.
     """
@@ -131,7 +131,7 @@ def remove_stale(hierarchy: Hierarchy) -> None:
     """Remove the groups of dead processes everywhere below the root, and kill the processes still in them."""
     for group in _ours(hierarchy.root):
         namespace, *owner = group.name.removeprefix(_PREFIX).split("-")
-        # In another PID namespace, as of a container, the number is that of another process.
+        # In a group of another PID namespace (a container's) the pid means another process.
         if namespace == _namespace() and len(owner) == 3 and _start_of(owner[0]) != owner[1]:
             _remove(group)
 
@@ -163,7 +163,10 @@ def groups_of(pid: int) -> Iterator[tuple[Literal[1, 2], Path]]:
 
 
 def _find() -> Hierarchy:
-    """Return the hierarchy with the memory controller, at our group or the nearest above whose children have it."""
+    """Return the hierarchy with the memory controller, at our group or the nearest above whose children have it.
+
+    Raise EnvironmentLackingError when there is none, or none that we may write.
+    """
     mounts, own = _mounts(), _groups()
     for point, root, kind, options in mounts:
         if kind == "cgroup" and "memory" in options:
@@ -239,7 +242,7 @@ def _remove(group: Path) -> None:
         if 0 in pids:
             return  # A process of another PID namespace (cgroups(7)), and so not ours.
         for pid in pids:
-            # Another user's process may stand where /proc hides whose it is (hidepid).
+            # The pid may be of another user's process, if /proc hides whose it is (hidepid).
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         try:

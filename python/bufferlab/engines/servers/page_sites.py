@@ -1,9 +1,10 @@
-"""Knows, per build, the places in a server's binary at which something happens to a page of the buffer pool.
+"""Knows, per build, the places ("sites") in a server's binary at which something happens to a page of the pool.
 
-A private server records itself there, by code that it loads. Of one that runs already the kernel records it.
+A private server records what happens there itself, by code that it loads. The kernel records a server that runs
+already.
 
 A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
-mislead. A build that is not listed cannot be traced: at a wrong place the kernel would break the server.
+mislead. A build that is not listed cannot be traced: a probe at a wrong place would break the server.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ T = TypeVar("T")
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
-"""Entries of a site that are not passed to the core."""
+"""Entries of a site that the core does not get."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
-"""The processor that all known builds are made for, as the system names it."""
+"""The processor that all known builds are made for, as `platform.machine` names it."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class PageSites:
     """The sites of one build."""
 
     server: str
-    """The build's name for people."""
+    """The build's name in messages."""
     settings: dict[str, Any]
-    """`fields`, `modes_if_in_pool` and `site`, as page_sites.toml has them."""
+    """The entries `fields`, `modes_if_in_pool`, `site` and others of page_sites.toml."""
 
     @property
     def has_hash_index(self) -> bool:
@@ -61,20 +62,20 @@ class PageSites:
 
     @property
     def uncounted(self) -> list[int]:
-        """Return the numbers of the sites whose gets the server's own counter leaves out."""
+        """Return the numbers of the sites whose gets the server does not count."""
         return self._numbers("uncounted")
 
     @property
     def late(self) -> list[int]:
-        """Return the numbers of the sites whose gets the server may count later than they are made."""
+        """Return the numbers of the sites whose gets the server may count later than it makes them."""
         return self._numbers("late")
 
     def _numbers(self, flag: str) -> list[int]:
         return [number for number, site in enumerate(self.settings["site"]) if site.get(flag)]
 
     def job(self, build: Build, spool: Mapping[str, Any]) -> str:
-        """Return the core's settings, as JSON, with which this build records its accesses into `spool`."""
-        # A site may have another place for code in the server, where the kernel's is too narrow for a jump.
+        """Return the core's settings, as JSON, with which the build's own code records accesses into `spool`."""
+        # "inside" replaces a site's place for code in the server, if the kernel's place is too narrow for a jump.
         placed = [{**site, **site.get("inside", {})} for site in self.settings["site"]]
         return json.dumps(PageSites(self.server, {**self.settings, "site": placed}).by_kernel(build.binary, spool))
 
@@ -86,7 +87,7 @@ class PageSites:
 
 
 def known(table: Path, binary: Path) -> PageSites | None:
-    """Return the sites of a binary from a family's page_sites.toml; None when its build is not in it.
+    """Return the sites of a binary from a family's page_sites.toml; None when its build is not listed there.
 
     Raise EnvironmentLackingError for a file that is not a program.
     """
@@ -98,7 +99,7 @@ def known(table: Path, binary: Path) -> PageSites | None:
 
 
 def find(table: Path, build: Build) -> PageSites:
-    """Return the sites of a build from a family's page_sites.toml. Raise SpecError when the build is not in it."""
+    """Return the sites of a build from a family's page_sites.toml. Raise SpecError when it does not list the build."""
     if sites := known(table, build.binary):
         return sites
     raise SpecError(
@@ -125,7 +126,7 @@ def require(table: Path, build: Build) -> PageSites:
 def require_processor() -> None:
     """Raise EnvironmentLackingError on a processor for which no build is known."""
     if (processor := platform.machine()) != _PROCESSOR:
-        # On another processor every build is unknown, and no other build would help.
+        # Another build would not help: all known ones are for x86-64.
         what = "page accesses of servers cannot be recorded on this processor: only builds for x86-64 are known"
         hint = "leave the trace out, or use a machine with an x86-64 processor"
         raise EnvironmentLackingError(what, processor, hint)
@@ -134,11 +135,11 @@ def require_processor() -> None:
 class Recording:
     """A trace of one server's page accesses, from before its first instruction on.
 
-    Where it is not required, a server that cannot be recorded runs without it, and the run says why.
+    If the trace is not required, a server that cannot be recorded runs without it, and the run says why.
     """
 
     def __init__(self, sites: PageSites | Failure, build: Build, asked: Mapping[str, Any], on_event: OnEvent) -> None:
-        """`sites`: a failure where the build cannot be traced here, and need not be."""
+        """`sites`: the failure, if the build cannot be traced here and the trace is not required."""
         self._required = asked["required"]
         self._on_event = on_event
         self._refused: Failure | None = None
@@ -152,7 +153,7 @@ class Recording:
         self._trace = self._try(lambda: native().page_trace(sites.job(build, asked["spool"])))
 
     def _try(self, act: Callable[[], T]) -> T | None:
-        """Return the core's answer; None once it has refused a trace that is not required."""
+        """Return the core's answer; None once the core has refused a trace that is not required."""
         try:
             return None if self._refused else act()
         except Exception as error:
@@ -162,21 +163,21 @@ class Recording:
             return None
 
     def begin(self, home: Path) -> Preload | None:
-        """Begin to read the records of a server that is started with the returned settings; None: without a trace.
+        """Begin to read; return the settings with which the server must be started to be recorded; None: no trace.
 
-        Write what that needs into the server's folder. Raises the core's error.
+        Write the recorder's files into the server's folder. Raises the core's error if the trace is required.
         """
         trace = self._trace
         told = json.loads((trace and self._try(lambda: trace.begin(str(home)))) or "null")
         return Preload(dict(told["environment"]), told["descriptor"]) if told else None
 
     def require_on(self) -> None:
-        """Raise the core's error when the server, which has answered, is not recorded."""
+        """Raise the core's error when the answering server is not recorded, although the trace is required."""
         if self._trace:
             self._try(self._trace.require_on)
 
     def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
-        """End the trace; return the core's answer with the records at the window's edges."""
+        """End the trace; return the run's `result` with the trace's outcome added to what was recorded."""
         told = self._ended()
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]
@@ -189,7 +190,7 @@ class Recording:
         self._ended()
 
     def _ended(self) -> dict[str, Any]:
-        """End the trace, which writes its file: minutes of a long trace on a slow disk. Return the core's answer."""
+        """End the trace; return the core's answer. Writing the file of a long trace takes minutes on a slow disk."""
         if not self._trace:
             return {}
         with signs_of_life(self._on_event, "keeping the page trace"):
@@ -201,7 +202,7 @@ class Recording:
 def recording(
     table: Path, build: Build, asked: Mapping[str, Any] | None, on_event: OnEvent
 ) -> Iterator[Recording | None]:
-    """Context manager for a trace of a server that is started inside it; yields None when none was asked for.
+    """Context manager for a trace of a server that is started inside it; yields None if none was asked for.
 
     `on_event` gets signs of life while the trace is written.
     """
@@ -212,7 +213,7 @@ def recording(
     try:
         sites = require(table, build)
     except BufferlabError as error:
-        # It could be recorded when the sweep was planned: the build or the host has changed since.
+        # When the plan was made, the server could be recorded: the build or the host has changed since.
         if asked["required"]:
             raise
         sites = error.failure
@@ -224,10 +225,10 @@ def recording(
 
 
 def running(binary: Path) -> list[int]:
-    """Return the processes that run this very file.
+    """Return the processes that run this file, in any container.
 
-    Containers of one image have a device each and share the image's files, and the kernel's probes with them: so the
-    device does not count, and the file's size and time do (overlayfs.rst, "Inode properties").
+    Containers of one image see the image's files on different devices, but share the files and the kernel's probes in
+    them. So files are compared by inode, size and time, not by device (overlayfs.rst, "Inode properties").
     """
     wanted = _identity(binary)
     found = []
@@ -244,12 +245,12 @@ def _has_loaded(process: Path, inode: int) -> bool:
 
 
 def is_loader(exe: Path) -> bool:
-    """Return whether a process was started by a dynamic loader, which /proc/PID/exe then names."""
+    """Return whether a dynamic loader started a process: /proc/PID/exe then names the loader, not the program."""
     return fnmatch(os.readlink(exe), f"*/{LOADER}")
 
 
 class MappedCode(NamedTuple):
-    """A file whose code a process may run."""
+    """A file from which a process has mapped executable code."""
 
     inode: int
     path: str
@@ -257,7 +258,7 @@ class MappedCode(NamedTuple):
 
 
 def mapped_code(process: Path) -> list[MappedCode]:
-    """Return the files of code in a process, a folder of /proc. Raises OSError."""
+    """Return the files whose code is mapped in the process of this folder of /proc. Raises OSError if unreadable."""
     lines = [line.split(maxsplit=5) for line in (process / "maps").read_text().splitlines()]
     return [MappedCode(int(line[4]), line[5]) for line in lines if "x" in line[1] and len(line) > 5]
 
@@ -269,7 +270,7 @@ def _identity(binary: Path) -> tuple[int, int, int]:
 
 @cache
 def _digest(binary: Path, changed_ns: int) -> str:
-    """Return the SHA-256 of the executable segments, which stripping does not change."""
+    """Return the SHA-256 of a binary's executable segments, which stripping does not change."""
     digest = hashlib.sha256()
     ranges = ask_host("its code cannot be read", lambda: native().executable_ranges(str(binary)))
     with binary.open("rb") as file:

@@ -1,7 +1,7 @@
 """A private server as a context: started and ready inside it, stopped and gone after it.
 
 It listens on a Unix socket in a folder that only its user may enter, and on nothing else. A family holds the
-differences between servers. Knows neither data, accounts nor workloads.
+differences between servers. This module knows no data, no accounts and no workloads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SILENT_HINT = "it was stopped or waited for its device: see its log, and the ke
 _SOCKET_BYTES_MAX = 107
 """sun_path of sockaddr_un has 108 bytes, one of them the end (unix(7))."""
 SHORT_SOCKETS = "bufferlab-socket-"
-"""Folders below /tmp for sockets whose own path would be too long are named so."""
+"""The prefix of folders in /tmp, each for one socket whose path in the server's folder would be too long."""
 _POLL_SECONDS = 0.02
 
 
@@ -55,10 +55,10 @@ class PrivateServer:
     build: Build
     data: Path
     home: Path
-    """The folder of its configuration, socket, log and temporary files."""
+    """The folder of the server's configuration, socket, log and temporary files."""
     _: KW_ONLY
     user: tuple[int, int] | None
-    """The user that it runs as, who will own `home`."""
+    """The (uid, gid) that the server runs as, which will own `home`; None: our own user."""
     login: tuple[str, str]
     settings: Mapping[str, str]
     """The variables that the server starts with, by the server's names."""
@@ -67,11 +67,11 @@ class PrivateServer:
     ready_seconds: float = READY_SECONDS
     stop_seconds: float = STOP_SECONDS
     trace: Recording | None = None
-    """The trace of its page accesses, from its start on."""
+    """The trace of the server's page accesses, from its start on."""
     group: Path | None = None
     """The cgroup.procs of the group that the process joins before it becomes the server."""
     own_net: bool = False
-    """Whether it is cut off from every network; entering raises EnvironmentLackingError where that cannot be."""
+    """Whether the server can reach no network; entering raises EnvironmentLackingError if the host cannot do that."""
     conf: str = field(default="", init=False)
     """The text of the server's option file; empty until it was started."""
     _short: ExitStack = field(default_factory=ExitStack, init=False)
@@ -82,7 +82,7 @@ class PrivateServer:
     _silence: str | None = field(default=None, init=False)
 
     answer_seconds = ANSWER_SECONDS
-    """The seconds of silence after which a server is taken for stopped, and killed."""
+    """After this many seconds without an answer a server counts as stopped, and is killed."""
 
     def __post_init__(self) -> None:
         self.log = self.home / "server.log"
@@ -92,7 +92,7 @@ class PrivateServer:
 
     @property
     def address(self) -> Address:
-        """The workload's database of this server, as the current login (`log_in_as`) reaches it."""
+        """The address of the workload's database on this server, with the current login (`log_in_as`)."""
         socket = self.socket.parent if self.family.socket_is_folder else self.socket
         return private(str(socket), *self.login, DATABASE, self.family.form.port)
 
@@ -112,7 +112,7 @@ class PrivateServer:
     def answers(self) -> bool:
         """Return whether the started server accepts our login and statements; leave nothing open.
 
-        Called repeatedly until it returns True. Raises EngineFailure when waiting longer cannot help.
+        Called repeatedly until it returns True. Raises EngineFailure when the server refuses the login.
         """
         try:
             self.family.connect(self.address, self.family.system_database, seconds=self.answer_seconds).close()
@@ -155,8 +155,8 @@ class PrivateServer:
     def listen(self) -> None:
         """Greet the server, and kill it when it does not answer, so that everything that waits for it ends.
 
-        Called from a second thread during one long statement: its own connection does not show whether the server is
-        slow or has stopped.
+        Called from a second thread during one long statement: the statement's own connection does not show whether the
+        server is slow or has stopped.
         """
         if self._silence is not None or self._ended() is not None:
             return
@@ -220,7 +220,7 @@ class PrivateServer:
             )
 
     def _wait_until_it_answers(self) -> None:
-        """Raise EngineFailure when the process ends first, or is not ready in time and is killed."""
+        """Wait for the first answer. Raise EngineFailure when the process ends before, or is killed for being late."""
         deadline = time.monotonic() + self.ready_seconds
         while not self.answers():
             self.require_alive("the server did not start")
@@ -315,7 +315,7 @@ def make_data(
     stdin: IO[Any] | int = subprocess.DEVNULL,
     own_ipc: bool = False,
 ) -> None:
-    """Run the program that makes a data directory, to its end; raise `failure` of its log when it did not succeed."""
+    """Run the program that makes a data directory. Raise `failure` with its log when it fails or takes too long."""
     log = home / "initialise.log"
     with open_log(log, user) as output:
         running = child_process.start(

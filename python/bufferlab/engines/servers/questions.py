@@ -18,8 +18,7 @@ Query = Callable[[str], list[dict[str, object]]]
 """Sends one statement without parameters, in autocommit, and returns its rows by column name."""
 
 MISFITS = (LookupError, TypeError, ValueError, ArithmeticError)
-"""The errors of reading an answer that does not fit its question: a row or column is missing, or a number is not
-one."""
+"""The errors of reading an answer that does not fit its question: a missing row or column, or a wrong number."""
 NOT_UNDERSTOOD = "the server's answer does not fit the question"
 NOT_A_SERVER = "is this a database server, or a program that stands before one? Name the server itself"
 
@@ -53,7 +52,7 @@ class NotTold:
     why: str
     remedy: str | None = None
     refusal: Refusal | None = None
-    """The kind of the server's refusal; None where it was not asked, or its answer says that it does not know."""
+    """The kind of the server's refusal; None if it was not asked, or answered that it does not know."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Question:
 def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
     """Return the rows that answer a question, or why they are missing.
 
-    Errors that are not refusals pass through: a lost connection is the caller's to mend.
+    Errors that are not refusals pass through, such as a lost connection.
     """
     try:
         return query(question.sql)
@@ -80,7 +79,7 @@ def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
-    """Return the kind of refusal that a ServerError is, or the error that it caused; None for any other error.
+    """Return the kind of refusal in a ServerError, or in an error that one caused; None for any other error.
 
     >>> refusal_of(ServerError("1227", "Access denied")), refusal_of(ServerError("1064", "a mistake"))
     ('rights', None)
@@ -91,12 +90,12 @@ def refusal_of(error: BaseException) -> Refusal | None:
 
 
 def integer(value: object) -> int:
-    """Return a count from a client: an int, a Decimal of a sum, or None where nothing was summed."""
+    """Return a count from a client: an int, a Decimal of a sum, or None (0) for a sum of nothing."""
     return int(value) if value is not None else 0  # type: ignore[call-overload]
 
 
 def seconds(value: object) -> float:
-    """Return a time from a client, in its unit, as a float; None counts as none."""
+    """Return a time from a client, in its unit, as a float; 0 for None."""
     return float(value) if value is not None else 0.0  # type: ignore[arg-type]
 
 

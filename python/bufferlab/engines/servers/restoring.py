@@ -1,7 +1,7 @@
-"""The common part of restoring a user's dump in all families: whether the server can, the room on the disk, the file.
+"""The common part of restoring a user's dump in all families: whether the server can do it, room on the disk, the file.
 
-A dump is a stranger's program as far as bufferlab knows. So the server that restores it, and every later one on the
-restored data, runs without a network; and the dump's code runs as an account that may do nothing outside its schema.
+bufferlab treats a dump as a stranger's program. So the server that restores it, and every later one on the restored
+data, runs without a network; and the dump's code runs as an account that may do nothing outside its schema.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bufferlab.errors import SpecError
 from bufferlab.units import MIB, format_bytes
 
 LOADER_VERSION = 1
-"""Raise it when dumps are restored in another way: data restored before are then not used again."""
+"""The version of the way to restore. Raise it when that changes: data restored before are then not used again."""
 USER = "bufferlab_dump"
 """The account that restores, and that owns the code of the dump."""
 _LEAST_FREE_BYTES = 256 * MIB
 
 
 class Restorer(Protocol):
-    """What a restore needs of the private server that it fills."""
+    """The private server that a restore fills, as far as a restore needs it."""
 
     home: Path
     """The server's own folder, next to the data."""
@@ -82,7 +82,7 @@ def require_restorable(head: DumpHead, build: Build, path: Path) -> None:
 
 
 class RoomWatch:
-    """Watches the free space while a server restores: a full disk would stop the server, and others on it."""
+    """A watch on the free space while a server restores: a full disk would stop the server, and others on it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -29,7 +29,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """The facts of a server from one look before runs, as the account of a URL sees it."""
+    """The facts of a server that one look before runs found, with the account of a URL."""
 
     version: str
     """The version in the server's words."""
@@ -44,9 +44,9 @@ class Survey:
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""
-    """The reason why no account, or not this one, may write."""
+    """The reason why this account, or every account, may not write; "": this account may."""
     unguarded: str = ""
-    """Why every client of the server may do everything; "": it asks for a password and for rights."""
+    """Why every client of the server may do everything; "": the server asks for a password and for rights."""
     roles: tuple[str, ...] = ()
     """Sentences on the server's place among others: replica, primary, cluster."""
     proxy: str = ""
@@ -56,7 +56,7 @@ class Survey:
     nulls: tuple[str, ...] = ()
     """Sentences on figures that a run on this server will not have, each with the reason."""
     data_folder: str | None = None
-    """The server's data directory, as its host names it; None: the account may not know."""
+    """The server's data directory, as its host names it; None: the account may not see it."""
     is_here: bool | None = None
     """Whether the server is on this host; None: its address is this host's, but may lead to a tunnel or a container."""
 
@@ -67,18 +67,18 @@ class FamilyRun(ABC):
     needs: str
     """The hint that names the privileges which an account needs, with a place for {schema}."""
     clients_query: str
-    """The query for the number of clients connected now, ours included; it stands last in the only row."""
+    """The query for the number of clients connected now, ours included: the last value of its only row."""
     version_query = "SELECT VERSION()"
     read_only: tuple[str, ...] = ()
-    """The codes of the error that no account may write."""
+    """The codes of the errors with which the server refuses writes by every account."""
     made_with: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """By the name of a knob that a server is made with: the variable that shows it, and the words of a message."""
+    """By the name of a knob fixed when a server is made: the variable that shows it, and words for a message."""
     core_words: ClassVar[Mapping[str, Any]] = {}
-    """Further entries of the core's job: the steps that it must not do there."""
+    """Further entries of the core's job: they name the steps that the core must not do on such a server."""
 
     @abstractmethod
     def survey(self, address: Address) -> Survey:
-        """Return the server's facts of itself and of the account. Changes nothing, runs no code of others."""
+        """Return the facts of the server and of the account. Changes nothing, and runs no code of others."""
 
     @abstractmethod
     def variables(self, connection: Client) -> Mapping[str, str]:
@@ -90,21 +90,21 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def require_safe(self, address: Address) -> None:
-        """Raise EngineFailure when code that others may put into the schema would run with great rights of ours.
+        """Raise EngineFailure when others may put code into the schema that would run with high rights of ours.
 
         Before: `make_sure_of` was called. Runs no such code.
         """
 
     @abstractmethod
     def lock(self, connection: Client, schema: str, seconds: float) -> bool:
-        """Take the schema's lock for as long as the connection lives; return False if another has it that long.
+        """Take the schema's lock until the connection ends; return False if another holds it for all the `seconds`.
 
         The server must release it when the connection ends, for any reason.
         """
 
     @abstractmethod
     def objects(self, connection: Client, schema: str) -> list[str]:
-        """Return in words all that the schema holds but the mark: tables with their columns, indexes, code, keys."""
+        """Describe all that the schema holds except the mark: tables with their columns, indexes, code, keys."""
 
     @abstractmethod
     def require_ours(self, connection: Client, address: Address) -> Any:
@@ -135,17 +135,17 @@ class FamilyRun(ABC):
     # Only some families override these.
 
     def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
-        """Create the schema if a connection needs it to exist and it does not. Must not touch its contents."""
+        """Create the schema if it is missing and connections need one. Must not touch its contents."""
 
     def busy(self, connection: Client, seconds: float) -> int | None:
-        """Return how many other clients asked for something in the last `seconds`, less one second for rounding.
+        """Return how many other clients sent a statement in the last `seconds`, less one second for rounding.
 
-        None where the account may not see others' work.
+        None if the account may not see others' work.
         """
         return None
 
     def flavour_of(self, told: str) -> Flavour | None:
-        """Return the flavour of a server, by its answer to `version_query`; None: the family has one."""
+        """Return the flavour of a server, by its answer to `version_query`; None: the family has only one."""
         return None
 
     # All families share these.

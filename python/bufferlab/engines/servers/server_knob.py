@@ -14,7 +14,7 @@ LOGIN_WORDS = ("server_public_key", *SWITCHES)
 
 def url_pattern(*schemes: str) -> str:
     """Return the regular expression of a URL, for a knob. It allows no password, because results keep the URL."""
-    # `parse` reports an unknown word. Here a word only must not look like that of a password.
+    # `parse` reports unknown words. Here it is enough that a word does not look like one for a password.
     word = rf"(?:{'|'.join((*WORDS, *LOGIN_WORDS))}|(?!\w*(?:pass|pw))\w{{1,40}})"
     label, option = "[A-Za-z0-9_-]{1,63}", rf"{word}=[^\s&=\x00-\x1f\x7f-\x9f]+"
     host = rf"(?:(?:{label}(?:\.{label}){{0,7}}|\[[0-9A-Fa-f:.]{{2,45}}\])(?::[0-9]{{1,5}})?)?"

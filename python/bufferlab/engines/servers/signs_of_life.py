@@ -1,6 +1,6 @@
 """Sends signs of life while a server works on one long statement, because a silent worker is taken for dead.
 
-A sign says only that the worker lives. `listen` asks whether the server does; without it a worker would wait for a
+A sign says only that the worker lives. `listen` asks whether the server lives too; without it a worker would wait for a
 stopped server for ever.
 """
 

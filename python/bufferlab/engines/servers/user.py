@@ -19,8 +19,8 @@ VARIABLE = "BUFFERLAB_SERVER_USER"
 _DEFAULT = "nobody"
 _ROOT_DIRECTORY = Path("/var/tmp/bufferlab-0")
 _NEEDED = {"CAP_CHOWN": 0, "CAP_DAC_OVERRIDE": 1, "CAP_KILL": 5, "CAP_SETGID": 6, "CAP_SETUID": 7}
-"""The capabilities, with their bits (capabilities(7)), to run a server as another user, and to give it its files, read
-them and end it."""
+"""The capabilities, with their bits (capabilities(7)), that root needs to run a server as another user, to give it its
+files, to read these and to end the server."""
 _STATUS = Path("/proc/self/status")
 _NOT_OURS = "a process of the server's user put it there: look what it is, and begin the sweep anew"
 _READ_EXECUTE = 0o5
@@ -56,7 +56,7 @@ def server_user() -> tuple[int, int] | None:
 
 
 def _capabilities() -> int:
-    """Return the bits of our effective capabilities (proc_pid_status(5)); all where the kernel does not show them."""
+    """Return the bits of our effective capabilities (proc_pid_status(5)); all bits if the kernel does not show them."""
     try:
         told = next(line for line in _STATUS.read_text().splitlines() if line.startswith("CapEff:"))
     except (OSError, StopIteration):
@@ -65,9 +65,9 @@ def _capabilities() -> int:
 
 
 def default_root() -> Path | None:
-    """Return the folder of root's files that servers must reach, since they may not enter root's home; else None.
+    """Return the folder for root's files that servers must reach: they may not enter root's home. None without root.
 
-    Make it if need be. Raise EnvironmentLackingError when others own it or may write to it.
+    Make it if it is missing. Raise EnvironmentLackingError when others own it or may write to it.
     """
     if os.geteuid() != 0:
         return None
@@ -81,7 +81,7 @@ def default_root() -> Path | None:
             str(_ROOT_DIRECTORY),
             "remove it, or choose other places with BUFFERLAB_CACHE and --data-dir",
         )
-    # Under any umask, the server's user must pass.
+    # The server's user must be able to pass, whichever umask we have.
     _ROOT_DIRECTORY.chmod(stat.S_IMODE(found.st_mode) | 0o111)
     return _ROOT_DIRECTORY
 
@@ -93,7 +93,7 @@ def give(path: Path, user: tuple[int, int] | None) -> None:
 
 
 def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
-    """Rewrite a file that only `user` may read (None: we), in a folder where `user` may have put something else.
+    """Rewrite a file that only `user` may read (None: our user), in a folder where `user` may have put something else.
 
     Raises FileExistsError when `user` makes one of that name meanwhile.
     """
@@ -106,9 +106,9 @@ def write_for(path: Path, text: str, user: tuple[int, int] | None) -> None:
 
 
 def open_log(path: Path, user: tuple[int, int] | None) -> IO[bytes]:
-    """Open a log to append to, as `write_for` writes a file; there may be one from before.
+    """Open a log for appending, which only `user` may read (None: our user); it may exist already.
 
-    Raises EnvironmentLackingError for a path that is not a file, or has another name elsewhere.
+    Raises EnvironmentLackingError for a path that is not a regular file, or is a file with a second name (hard link).
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -148,7 +148,7 @@ def make_folder_for(path: Path, user: tuple[int, int] | None) -> None:
 def require_reachable(path: Path, user: tuple[int, int] | None, *, needs: int = _EXECUTE) -> None:
     """Raise EnvironmentLackingError unless `user` can pass the folders above `path` and has `needs` (rwx bits) on it.
 
-    None, ourselves, is not checked.
+    Nothing is checked for None, our own user.
     """
     if user is None:
         return

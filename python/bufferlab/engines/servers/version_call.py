@@ -1,7 +1,7 @@
 """Asks a server's program for its version, and finds the program that a script starts.
 
-A program may be anything: it has ten seconds and little room for its answer, and its children end with it. It is asked
-once in the life of this process. No database is started.
+A program may be anything: it gets ten seconds and little room for its answer, and its children end with it. Each
+program is asked once in the life of this process. No database is started.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BLOCKED = "pipe_write"
 
 
 def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
-    """Return the output of a binary that runs as the user that servers run as.
+    """Run a binary as the user that servers run as, and return its output.
 
     Raise EnvironmentLackingError when it cannot be run or takes longer than ten seconds, MissingLibraryError when it
     lacks a shared library.
@@ -46,7 +46,7 @@ def what_it_says(binary: Path, libraries: Path | None, *arguments: str) -> str:
 
 
 def program_behind(binary: Path, *arguments: str) -> Path:
-    """Return the program itself or, of a script, the program that answers when the script gets these arguments.
+    """Return the program itself; for a script, the program that answers when the script gets these arguments.
 
     Raise EnvironmentLackingError for a script that answers itself, or whose program is not found in ten seconds.
     """
@@ -63,7 +63,7 @@ def program_behind(binary: Path, *arguments: str) -> Path:
 
 @cache
 def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tuple[str, ...]) -> str:
-    """Return the output of a program; `changed_ns` separates a file from an earlier one of its name."""
+    """Return the output of a program; `changed_ns` separates a file from an earlier one of the same name."""
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answer, _running(binary, libraries, arguments, writing) as process:
         os.set_blocking(answer.fileno(), False)
@@ -73,7 +73,7 @@ def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tupl
             select.select([answer], [], [], 0 if has_ended else _NAP_SECONDS)
             piece = answer.read(_MOST_BYTES)
             if piece == b"" or (has_ended and piece is None):
-                # A child that it left may hold the pipe for ever.
+                # The program has ended, but a child that it left may hold the pipe for ever.
                 break
             text += piece or b""
             if time.monotonic() > deadline_s:
@@ -84,7 +84,7 @@ def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tupl
 
 @cache
 def _behind(script: Path, changed_ns: int, arguments: tuple[str, ...]) -> Path | None:
-    """Return the program that a script's answer comes from; None where it is not known.
+    """Return the program that a script's answer comes from; None if it is not found.
 
     The script's output is a full pipe, so that the answering program waits there and can be looked at.
     """
@@ -136,7 +136,7 @@ def _running(
 
 
 def _fill(pipe: int) -> None:
-    """Fill a pipe, and let its writers wait."""
+    """Fill a pipe, so that its writers wait."""
     os.set_blocking(pipe, False)
     size_bytes = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     with suppress(BlockingIOError):
@@ -154,7 +154,7 @@ def _group(leader: int) -> Iterator[int]:
 
 
 def _is_interpreter(program: Path, script: Path) -> bool:
-    """Return whether the script is run by this program: then it answers itself."""
+    """Return whether this program runs the script, so that the script itself answers."""
     with script.open("rb") as file:
         first = file.readline(4096)
     words = first.removeprefix(b"#!").split()

@@ -1,4 +1,4 @@
-"""Drives the bundled SQLite through the native core. Has neither a measuring loop nor SQL.
+"""Drives the bundled SQLite through the native core. It has no measuring loop and no SQL.
 
 It reads the database header as sqlite.org/fileformat2.html (1.3) describes it.
 """

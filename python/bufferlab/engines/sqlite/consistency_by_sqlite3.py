@@ -55,7 +55,7 @@ def check(
 
 
 def _trees(connection: sqlite3.Connection) -> dict[str, Any]:
-    """Return whether the pages of every b-tree hang together and are in order, and no page is lost or used twice.
+    """Check that the pages of every b-tree hang together and are in order, and no page is lost or used twice.
 
     It uses quick_check. PRAGMA integrity_check also looks up every row in every index, and took half as long again. A
     workload to which its indexes matter checks them in a condition. Newer versions of SQLite also count an index's

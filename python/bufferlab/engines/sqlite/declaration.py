@@ -1,6 +1,6 @@
 """SQLite's knobs and limits. Pure data; the defaults are those of a read-side sweep.
 
-They follow sqlite.org/pragma.html and the core's VFS and page cache.
+The knobs follow sqlite.org/pragma.html and the core's VFS and page cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SQLite's part of its results: metrics, formulas and checks.
+"""SQLite's part of the results: its metrics, formulas and checks.
 
 The engine's counters must agree with those of the page pool and with the worker's memory.
 """
@@ -26,7 +26,7 @@ MEMORY_MIN_RANGE_BYTES = 4 * 1024**2
 #: A page trace lies in the worker's memory until the run ends, at 5 to 7 of the 24 bytes of an access in its file.
 TRACE_IN_MEMORY = 6 / 24
 
-#: Settings that do not change which pages are asked for: the transactions alone decide that.
+#: Settings that do not change which pages are asked for: only the transactions decide that.
 SAME_WORK = frozenset({"pcache"})
 
 

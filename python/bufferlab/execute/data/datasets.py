@@ -1,8 +1,8 @@
 """The cache of loaded databases: finds one by its `data_key`, verifies it before use, and loads it when missing.
 
-An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256 (of
-each file, where the database is a directory). A corrupt entry is reported, removed and loaded again. run_copy.py makes
-the copies for runs.
+An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256. If
+the database is a directory, it holds the SHA-256 of each file. A corrupt entry is reported, removed and loaded again.
+run_copy.py makes the copies for runs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Datasets:
         self._in_use: dict[str, int] = {}
         self.on_load: Callable[[float], None] = lambda share: None
         self.loads = 0
-        """Databases loaded so far."""
+        """The number of databases loaded so far."""
 
     def key(self, data: DataKnobs) -> str:
         """Return the `data_key` of the database that these knobs decide."""
@@ -156,7 +156,7 @@ class Datasets:
             os.close(descriptor)
             if self._is_temporary:
                 with loaders_kept_out(self._root, key) as alone:
-                    if alone:  # Else the sweep that verifies it now removes it at its own end.
+                    if alone:  # Else another sweep verifies the database now, and removes it at its end.
                         marked.remove_leftovers(self._root, self._restored_name(key))
 
     def _folder(self, key: str) -> Path:
@@ -166,7 +166,7 @@ class Datasets:
 
     @staticmethod
     def _restored_name(key: str) -> str:
-        """Return the temporary folder's name. By it `doctor` and `cache prune` recognise what a killed process left."""
+        """Return the temporary folder's name, by which `doctor` and `cache prune` know what a killed process left."""
         return f"{marked.TEMPORARY}{key}-restored"
 
     def _outside(self, data: DataKnobs) -> Dataset | None:
@@ -268,7 +268,7 @@ class Datasets:
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:
-        """Make a temporary folder that is removed on leaving, unless it was renamed to become an entry of the cache."""
+        """Context manager for a temporary folder; leaving removes it, unless it was renamed into the cache."""
         return marked.folder(self._root, f"{marked.TEMPORARY}{key}-{secrets.token_hex(4)}", keeps_mark=True)
 
     def _load_file(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class Datasets:
         return outcome.result
 
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
-        """Return the database's trees, read in a worker, which reads every page. Raises RunFailed when it cannot."""
+        """Return the database's trees, counted by a worker that reads every page. Raises RunFailed when it cannot."""
         outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
         if outcome.failure is not None:
             self._fail("the trees of the loaded database cannot be read", outcome.failure, database.parent)
@@ -341,7 +341,7 @@ class Datasets:
     ) -> Dataset:
         """Write the manifest, make everything durable, and rename the folder into place."""
         database = temporary / database_name(self._declaration)
-        for beside in temporary.iterdir():  # The load's log, an empty write-ahead log, a server's further files.
+        for beside in temporary.iterdir():  # Remove the load's log, an empty write-ahead log, a server's other files.
             if beside.is_dir() and beside != database:
                 shutil.rmtree(beside)
             elif beside.name not in (database.name, marked.MARK):
@@ -402,7 +402,7 @@ class Datasets:
 
 
 def _unchanged(dataset: Dataset) -> bool:
-    """Return whether the database still has its verified size. Writing to it would need a change of its mode first."""
+    """Return whether the database still has its verified size. It is read-only, so nobody writes to it by mistake."""
     try:
         return size_of(dataset.database) == dataset.size_bytes
     except (OSError, DataFileError):

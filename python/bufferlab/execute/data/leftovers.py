@@ -1,7 +1,7 @@
 """Lists and removes the databases and servers that bufferlab keeps, and the folders that killed processes left.
 
 Only folders with bufferlab's mark are removed, and only when no process uses them. While a sweep works, a note in the
-cache names its directories. A killed sweep leaves its note, and by it its folders are found.
+cache names its directories. The note of a killed sweep stays, and shows where to look for its folders.
 """
 
 from __future__ import annotations
@@ -144,7 +144,10 @@ def _remove(entry: Leftover) -> str | None:
 
 @contextmanager
 def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
-    """Hold the lock of the key of a database, of one that is left over too. Yield False if a sweep holds it."""
+    """Context manager that holds the lock of a database's key, also if the database is left over.
+
+    Yields False if a sweep holds the lock, and True for an entry that is no database.
+    """
     if entry.path.parent not in [cache / "data" for cache in _caches()]:
         yield True
         return
@@ -155,7 +158,7 @@ def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
 
 @contextmanager
 def loaders_kept_out(data: Path, key: str) -> Iterator[bool]:
-    """Hold the lock of a key, so that no sweep verifies its database meanwhile. Yield False if a sweep holds it."""
+    """Context manager that holds a key's lock, so that no sweep verifies its database; yields False if one does."""
     descriptor = os.open(data / f"{key}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         alone = True

@@ -1,7 +1,7 @@
 """Makes a run's copy of a loaded database: byte-identical, on the device, and out of the page cache.
 
-It is a reflink where the file system can make one (ioctl_ficlone(2)), else a copy. Each sweep tries once whether
-reflinks work, so that it never mixes the two. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
+The copy is a reflink if the file system can make one (ioctl_ficlone(2)), else a plain copy. Each sweep tries once
+whether reflinks work, so that it never mixes the two. Holes of sparse files stay holes (lseek(2), SEEK_DATA).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def restore(source: Path, target: Path, method: Method, check: Callable[[], None
         else:
             _copy_file(path, copy, method, check, owner)
             copies.append(copy)
-    # Only now: to wait for each of a server's thousand files before the next was written took seconds.
+    # Waiting comes last: to wait for each of a server's thousand files before the next was written took seconds.
     for copy in copies:
         with copy.open("rb") as written:
             _wait_until_written(written.fileno())
@@ -95,8 +95,8 @@ def _copy_file(source: Path, target: Path, method: Method, check: Callable[[], N
 def _wait_until_written(descriptor: int) -> None:
     """Wait until the pages of an open file are on the device. Raises OSError when the device refuses them.
 
-    What fsync(2) would add for each file, its place in the journal and a flush of the device, the folders' fsync adds
-    for all: sync_file_range(2).
+    It calls sync_file_range(2). fsync(2) would also write the journal and flush the device, for each file; the fsync of
+    the folders does so once for all.
     """
     if _LIBC.sync_file_range(descriptor, ctypes.c_int64(0), ctypes.c_int64(0), _WRITE_AND_WAIT) != 0:
         number = ctypes.get_errno()
@@ -106,7 +106,7 @@ def _wait_until_written(descriptor: int) -> None:
 def _drop(descriptor: int) -> None:
     """Drop a file's pages that are on the device from the page cache, and begin to write the others (fs/fadvise.c).
 
-    They would spare a buffered run its reads, and take memory from a direct one.
+    Cached pages would spare a buffered run its reads, and take memory from a direct one.
     """
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 

@@ -1,4 +1,4 @@
-"""Reads a loaded database as files, one file or a directory of them: sizes, hashes, and the parts by name.
+"""Reads a loaded database as files, one file or a directory of them: its size, its hashes, its parts by name.
 
 This file copies nothing (run_copy.py does). A directory may hold plain files and directories only: other things that a
 server leaves in it (sockets, links) cannot be copied byte for byte.
@@ -29,7 +29,7 @@ class Fingerprint:
 
     size_bytes: int
     sha256: str
-    """SHA-256 of the file; of a directory, SHA-256 of the sorted list of its parts with their hashes."""
+    """SHA-256 of the file; for a directory, SHA-256 of the sorted list of its parts with their hashes."""
     parts: Parts
 
 
@@ -69,7 +69,7 @@ def fingerprint(database: Path, check: Callable[[], None]) -> Fingerprint:
 
 
 def difference(stored: Mapping[str, str | None], found: Mapping[str, str | None]) -> str:
-    """Return a phrase that names the first changed part; of a database of one file, that its contents changed."""
+    """Return a phrase that names the first changed part; for a database of one file, that its contents changed."""
     for name in sorted({*stored, *found}):
         if name not in found:
             return f"{name} is missing"

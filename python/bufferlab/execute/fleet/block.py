@@ -1,7 +1,7 @@
 """The process that does one block on a node: `run_sweep`, reported to its parent as a worker's events.
 
-It ends when its standard input does, and the kernel kills it when its parent ends: nothing outlives a node. It knows
-nothing of Ray. Its children get none of Ray's variables, one of which is the cluster's token.
+The process ends when its standard input does, and the kernel kills it when its parent ends: nothing outlives a node. It
+knows nothing of Ray. Its children get none of Ray's variables, one of which is the cluster's token.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Telling:
 def do(job: Mapping[str, Any], progress: Telling) -> dict[str, Any]:
     """Do a block into the folder `out`, or the rest of it in the sweep folder `resume`. Return how it ended.
 
-    Raises what `run_sweep` raises.
+    Raises the errors of `run_sweep`.
     """
     from pydantic import TypeAdapter
 

@@ -19,7 +19,7 @@ class Over:
 
 
 class Task(Protocol):
-    """A block that a node does."""
+    """The handle of a block that a node does."""
 
 
 class Cluster(Protocol):
@@ -32,7 +32,7 @@ class Cluster(Protocol):
         """Return for each node the result of `node.facts` there, or the problem that it had."""
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
-        """Have a node do a block, on all its CPUs."""
+        """Start a block on a node, on all its CPUs; return its task."""
 
     def poll(self, tasks: Sequence[Task], seconds: float) -> list[tuple[Task, Item | Over]]:
         """Return the next reports of tasks; nothing if none comes within the time."""
@@ -41,4 +41,4 @@ class Cluster(Protocol):
         """Ask a task to end; with `hard`, end its process."""
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        """Have nodes remove their data of a sweep, as far as they can."""
+        """Make nodes remove their data of a sweep, as far as they can."""

@@ -55,7 +55,8 @@ _IN_CLEAR = Problem(
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of a cluster's head.
 
-    Raises SpecError for what Ray would take too: "auto" finds any cluster of this host, "local" starts one.
+    Raises SpecError for any other text, also for those that Ray takes: "auto" finds any cluster here, "local" starts
+    one.
 
     >>> parse_address("10.0.0.1:6379"), parse_address("[::1]:6379")
     (('10.0.0.1', 6379), ('::1', 6379))
@@ -79,7 +80,7 @@ def require_ray() -> None:
 
 
 def require_token(environ: Mapping[str, str]) -> None:
-    """Refuse to use Ray without a token that this user alone can read. Raises EnvironmentLackingError."""
+    """Refuse to use Ray without a token that only this user can read. Raises EnvironmentLackingError."""
     if environ.get("RAY_AUTH_MODE", "").lower() != "token":
         raise EnvironmentLackingError(
             "Ray runs what anybody sends who reaches its ports, unless it asks for a token",
@@ -132,7 +133,7 @@ def require_somebody(host: str, port: int, seconds: float = _CONNECT_S) -> None:
 def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
     """Refuse a cluster that rejects our token, and one that works without a token, or may do so.
 
-    Raises EnvironmentLackingError. It asks with and without the token at once, and waits at most `seconds` for answers.
+    Asks with and without the token at the same time, and waits at most `seconds`. Raises EnvironmentLackingError.
     """
     without = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
     deadline = time.monotonic() + seconds
@@ -164,7 +165,7 @@ def require_token_asked_for(address: str, seconds: float = _ANSWER_S) -> None:
 
 
 def _question(address: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a process that asks a head whether it is well. The kernel ends it with this one."""
+    """Start a process that asks a cluster's head for its health. The kernel ends it when this process ends."""
     asked = [sys.executable, "-P", "-W", "ignore", "-m", "ray.scripts.scripts", "health-check", f"--address={address}"]
     return subprocess.Popen(
         launched(asked),

@@ -1,7 +1,7 @@
 """The process that speaks with Ray: it does the blocks of a gathering and reports to its parent, as a worker does.
 
 It is a separate process because Ray's waits have no time limit, and because Ray ends the process of a driver whose head
-is gone. The command survives both. When the courier ends, the cluster ends all its tasks.
+is gone. The command, which is the parent, survives both. When the courier ends, the cluster ends all its tasks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.courier"
 SILENT_S = 400.0
-"""The longest time, in seconds, in which it reports nothing: two rounds of small tasks, each with Ray's time limit."""
+"""The longest time in which the courier reports nothing: two rounds of small tasks, each with Ray's time limit."""
 
 
 def main() -> int:

@@ -43,8 +43,8 @@ def run_on_cluster(
 ) -> tuple[SweepFolder, list[Problem]]:
     """Measure every point of an experiment on the nodes of the Ray cluster at `address`, a block at a time.
 
-    Return the merged sweep, and a problem for each block that lacks runs. Raises what `resume_on_cluster` raises, and
-    SpecError for what only one host can do.
+    Return the merged sweep, and a problem for each block that lacks runs. Raises the errors of `resume_on_cluster`, and
+    SpecError for an experiment that only one host can do.
     """
     for problem in require_cluster(address):
         progress.warn(problem)
@@ -60,18 +60,18 @@ def run_on_cluster(
 def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[SweepFolder, list[Problem]]:
     """Do on a cluster the runs that a gathering's folder lacks. Return as `run_on_cluster`.
 
-    Raises EnvironmentLackingError for a cluster that cannot serve or a node that differs, RunFailed when blocks are
+    Raises EnvironmentLackingError for a cluster that cannot be used or a node that differs, RunFailed when blocks are
     missing after all rounds, Interrupted when a signal asks to stop; the runs that have arrived stay in the folder.
     """
     gathering = Gathering.open(path)
-    if not gathering.is_whole:  # The command may have been killed when only the end was left.
+    if not gathering.is_whole:  # A command that was killed late may have left only the merge to do.
         for problem in require_cluster(address):
             progress.warn(problem)
     return _gathered(gathering, address, progress)
 
 
 def _require_shareable(experiment: Experiment) -> None:
-    """Refuse a server that runs already: all nodes would measure the same server."""
+    """Refuse a server that runs already: all nodes would measure the same server. Raises SpecError."""
     asked = [experiment.knobs["server"].asked] if "server" in experiment.knobs else []
     asked += [setting.asked for setting in experiment.sweep.get("server", ())]
     for value in asked:
@@ -112,7 +112,7 @@ def _courier(gathering: Gathering, address: str, progress: Progress, stop: StopR
 
 
 class _Heard:
-    """Shows the courier's reports."""
+    """The receiver of the courier's events, which shows them to the user."""
 
     def __init__(self, gathering: Gathering, progress: Progress) -> None:
         self._progress = progress
@@ -133,11 +133,11 @@ class _Heard:
 
 
 def _require_whole(gathering: Gathering, outcome: Outcome, hint: str, stop: StopRequest) -> None:
-    """Raise the error that ended the sweep early; return where another try cannot complete it."""
+    """Raise the error that ended the sweep early; return if another try would not complete the sweep."""
     result = outcome.result
     if stop.requested or (result is not None and result["status"] == "interrupted"):
         number = stop.signal_number or 15
-        # An interrupt shows this sentence alone, so the sentence contains the command.
+        # Only this sentence of an interrupt is shown, so it contains the command.
         raise Interrupted(number, f"interrupted; {_home(gathering)}. To do the rest: {hint}")
     if result is None:
         raise _not_connected(gathering, outcome, hint)

@@ -1,4 +1,4 @@
-"""Does the blocks of a sweep on the nodes of a cluster: gives each idle node a block, takes their reports, and repeats.
+"""Does the blocks of a sweep on a cluster: gives each idle node a block, takes reports, and tries failed blocks again.
 
 It knows no Ray: it asks a `Cluster`. It runs in the courier's process, whose parent shows the reports.
 """
@@ -36,7 +36,7 @@ class Bounds:
     begin: float = 600.0
     """Seconds until a task begins on its node, whose CPUs another program of the cluster may use."""
     silent: float = 150.0
-    """Seconds of silence of a task that has begun, while home listens."""
+    """Seconds that a task which has begun may say nothing while this process listens."""
     no_node: float = 60.0
     """Seconds to wait for a node, while none lives."""
     stop: float = 25.0
@@ -55,7 +55,7 @@ class _Running:
     receiver: Receiver
     started_s: float
     silent_s: float = 0.0
-    """Seconds that home has listened since the task's last report."""
+    """Seconds that this process has listened since the task's last report."""
     begun: bool = False
     problem: Problem | None = None
     refused: bool = False
@@ -109,7 +109,7 @@ class Gather:
     _keys: list[str] = field(default_factory=list)
 
     def do(self) -> dict[str, Any]:
-        """Do the blocks. Return how it ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
+        """Do the blocks. Return how that ended ("whole", "missing" or "interrupted"), and the blocks that are missing.
 
         Raises EnvironmentLackingError when a node differs from another or cannot do the experiment, when the head is
         gone, and when our disk does not take the data sent. Before it raises, it asks the tasks to end.
@@ -175,7 +175,7 @@ class Gather:
         self._say(f"{len(self._nodes)} {'node' if len(self._nodes) == 1 else 'nodes'}: {names}")
 
     def _look(self) -> None:
-        """Note which nodes live, and admit those that came."""
+        """Note which nodes live, and admit new ones."""
         alive = {node.node_id: node for node in self.cluster.nodes()}
         for node_id in [node_id for node_id in self._nodes if node_id not in alive]:
             node = self._nodes.pop(node_id)
@@ -185,7 +185,7 @@ class Gather:
             self._warn(replace(problem, what=f"a node that came is left out: {problem.what}"))
 
     def _admit(self, nodes: Sequence[Node]) -> list[Problem]:
-        """Admit the nodes that are like this host and like each other; return a problem for every other node."""
+        """Admit nodes with the versions and data of this host and each other; return a problem for each other node."""
         order = {"experiment": to_toml(self.gathering.experiment), "options": self.gathering.told_options}
         problems = []
         for node, told in zip(nodes, self.cluster.facts(nodes, order), strict=True):
@@ -200,7 +200,7 @@ class Gather:
         return problems
 
     def _differs(self, found: _Facts) -> Problem | None:
-        """Return the difference between a node and this host, or the nodes before it."""
+        """Return how a node differs from this host, or from the nodes before it; None if it does not."""
         facts = {name: version for name, version in found.versions.items() if name not in _NO_MATTER}
         known = self._facts or {**self.versions, **{name: facts[name] for name in facts if name not in self.versions}}
         for name in sorted({*facts, *known}):

@@ -1,8 +1,8 @@
-"""The folder in which the runs of a cluster's sweep gather: a sweep folder for each block, until they can be merged.
+"""The folder that collects the runs of a sweep on a cluster: a sweep folder per block, until all can be merged.
 
-receiver.py puts there what nodes send. Each block is checked as a stranger's folder is: when its task is over, and
-again when all blocks are merged. A block that another host begins anew is set aside in superseded/, so that nothing is
-counted twice.
+receiver.py stores there what nodes send. Each block is checked like a stranger's folder: when its task is over, and
+again when all blocks are merged. If another host begins a block anew, the earlier runs move to superseded/, so that
+nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from bufferlab.units import GIB
 SUFFIX = ".fleet"
 FILE = "fleet.json"
 _TRACE_BYTES = 2 * GIB
-"""The most that a trace may take where no --trace-limit was given, as on one host."""
+"""The most bytes of a trace if --trace-limit was not given, as on one host."""
 
 
 class _Stored(BaseModel):
@@ -46,7 +46,7 @@ class _Stored(BaseModel):
     format: Literal["bufferlab-fleet"] = "bufferlab-fleet"
     format_version: Literal[1] = 1
     sweep_id: str = Field(pattern="^[0-9a-f]{12}$")
-    """The name of the sweep on its nodes."""
+    """The name by which nodes know the sweep."""
     blocks: list[Annotated[int, Field(ge=0)]] = Field(min_length=1)
     options: NodeOptions
 
@@ -56,7 +56,7 @@ class PartState:
     """The runs of a block that have arrived."""
 
     host: Host | None = None
-    """The host that did them; None without runs."""
+    """The host that did the block's runs; None without runs."""
     done: frozenset[str] = frozenset()
     """The names of the runs that ended well."""
     known: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class PartState:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nothing is left to do."""
+        """Whether no run of the block is missing."""
         return self.host is not None and not self.missing
 
 
@@ -85,7 +85,7 @@ class Gathering:
     def create(cls, out: Path, experiment: Experiment, blocks: Sequence[int], options: NodeOptions) -> Gathering:
         """Make the folder `<experiment>-<time>.fleet` below `out`; it appears whole or not at all.
 
-        Raises EnvironmentLackingError when the disk does not take it.
+        Raises EnvironmentLackingError when it cannot be written.
         """
         stem, text = f"{experiment.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}", to_toml(experiment)
         document = _Stored(sweep_id=secrets.token_hex(6), blocks=list(blocks), options=options)
@@ -106,7 +106,7 @@ class Gathering:
 
     @classmethod
     def open(cls, path: Path) -> Gathering:
-        """Open a gathering's folder. Raises DataFileError for a damaged one, SpecError for another kind of folder."""
+        """Open a gathering's folder. Raises DataFileError if it is damaged, SpecError if it is no gathering's."""
         if not (path / FILE).is_file():
             hint = "for the folder of one host, leave --ray out; of a cluster's sweep it ends in .fleet"
             raise SpecError("no sweep of a cluster is in this folder", f"--resume {path}", hint)
@@ -125,13 +125,13 @@ class Gathering:
 
     @property
     def trace_bytes(self) -> int:
-        """Return the most bytes that the file of a trace may have. --trace-limit is of page traces alone."""
+        """The most bytes that the file of a trace may have. --trace-limit bounds page traces only."""
         limit = self.options.page_trace.limit_bytes or _TRACE_BYTES
         return (max(limit, _TRACE_BYTES) if self.options.block_trace else limit) + (1 << 20)
 
     @property
     def told_options(self) -> dict[str, Any]:
-        """Return the options as JSON holds them."""
+        """The options as they go into JSON."""
         return asdict(self.options)
 
     @property
@@ -140,7 +140,7 @@ class Gathering:
         return f"bufferlab run --resume {self.path} --ray HOST:PORT"
 
     def writing(self, what: str) -> AbstractContextManager[None]:
-        """Context manager for writing into the folder: a disk that refuses it ends the sweep, resumable."""
+        """Context manager for writing into the folder. If the disk refuses, the sweep ends and can be resumed."""
         return into(self.path, what, "the runs that are home are kept", self.resume_command)
 
     def part(self, block: int) -> Path:
@@ -149,7 +149,7 @@ class Gathering:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Context manager that holds the folder: no other command adds runs. Entering removes the remains of a kill."""
+        """Context manager that locks the folder against other commands. Entering removes what killed commands left."""
         with storage.folder_lock(self.path):
             marked.remove_leftovers(self.path, f"{marked.TEMPORARY}*")
             for block in self.blocks:
@@ -158,7 +158,7 @@ class Gathering:
             yield
 
     def state(self, block: int) -> PartState:
-        """Return the state of a block's arrived runs. Raises DataFileError for damaged ones."""
+        """Return the state of a block's arrived runs. Raises DataFileError if they are damaged."""
         if not self.part(block).exists():
             return PartState(missing=1)
         folder = open_sweep(self.part(block))
@@ -174,9 +174,9 @@ class Gathering:
         )
 
     def check(self, block: int) -> None:
-        """Check a block that is over as `merge` does.
+        """Check a block whose task is over, as `merge` does, and move aside its failed runs that were done again.
 
-        Raises DataFileError and SpecError if it is not a block of this sweep, and sets it aside.
+        Raises DataFileError or SpecError, and sets the block aside, if the block is damaged or of another sweep.
         """
         if not self.part(block).exists():
             return
@@ -198,16 +198,17 @@ class Gathering:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether no block lacks a run, and none is damaged."""
+        """Whether no block lacks a run, and none is damaged."""
         try:
             return all(self.state(block).is_whole for block in self.blocks)
         except DataFileError:
             return False
 
     def join(self) -> tuple[SweepFolder, list[Problem]]:
-        """Make the sweep's folder of the blocks that have arrived, and remove this one.
+        """Merge the blocks that have arrived into the sweep's folder, and remove the gathering's folder.
 
-        Return it, and a problem for each block that lacks runs. Raises DataFileError for a block that was altered.
+        Return the merged folder, and a problem for each block that lacks runs. Raises DataFileError for an altered
+        block.
         """
         parts = [self.part(block) for block in self.blocks if self.part(block).exists()]
         out, stem = self.path.parent, self.path.name.removesuffix(SUFFIX)
@@ -219,7 +220,7 @@ class Gathering:
             with self.writing("the sweep's folder"):
                 parts[0].rename(final)
                 sync_folder(out)
-            self.remove()  # At once: a --resume after a kill would measure the block again.
+            self.remove()  # At once: if we were killed here, --resume of this folder would measure the block again.
             return open_sweep(final), problems
         if before := _merged_before(parts, taken):
             merged, problems = before, _lacking(parts)
@@ -252,7 +253,7 @@ class Gathering:
 
 
 def host_of(host: Mapping[str, Any]) -> Host:
-    """Return the booted system that a host.json describes."""
+    """Return the host and its boot, from the content of a host.json."""
     return str(host.get("host_id", "")), str(host.get("boot_key", ""))
 
 
@@ -262,9 +263,9 @@ def _lacking(parts: Sequence[Path]) -> list[Problem]:
 
 
 def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder | None:
-    """Return the `taken` folder that has exactly the runs of the parts; None without one.
+    """Return the folder in `taken` that has exactly the runs of the parts; None without one.
 
-    A killed command had merged them into it.
+    A command that was killed after its merge has left such a folder.
     """
     runs = {record.run_id for part in parts for record in open_sweep(part).runs()} if taken else set()
     for path in taken if runs else ():
@@ -276,7 +277,7 @@ def _merged_before(parts: Sequence[Path], taken: Sequence[Path]) -> SweepFolder 
 
 
 def _names(parent: Path, stem: str, suffix: str) -> Iterator[Path]:
-    """Yield paths of that name, the second and later ones with a number."""
+    """Yield the paths `stem`, `stem`-2, `stem`-3 and so on, each with the suffix."""
     yield parent / f"{stem}{suffix}"
     for number in range(2, 1000):
         yield parent / f"{stem}-{number}{suffix}"

@@ -1,7 +1,7 @@
 """The code on a node, inside a task of Ray: it returns the node's facts, does a block, and sends its runs home.
 
-The block itself runs in a separate process (block.py). This one reads its events, looks for runs that it has
-published, and yields them in pieces. It does not import Ray.
+"Home" is the host of the command. A separate process (block.py) does the block itself. This one reads the events of
+that process, looks for runs that it has published, and yields them in pieces. It does not import Ray.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from bufferlab.results.files import read_json
 
 _SILENT_S = 120.0
 _HELD_S = 60.0
-"""The longest wait, in seconds, for a process that another node of this host left: it must end first."""
+"""The longest wait, in seconds, for the end of a process that another node of this host left."""
 _MOST_TEXT = 2000
 
 Order = Mapping[str, Any]
-"""The order: sweep_id, experiment (TOML), block, options, device_wait_s. Of earlier runs of the block: the host that
-did them (None: no runs), the names of all (known), and of those that ended well (done).
+"""The order: sweep_id, experiment (TOML), block, options, device_wait_s. If there are earlier runs of the block: the
+host that did them (None: no runs), the names of all (known), and the names of those that ended well (done).
 """
 
 
 def facts(order: Order) -> dict[str, Any]:
     """Return the facts that must be equal on all nodes, and this host's identity.
 
-    Raises SpecError or EnvironmentLackingError where this host cannot do the experiment.
+    Raises SpecError or EnvironmentLackingError when this host cannot do the experiment.
     """
     from bufferlab.execute.sweep import what_decides
     from bufferlab.spec import loads
@@ -78,9 +78,9 @@ def _rooms() -> Path:
 
 @contextmanager
 def _room(order: Order) -> Iterator[Path]:
-    """Context manager that holds the folder of a block on this host. It stays, for a node that continues the block.
+    """Context manager that holds the folder of a block on this host. The folder stays, so that a task can continue it.
 
-    Raises EnvironmentLackingError when another node of this host holds it for longer than a minute.
+    Raises EnvironmentLackingError when another node of this host holds the folder for longer than a minute.
     """
     place = _rooms() / f"{marked.TEMPORARY}{order['sweep_id']}-{order['block'] + 1}"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _room(order: Order) -> Iterator[Path]:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
-        held = marked.use(place)  # `cache prune` leaves it alone from now on.
+        held = marked.use(place)  # `cache prune` does not remove the folder from now on.
         if held is not None:
             stack.callback(os.close, held)
         yield place
@@ -114,7 +114,7 @@ class _BlockDone:
         return self.room / "out"
 
     def items(self) -> Iterator[Item]:
-        """Yield the items of the block, the end last. Leaving early ends the process that does it."""
+        """Yield the items of the block, the end last. A caller that stops early ends the block's process."""
         before = self._continued()
         has_sweep = before is not None and self._is_at_home(before)
         yield {"event": "begun", "resumed": has_sweep}
@@ -142,11 +142,11 @@ class _BlockDone:
             thread.join()
 
     def _continued(self) -> Path | None:
-        """Return the sweep folder that is continued, and remove any other.
+        """Return the sweep folder to continue; remove one that cannot be continued.
 
-        The folder must have been made by this booted system, and must have all runs that home has of this system. A
-        folder from before a reboot, or of another host that shares the cache, is of another system: a block is one
-        system's work.
+        It must be from this boot of this host, and must have all runs that home has from this boot. A folder from
+        before a reboot, or of another host that shares the cache, is not continued: a block is the work of one boot of
+        one host.
         """
         folder = self._folder()
         if (
@@ -165,7 +165,7 @@ class _BlockDone:
         return bool(self.order["host"] == [host.get("host_id"), host.get("boot_key")])
 
     def _folder(self) -> Path | None:
-        """Return the sweep folder of the block; None before it has its name."""
+        """Return the sweep folder of the block; None until it was renamed into its place."""
         if not self.out.is_dir():
             return None
         named = [path for path in sorted(self.out.iterdir()) if not path.name.startswith(marked.TEMPORARY)]
@@ -190,7 +190,7 @@ class _BlockDone:
                     self._told.get_nowait()
 
     def _work(self, before: Path | None) -> None:
-        """Have a process do the block; its last event says how it ended."""
+        """Run the process that does the block, and queue a last event that says how it ended."""
         experiment = self.order["experiment"]
         job = {
             "experiment": experiment,
@@ -226,7 +226,7 @@ def _bounded(told: Event) -> Event:
 
 
 def _failure(outcome: Outcome) -> dict[str, str | None] | None:
-    """Return why a block did not come to its end; None where it did, even if runs failed."""
+    """Return why a block did not come to its end; None if it did, even if runs failed."""
     return outcome.failure.as_dict() if outcome.failure is not None else None
 
 
@@ -236,6 +236,6 @@ def _files(run: Path) -> list[str]:
 
 
 def _published(folder: Path, sent: set[str]) -> list[Path]:
-    """Return the run folders that are there and were not sent, in the order of their publication."""
+    """Return the published run folders that were not sent yet, in the order of their publication."""
     runs = [path for path in (folder / "runs").iterdir() if RUN_ID.fullmatch(path.name) and path.name not in sent]
     return sorted(runs, key=lambda path: path.stat().st_mtime_ns)

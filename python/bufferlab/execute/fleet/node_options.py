@@ -25,9 +25,9 @@ class NodeOptions:
 
     @classmethod
     def of(cls, options: SweepOptions) -> NodeOptions:
-        """Return the options of a command.
+        """Return the options of a command that its nodes need.
 
-        It must not allow changes of a server: `--ray` refuses servers that run already.
+        The command must not change a server: `--ray` refuses servers that run already.
         """
         return cls(
             data_dir=str(options.data_dir) if options.data_dir else None,

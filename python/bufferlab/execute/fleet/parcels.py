@@ -1,8 +1,8 @@
-"""Carries files of a sweep folder home: a node cuts them into pieces, home writes them again and trusts nothing.
+"""Carries files of a sweep folder home: a node cuts them into pieces, and the command's host writes them again.
 
-A piece is small enough to travel inside Ray's messages: no object of the object store is made, which may be full.
-Sizes and names are bounded here; the files' contents are checked when they are opened, like those of any foreign
-folder.
+A piece is small enough to travel inside Ray's messages, so none goes into Ray's object store, which may be full.
+Home trusts nothing: sizes and names are bounded here, and the files' contents are checked when they are opened, like
+those of any foreign folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bufferlab.results.store import BLOCK_TRACE_FILE, OTHER_POOLS_FILE, PAGE_TRA
 from bufferlab.units import MIB, format_bytes
 
 PIECE_BYTES = 64 << 10
-"""Ray puts values of more than 100 KiB into its object store."""
+"""The bytes of a piece: Ray puts values of more than 100 KiB into its object store."""
 Kind = Literal["sweep", "run", "pools"]
 SWEEP_FILES = ("experiment.toml", "plan.json", "host.json")
 POOLS_FILES = (OTHER_POOLS_FILE,)
@@ -56,7 +56,7 @@ def packed(kind: Kind, name: str, folder: Path, files: Sequence[str]) -> Iterato
 class Arriving:
     """A parcel on its way: `take` writes its pieces into `folder`, which is empty at first.
 
-    Raises DataFileError for a header that asks for more than `trace_bytes` for a trace, or is not one of ours.
+    Making one raises DataFileError for a header that bufferlab does not write, or a file that is too large.
     """
 
     header: Mapping[str, Any]
@@ -86,23 +86,23 @@ class Arriving:
 
     @property
     def kind(self) -> Kind:
-        """Return the parcel's contents."""
+        """The kind of the parcel."""
         kind: Kind = self.header["kind"]
         return kind
 
     @property
     def name(self) -> str:
-        """Return the run's name; "" for other parcels."""
+        """The run's name; "" for other parcels."""
         return str(self.header["name"])
 
     @property
     def bytes_left(self) -> int:
-        """Return how many bytes are still to come."""
+        """The number of bytes that are still to come."""
         return sum(size for _, size in self._left) - self._written
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all pieces are there."""
+        """Whether all pieces are there."""
         return not self._left
 
     def take(self, data: object) -> None:

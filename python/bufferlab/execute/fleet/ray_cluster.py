@@ -1,7 +1,7 @@
-"""The cluster by Ray: the only file that imports Ray, in the courier's process, which may be killed at any time.
+"""A `Cluster` of Ray. Only this file imports Ray, in the courier's process, which may be killed at any time.
 
-Ray only places tasks: a block is one task, on all CPUs of one node, which Ray does not do again by itself. Each call
-has a time limit. Private names of Ray are not used.
+Ray only places tasks. A block is one task on all CPUs of one node, and Ray does not repeat it by itself. Each call has
+a time limit. Private names of Ray are not used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CALL_S = 120.0
 _ITEM_S = 30.0
 """Seconds until an item that a node has sent arrives."""
 _AHEAD = 8
-"""The most items that a node may have sent and that home has not taken yet."""
+"""The most items that a node may have sent before this process takes them."""
 _MOST_TEXT = 300
 
 _KNOWN: dict[str, tuple[str, str | None]] = {
@@ -43,7 +43,7 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
     "OutOfDiskError": ("the node's object store is full, and so is its disk", "free some space there"),
     "GetTimeoutError": ("what it said did not arrive in time", "look at the network"),
 }
-"""Ray's errors in words, the special ones first."""
+"""Ray's errors in words, the most specific ones first."""
 
 
 class RayCluster:
@@ -53,9 +53,9 @@ class RayCluster:
     """
 
     def __init__(self, address: str) -> None:
-        """Connect to the head. Ray 2.60 sets no limit of time here: the caller is killed in time.
+        """Connect to the head. Ray 2.60 has no time limit here: if it takes too long, the parent kills this process.
 
-        Raises EnvironmentLackingError where Ray refuses.
+        Raises EnvironmentLackingError when Ray refuses.
         """
         import ray
         from ray import exceptions
@@ -102,11 +102,11 @@ class RayCluster:
         return self._on_each(nodes, _facts(), order)
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        """Have nodes remove their data of a sweep."""
+        """Make nodes remove their data of a sweep."""
         self._on_each(nodes, _forget(), sweep_id)
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
-        """Have a node do a block, on all its CPUs."""
+        """Start the task that does a block on all CPUs of a node; return it."""
         more = {"num_returns": "streaming", "_generator_backpressure_num_objects": _AHEAD}
         task = self._on(node, node_side.do_block, node.cpus, **more)
         begun: Task = task.remote(dict(order))
@@ -133,7 +133,7 @@ class RayCluster:
         self._ray.cancel(generator, force=hard, recursive=False)
 
     def _on_each(self, nodes: Sequence[Node], function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call a function on each node, even if its CPUs are busy. Return its value, or a Problem, of each."""
+        """Call a function on each node, even if its CPUs are busy. Return for each node the value, or a Problem."""
         ray = self._ray
         references = [self._on(node, function, 0).remote(*arguments) for node in nodes]
         ready, late = ray.wait(references, num_returns=len(references), timeout=_CALL_S)
@@ -156,7 +156,7 @@ class RayCluster:
         return Problem(what or "it has a problem that it does not tell", where, hint)
 
     def _on(self, node: Node, function: Callable[..., Any], cpus: float, **more: Any) -> Any:
-        """Return a task for one node, whose process ends with it and which Ray does not repeat."""
+        """Return a task for one node. Its process ends with it, and Ray does not repeat it."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
@@ -188,7 +188,7 @@ class RayCluster:
 
 
 def _facts() -> Callable[..., Any]:
-    """Return a function that Ray sends to a node as code: there may be no bufferlab there, or another one."""
+    """Return a function that Ray sends to a node as code: the node may have no bufferlab, or another version."""
 
     def facts(order: Mapping[str, Any]) -> dict[str, Any]:
         try:

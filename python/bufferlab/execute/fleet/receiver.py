@@ -1,4 +1,4 @@
-"""Takes the items that a node sends of one block and puts it into the block's folder once it is whole and checked.
+"""Takes the parcels that a node sends of one block, and puts each into the block's folder once it is whole and checked.
 
 A node may be another program, or damaged. So its items must come in the order in which our nodes send them, its files
 have a limit of size, and they are opened as those of a stranger's folder. A holder of the cluster's token could do
@@ -33,7 +33,7 @@ _RUNS_PER_CELL = 4
 
 @dataclass
 class Receiver:
-    """The receipt of one task: `begun` first, then `take` for each parcel and piece, `close` at the end."""
+    """The receiver of one task's items: `begun` first, then `take` for each parcel and piece, `close` at the end."""
 
     gathering: Gathering
     block: int
@@ -121,7 +121,7 @@ class Receiver:
     def _require_ours(self, folder: Path) -> None:
         """Refuse a sweep folder that is not of this block and experiment, or of another plan than the other blocks'.
 
-        Plans differ where the loaded data does: shares of a database are then other sizes.
+        Two plans differ if the loaded data differs: shares of a database are then other sizes.
         """
         (folder / "runs").mkdir()
         found = self._opened(folder)
@@ -147,7 +147,7 @@ class Receiver:
         named = arriving.folder.rename(arriving.folder.with_name(run_id))
         told = read_json(named / "run.json", COPY_HINT).get("files") if "run.json" in arriving.header["files"] else None
         if not isinstance(told, dict) or {"run.json", *told} != {*arriving.header["files"]}:
-            self._refuse("other files than run.json names")  # Files of other names are ignored.
+            self._refuse("other files than run.json names")  # Readers of the folder would ignore them.
         record = open_run(named, registry())
         if (record.run.point.index, record.run.block) not in cells_of(read_json(part / "plan.json")):
             self._refuse("a run that is not of its block")

@@ -1,6 +1,6 @@
 """Decides which node does which block next, and when a block has been tried often enough. Pure: no clock, no Ray.
 
-A block is one host's work. Its arrived runs can be continued on their host alone; on any other host the block starts
+A block is one host's work. Its arrived runs can be continued only on their host; on any other host the block starts
 over.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 MOST_TRIES = 3
-"""An incomplete block is tried again, twice."""
+"""How often a block is tried in all, while it is incomplete."""
 
 Host = tuple[str, str]
 """A booted system: its `host_id` and `boot_key`."""
@@ -40,7 +40,7 @@ class Rounds:
     """The blocks that are not whole yet: each waits, or a node does it, or it is given up."""
 
     def __init__(self, blocks: Iterable[tuple[int, Host | None]]) -> None:
-        """`blocks` are those to do, counted from 0, each with the host of its arrived runs."""
+        """`blocks` are the blocks to do, counted from 0, each with the host of its arrived runs."""
         self._waiting = [_Block(number, host) for number, host in blocks]
         self._begun: dict[int, _Block] = {}
         self._given_up: list[_Block] = []
@@ -93,7 +93,8 @@ class Rounds:
 def _suits(block: _Block, node: Node, alive: Collection[Node]) -> bool:
     """Return whether an idle node may do a block that waits.
 
-    The host of the block's runs may continue them, once. Then come nodes on which the block has not failed, if any.
+    If the host of the block's runs has a node, it continues them, once. Then come nodes on which the block has not
+    failed, if there are any.
     """
     at_home = block.host is not None and any(other.host == block.host for other in alive)
     if at_home and block.tries < MOST_TRIES - 1:

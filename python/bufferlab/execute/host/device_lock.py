@@ -1,6 +1,6 @@
 """Locks a device for one sweep: a second sweep would measure the first. Advisory (flock), per host and user.
 
-A second sweep is refused at once, or waits as long as it may.
+A second sweep is refused at once, or waits for as long as its user allows.
 
 The kernel frees the lock when its owner ends, however it ends. The file stays and holds the last owner's number.
 """
@@ -31,7 +31,7 @@ class Patience:
     seconds: float = 0.0
     say: Callable[[str], None] = lambda text: None
     check: Callable[[], None] = lambda: None
-    """Is called while waiting; raises when the user wants to stop."""
+    """Called while waiting; it raises when the user wants to stop."""
 
 
 NONE = Patience()
@@ -94,7 +94,7 @@ def _takes(descriptor: int) -> bool:
 def device_names(directory: Path) -> list[str]:
     """Return the whole device that holds the directory, then the disks below it if it is stacked.
 
-    Return its device number alone if no name is found.
+    If no name is found, the list has only the number of the device.
     """
     try:
         found = json.loads(native().resolve_device(str(directory)))

@@ -1,4 +1,4 @@
-"""Takes the host's fingerprint for host.json, by the core or by Python alone, and compares its memory with pools."""
+"""Takes the host's fingerprint for host.json, by the core or else by Python, and compares its memory with pools."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def _plain(directory: Path) -> dict[str, Any]:
 
 
 def boot_key() -> str:
-    """Return a short hash of the kernel's random boot number (random(4)): equal hosts have the same `host_id`.
+    """Return a short hash of the kernel's random boot number (random(4)): it separates hosts with equal `host_id`.
 
-    It differs between runners of a CI, and not between containers of one host.
+    It differs between runners of a CI, but not between containers of one host.
     """
     with suppress(OSError):
         return hashlib.sha256(Path("/proc/sys/kernel/random/boot_id").read_bytes()).hexdigest()[:12]

@@ -62,14 +62,14 @@ def require_reachable(directory: Path, owner: Owner | None, purpose: str, flag: 
 
 
 def is_ours_alone(folder: Path) -> bool:
-    """Return whether it is a folder, not a link, that belongs to this user and that no other user may change."""
+    """Return whether `folder` is a folder, not a link, that belongs to this user and that no other user may change."""
     found = folder.lstat()
     others = stat.S_IWGRP | stat.S_IWOTH
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & others
 
 
 def shared_root() -> Path:
-    """Make and return the default folder of data when root's own folders are closed to the server's user.
+    """Make and return the folder for data that is used when root's own folders are closed to the server's user.
 
     Raises EnvironmentLackingError if another user owns it or may change it.
     """

@@ -24,9 +24,9 @@ SCRATCH = ".bufferlab-work"
 ROOM = "fleet"
 """The folder of the cache in which a node of a cluster does its blocks."""
 LOCK_SECONDS = 60.0
-"""Longer than any bufferlab process holds a directory. Removing the copies of a killed sweep takes longest."""
+"""More seconds than any bufferlab process holds a directory. Removing the copies of a killed sweep takes longest."""
 GLANCE_SECONDS = 0.2
-"""Longer than a report looks whether a sweep folder is held (`SweepFolder.is_running`)."""
+"""More seconds than a report holds a sweep folder, to see whether a sweep does (`SweepFolder.is_running`)."""
 _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs")
 _SPARE_BYTES = 1 << 20
 
@@ -34,7 +34,7 @@ _SPARE_BYTES = 1 << 20
 def cache_root(owner: Owner | None = None) -> Path:
     """Return the folder of loaded databases and rates: $BUFFERLAB_CACHE, or the user's cache folder.
 
-    `owner` is the user whom a server runs as. A cache folder that this user cannot reach gives way to a shared one.
+    `owner` is the user that a server runs as. If this user cannot reach the cache folder, a shared one takes its place.
     """
     if own := os.environ.get("BUFFERLAB_CACHE"):
         return Path(own).absolute()
@@ -77,7 +77,7 @@ def require_directory(directory: Path, purpose: str, flag: str) -> None:
 
 
 def require_disk(directory: Path, flag: str) -> None:
-    """Refuse a file system in memory, where reads cost nothing. Raises EnvironmentLackingError."""
+    """Refuse a directory on a file system in memory, where reads cost nothing. Raises EnvironmentLackingError."""
     kind = filesystem_of(directory)
     if kind in _MEMORY_FILE_SYSTEMS:
         raise EnvironmentLackingError(
@@ -153,7 +153,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def clean_temporaries(out: Path) -> None:
-    """Remove the unfinished sweep folders of killed sweeps. The caller holds `locked(out)`, as their creators do."""
+    """Remove the unfinished sweep folders of killed sweeps. The caller holds `locked(out)`, as their makers do."""
     marked.remove_leftovers(out.resolve(), f"{marked.TEMPORARY}*")
 
 
@@ -184,7 +184,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _held(directory: Path, seconds: float, refused: EnvironmentLackingError) -> Iterator[None]:
-    """Context manager that holds a directory by flock. Raises `refused` where another process holds it for so long."""
+    """Context manager that holds a directory by flock. Raises `refused` when another process holds it for `seconds`."""
     descriptor, deadline = os.open(directory, os.O_RDONLY | os.O_DIRECTORY), time.monotonic() + seconds
     try:
         while True:

@@ -131,7 +131,7 @@ def _stored(found: Scatter | None) -> dict[str, Any] | None:
 
 
 def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
-    """Return why the floor kept before is better than the new one; None if it is not, or does not exist."""
+    """Return why the floor kept before is better than the new one; None if it is not better, or does not exist."""
     old = _read(path) if path.exists() else None
     if old is None or old["versions"] != new["versions"]:
         return None
@@ -154,7 +154,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Write a floor, whole or not at all. It needs no fsync: a floor is measured again in minutes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The next writer of this floor overwrites the file of a killed one.
+    # If a process is killed here, the next writer of this floor overwrites its file.
     temporary = path.with_name(f".tmp-{path.name}")
     try:
         temporary.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")

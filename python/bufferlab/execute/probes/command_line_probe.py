@@ -13,7 +13,7 @@ from bufferlab.results.schema import BlockTrace
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that has ended, as far as its probes need it."""
+    """The facts about an ended run that its probes need."""
 
     engine: str
     result: Mapping[str, Any] | None
@@ -29,7 +29,7 @@ class EndedRun:
 
 
 class AskedProbe(Protocol):
-    """A probe with a window, beyond those that watch every run."""
+    """A probe that the command line asks for, beyond those that watch every run."""
 
     name: ClassVar[str]
     """The probe's name in a job, in the core's answer and in run.json."""

@@ -1,6 +1,6 @@
 """Handles page traces: refuses early what cannot be recorded, and keeps every access to a page of the pool.
 
-Pages get numbers in a row, those of one table or index together, so that run.json can name them by ranges. A trace that
+Pages are numbered so that those of one table or index are in a row, and run.json can name them by ranges. A trace that
 lacks accesses, or disagrees with the engine's own counters, is marked as failed and has no table. Its run is kept.
 """
 
@@ -130,9 +130,9 @@ class PageTraceAsked:
 
 
 def _limit_here(home: Path) -> int:
-    """Return the most bytes that a trace may take: 2 GiB, a tenth of the free space, a quarter of the host's memory.
+    """Return the most bytes for a trace: the least of 2 GiB, a tenth of the free space, a quarter of the memory.
 
-    In memory it takes half of that at most.
+    In memory a trace takes half of its limit at most.
     """
     return min(_MOST_BYTES, shutil.disk_usage(home).free // 10, memory_bytes() // 4)
 
@@ -164,7 +164,7 @@ def _problem(told: Mapping[str, Any], spool_bytes: int) -> Failure | None:
     if (threads := len(told.get("threads", ()))) > _MOST_THREADS:
         what = f"{threads:,} threads and sessions touched pages, and a page trace has numbers for {_MOST_THREADS:,}"
         return Failure(what, None, "measure fewer transactions, or let queries use fewer parallel workers")
-    # Without the counters of its edges, a window cannot be compared.
+    # Without the counters at both edges, a window cannot be compared with the engine's counts.
     if told["window_end_ns"] is None or told.get("counters_end_ns", 0) is None:
         return Failure("the measured window was not reached", None, None)
     wrote = sum(told["events"].values())
@@ -180,7 +180,7 @@ def _chunks(records: _Records) -> Iterator[_Records]:
 
 
 def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[dict[str, Any]]:
-    """Return the accesses in the window and the growth of the engine's counters."""
+    """Return, by kind of access, how many were recorded in the window, and how much the engine's counter grew."""
     behaviour = engines.behaviour(run.engine)
     objects = behaviour.uncounted_objects(run.database, told.get("relations", ()))
     ours = told.get("uncounted_threads", ())
@@ -213,7 +213,7 @@ def _counts(records: _Records, told: Mapping[str, Any], run: EndedRun) -> list[d
 def _counters_ns(told: Mapping[str, Any]) -> tuple[int, int]:
     """Return when the counters of the window's begin were asked for, and when those of its end had been read.
 
-    An engine in our own process stands still meanwhile: its counters are those of the window.
+    An engine in our own process does no work meanwhile: its counters are exactly those of the window.
     """
     if told.get("recorder", "engine") == "engine":
         return told["window_start_ns"], told["window_end_ns"]
@@ -223,7 +223,7 @@ def _counters_ns(told: Mapping[str, Any]) -> tuple[int, int]:
 def _late(records: _Records, told: Mapping[str, Any]) -> tuple[int, int]:
     """Return how many gets before the window, and in it, the server may have counted later than they were made.
 
-    Gets from the moments in which the counters were read are left out: `at_edges` has them.
+    Gets made while the counters were read are not included: `at_edges` has them.
     """
     sites = told.get("late_sites", ())
     before = inside = 0
@@ -235,7 +235,7 @@ def _late(records: _Records, told: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tuple[str, int]:
-    """Return the first of these counters that the server has, and by how much it grew in the window."""
+    """Return the first of these counters that the engine has, and by how much it grew in the window."""
     edges = {
         (row["metric"], row["edge"]): row["count"]
         for row in samples
@@ -246,7 +246,7 @@ def _growth(samples: Sequence[Mapping[str, Any]], counters: Sequence[str]) -> tu
 
 
 def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure | None:
-    """Return the first count that is too far from the engine's own, as a reason; None if none is.
+    """Return a failure for the first count that is too far from the engine's; None if all are near enough.
 
     A server may count a get later than it makes it. So its count may hold gets from before the window, and may lack
     gets of the window. It may also hold gets that were made while its counters were read.
@@ -263,7 +263,7 @@ def _off(counts: Sequence[Mapping[str, Any]], late: tuple[int, int]) -> Failure 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """The table from a page's object, and its number in that object, to its number in the trace."""
+    """The table that leads from a page's object and its number in the object (`_keys`) to its number in the trace."""
 
     keys: NDArray[np.uint64]
     numbers: NDArray[np.uint32]
@@ -278,9 +278,9 @@ def _keys(records: _Records) -> NDArray[np.uint64]:
 
 
 def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[_Numbers, list[dict[str, Any]]]:
-    """Number the touched pages, object by object; in each object the pages above the leaves come first.
+    """Number the touched pages, object by object; return the numbers, and the range of each object.
 
-    The order is otherwise that of the pages' own numbers. Return the objects too.
+    In each object the pages above the leaves come first. Otherwise pages keep the order of their numbers in the object.
     """
     owner = np.full(len(keys), len(objects), np.uint32)
     is_leaf = np.ones(len(keys), np.bool_)
@@ -306,7 +306,7 @@ def _frames(records: _Records, numbers: _Numbers) -> Iterator[pl.DataFrame]:
 
     start_ns, before_us = int(records["t_ns"][0]), 0
     for chunk in _chunks(records):
-        # Differences of rounded times: their sum stays within a microsecond of the clock.
+        # Times are rounded before they are subtracted, so that sums stay within a microsecond of the clock.
         times_us = (chunk["t_ns"] - np.uint64(start_ns)) // np.uint64(1000)
         delta_us = np.diff(times_us, prepend=np.uint64(before_us))
         before_us = int(times_us[-1])

@@ -1,7 +1,7 @@
 """Decides which page trace the runs of a sweep carry: one asked for by name, the one of the plan, or the default.
 
-By default a run carries a trace where the engine can record one. Elsewhere the sweep says in a sentence why its runs
-carry none. Nor do they where an experiment asks for times, and a trace's cost on that server was never measured.
+By default a run carries a trace if the engine can record one. It carries none if the experiment asks for times, and the
+cost of a trace on that server was never measured. A sentence of the sweep then says why its runs carry none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bufferlab.results.schema import StoredPlan
 OFF = "BUFFERLAB_NO_PAGE_TRACE"
 """The variable that, at any value, turns off traces not asked for by name."""
 KEY = "page_trace"
-"""The key of plan.json."""
+"""The entry of plan.json that holds the planned traces."""
 DEFAULT_KEEP: KeepTraces = "one"
 
 
@@ -62,7 +62,7 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
     if stored is None:
         return _new(wish, plan)
     before = StoredPlan.model_validate(stored).page_trace
-    if before is None:  # An earlier version began it: traces were asked for with each command.
+    if before is None:  # An earlier version began the sweep: traces were asked for with each command.
         return PlannedTraces(recorder="inside" if wish.by_name else None, keep=wish.keep or "all", by_name=wish.by_name)
     if before.recorder == "uprobes":
         what = "the kernel recorded this sweep's page accesses, which only an earlier version lets it do"
@@ -81,7 +81,7 @@ def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> Pl
 
 
 def asked(traces: PlannedTraces, wish: TraceWish) -> tuple[PageTraceAsked, ...]:
-    """Return the probe of these traces, if any. A resumed sweep has its limit, unless the wish names another."""
+    """Return the probe of these traces, or (). A resumed sweep keeps its limit, unless the wish names another."""
     if traces.recorder is None:
         return ()
     return (PageTraceAsked(wish.limit_bytes or traces.limit_bytes, traces.keep, traces.by_name),)
@@ -103,7 +103,7 @@ def _new(wish: TraceWish, plan: Plan) -> PlannedTraces:
 
 
 def _why_not(plan: Plan) -> str | None:
-    """Return why these runs carry no trace by default; None where they may. Raises BufferlabError where none can be."""
+    """Return why these runs carry no trace by default; None if they may. Raises BufferlabError if they cannot."""
     if _asks_for_throughput(plan):
         return "this experiment asks what the processors can do, and recording accesses takes some of them"
     behaviour = engines.behaviour(plan.experiment.engine)

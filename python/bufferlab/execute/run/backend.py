@@ -1,6 +1,6 @@
 """Defines a backend, which fills a run, and does one run with it. An engine measures, a model predicts.
 
-The steps around a run are the same for both. Each run is published; a failed run with its failure.
+The steps around a run are the same for both. Each run is published, a failed run together with its failure.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Backend(Protocol):
     """An engine or a model, ready for the runs of one sweep."""
 
     def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
-        """Return run.json of a run that begins: `common`, the fields of all backends, and the source of its numbers."""
+        """Return the content of run.json when a run begins: the `common` fields, and those of this backend."""
 
     def home(self, run_id: str) -> AbstractContextManager[Path]:
-        """Context manager for the folder that a run may work in: gone afterwards, in every case."""
+        """Context manager for the folder that a run may work in; leaving removes the folder in every case."""
 
     def do(
         self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
@@ -80,7 +80,7 @@ class Backend(Protocol):
         """
 
     def leave(self, home: Path, filled: FilledRun) -> None:
-        """Clean up, before publication, after the run on this host, however it ended."""
+        """Clean up after the run, before it is published, however it ended."""
 
     def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
         """Return the seconds that a run still needs, `spent_s` into a stage of which a share is done."""

@@ -57,9 +57,9 @@ class SweepContext:
     stop: StopRequest
     rates: KnownRates
     owner: Owner | None = None
-    """The user whom the server runs as: copies of the database are given to this user. None: copies stay ours."""
+    """The user that the server runs as, who gets the copies of the database; None: copies stay ours."""
     probes: tuple[AskedProbe, ...] = ()
-    """Probes beyond those that watch every run."""
+    """The probes asked for, besides those that watch every run."""
 
     def worker(self, home: Path) -> Worker:
         """Return a new worker for the jobs of a run."""
@@ -69,14 +69,11 @@ class SweepContext:
 
 @dataclass(frozen=True)
 class EngineBackend:
-    """The backend that measures.
-
-    A worker runs the experiment's engine on a copy of the database that the point needs.
-    """
+    """The backend that measures: a worker runs the engine on a copy of the database that the point needs."""
 
     context: SweepContext
     dataset: Callable[[GridPoint], Dataset]
-    """Returns the database of a point, which it may have to load first."""
+    """Returns the database of a point, loaded first if the cache lacks it."""
 
     def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
         """Return a run with the source, clock, seed and host of a measurement."""
@@ -96,7 +93,7 @@ class EngineBackend:
 
     @contextmanager
     def home(self, run_id: str) -> Iterator[Path]:
-        """Context manager for the folder of the run's copy of its database."""
+        """Context manager for the folder of the run's copy of its database; leaving removes the folder."""
         home = self.context.scratch / run_id
         try:
             yield home
@@ -112,14 +109,14 @@ class EngineBackend:
         return _OneRun(self.context, point, self.dataset(point), home, filled, on_stage).do()
 
     def leave(self, home: Path, filled: FilledRun) -> None:
-        """Keep the ends of the logs of a run that did not end well, and restore settings that its worker did not."""
+        """Keep the ends of the logs of a run that did not end well, and put back host settings that its worker left."""
         if filled.run.status != "ok":
             filled.log += _log_ends(home)
-        for said in restore_host():  # A worker that was killed could not put these back itself.
+        for said in restore_host():  # A killed worker could not put the settings back itself.
             filled.log += f"{said}\n"
 
     def seconds_left(self, point: GridPoint, stage: str, share: float, spent_s: float) -> float:
-        """Return the seconds that a run still needs: of the window, or of all that comes before it."""
+        """Return the seconds left of a run's window; before the window, those of the whole window; after it, 0."""
         if stage == MEASURING:
             return _window_left_s(self.context.experiment, share, spent_s)
         if stage in (COPYING, STARTING, WARMING_UP):
@@ -141,18 +138,18 @@ class _OneRun:
     """Bytes of the database at the edges of the window, from the worker's events."""
     status_texts: list[Event] = field(default_factory=list)
     phase_began_s: float = 0.0
-    """On the monotonic clock."""
+    """The phase's begin on the monotonic clock."""
 
     @property
     def database(self) -> Path:
-        """Return the run's copy of the database; the database itself where it is only read."""
+        """The path of the run's copy of the database; of the database itself if runs only read it."""
         engine = self.context.engine
         return self.dataset.database if engine.data_is_read_only else self.home / database_name(engine)
 
     def do(self) -> Failure | None:
         """Copy the database, measure, keep the answer, and check the data. Return why the run cannot be used."""
         self.filled.run.data_key = self.dataset.data_key
-        with self.context.worker(self.home) as worker:  # It imports its engine while the database is copied.
+        with self.context.worker(self.home) as worker:  # The worker imports its engine while the database is copied.
             if not self.context.engine.data_is_read_only:
                 self._restore()
             self.on_stage(STARTING, 0.0)
@@ -173,7 +170,8 @@ class _OneRun:
         )
         self._keep_tables(ended)
         filled.run.database = Database(
-            # In a directory only the data count: a pool's percentage does not refer to the server's tables and logs.
+            # In a data directory only the tables and indexes count: a percentage does not include logs and system
+            # tables.
             bytes_loaded=dataset.size_bytes if context.engine.data_kind == "file" else dataset.allocated_bytes,
             bytes_start=self.sizes[0] if self.sizes else None,
             bytes_end=self.sizes[-1] if len(self.sizes) > 1 else None,
@@ -196,7 +194,7 @@ class _OneRun:
         """Keep the samples, status texts and database sizes among a worker's events; pass its progress on."""
         match event.get("event"):
             case "status_text":
-                # InnoDB's monitor quotes statements and rows: of a user's own data none is kept.
+                # InnoDB's monitor quotes statements and rows, so its text is not kept for a user's own data.
                 if self.context.experiment.workload.dump is None:
                     self.status_texts.append(event)
             case "sample":
@@ -214,14 +212,14 @@ class _OneRun:
                 self.on_stage(_stage(event), 0.0)
 
     def _share(self, event: Event) -> float:
-        """Return the share of a phase that is done: of a window of a fixed time by the clock, not by transactions."""
+        """Return the share of a phase that is done. For a window of fixed time it is a share of time."""
         measure = self.context.experiment.measure
         if _stage(event) == MEASURING and measure.transactions is None:
             return min(1.0, (time.monotonic() - self.phase_began_s) / measure.max_seconds)
         return event["done"] / event["total"] if event.get("total") else 0.0
 
     def _keep_tables(self, ended: EndedRun) -> None:
-        """Keep further probes' tables, or the reasons why they are missing. The run does not fail."""
+        """Keep the tables of the asked probes, or the reasons why they are missing, which do not fail the run."""
         for probe in self.context.probes:
             self.on_stage(f"keeping the {probe.name.replace('_', ' ')}", 0.0)
             trace, table = probe.keep(ended)
@@ -244,7 +242,7 @@ class _OneRun:
         run.integrity = [started, *checked]
         if result.get("engine_conf"):
             filled.beside["engine.conf"] = result["engine_conf"]
-        if run.load.mode == "closed":  # In an open loop the rate is the one asked for, not the highest possible.
+        if run.load.mode == "closed":  # In an open loop the measured rate is the one asked for, not the highest.
             context.rates.observe("transactions_per_s", run.measured.transactions, run.measured.seconds)
         if result["warm_up"]["gate"] not in ("cap", "cold"):
             context.rates.observe("warm_up_bytes_per_s", self.dataset.size_bytes, result["warm_up"]["seconds"])
@@ -279,10 +277,10 @@ class _OneRun:
 
 
 def _seed(context: SweepContext, planned: PlannedRun) -> int:
-    """Return the block's seed, so that the points of a block are paired; a fresh seed for a run that reads in place.
+    """Return the block's seed, so that the points of a block are paired; a fresh seed if runs read data in place.
 
-    Such a run must read other places than earlier runs did. Those may lie in a cache below this host (a hypervisor's),
-    which cannot be dropped from here.
+    A run on data in place must read other places than earlier runs did. A cache below this host (a hypervisor's) may
+    still hold the earlier ones, and cannot be dropped from here.
     """
     return secrets.randbits(53) if context.engine.data_is_read_only else planned.seed
 
@@ -295,18 +293,18 @@ def _stage(event: Event) -> str:
 def _settings(point: GridPoint, result: dict[str, Any]) -> dict[str, StoredSetting]:
     """Return the settings of run.json: each as planned, with the value that the engine read back and its note on it.
 
-    A value that the engine reports and that belongs to no setting of the point is kept under the engine's name.
+    A reported value that belongs to no setting of the point is kept under the engine's name.
     """
     told, settings = dict(result["actual"]), point.stored()
     for name, setting in settings.items():
-        # Settings of load and workload run as planned.
+        # The engine reads back only its own settings. Those of load and workload run as planned.
         setting.actual = told.pop(name, None) if name in point.engine else setting.planned
         setting.note = result.get("notes", {}).get(name, "")
     return settings | {name: StoredSetting(actual=value) for name, value in told.items()}
 
 
 def _warm_up(told: dict[str, Any]) -> WarmUp | None:
-    """Return the warm-up's gate, seconds and transactions, which every engine reports; anything else goes to `detail`.
+    """Return the warm-up's gate, seconds and transactions, which every engine reports, and the rest as `detail`.
 
     None if the warm-up was interrupted.
     """

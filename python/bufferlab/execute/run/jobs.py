@@ -1,6 +1,6 @@
-"""Makes the jobs that workers are given, as the core's contract words them, and reads the answers of checks.
+"""Makes the jobs that workers are given, in the form of the core's contract, and reads the answers of checks.
 
-It starts nothing.
+This file starts nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Job = dict[str, Any]
 
 
 def run_job(experiment: Experiment, point: GridPoint, seed: int, database: Path) -> Job:
-    """Return the core's job for one run on the copy `database`."""
+    """Return the core's job for one run; `database` is the run's copy."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment, point),
@@ -60,7 +60,7 @@ def _transactions(workload: Workload, point: GridPoint, seed: int) -> Job:
 
 
 def run_workload(workload: Workload, point: GridPoint) -> Job:
-    """Return the workload at a point; of a script, its text and its variables."""
+    """Return the workload at a point; for a script, its text and its variables."""
     if workload.script is None:
         return {"name": workload.name, **point.parameters}
     script = workload.script
@@ -127,7 +127,7 @@ def _phase(phase: Phase, point: GridPoint, seed: int) -> Job:
         "source": phase.script.source,
         "text": phase.script.text,
         "variables": point.variables,
-        # The run's, so that the points of a block execute the same.
+        # The run's seed, so that all points of a block execute the same statements.
         "seed": seed,
         "transactions": phase.transactions,
         "max_seconds": phase.max_duration,

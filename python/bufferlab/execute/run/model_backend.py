@@ -1,7 +1,7 @@
-"""Predicts one run by a model of the engine's buffer manager, from page accesses of another origin. Starts nothing.
+"""Predicts one run by a model of the engine's buffer manager, from page accesses. Starts nothing.
 
-The accesses are those of a traced run, or they are generated. The run's clock stands still: a model of a buffer manager
-knows no time, so it predicts no rate.
+The accesses were recorded in a traced run, or are generated. The clock of a predicted run stands still: a model of a
+buffer manager knows no time, so it predicts no rate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Origin(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what decides the predictions besides experiment and plan."""
+        """Return all that decides the predictions besides experiment and plan."""
 
     @property
     def prediction_bytes(self) -> int:
@@ -57,7 +57,7 @@ class Origin(Protocol):
         """Return the fields of run.json about engine, data and transactions."""
 
     def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch, /) -> Predicted:
-        """Predict a run. Raises a BufferlabError, and what `watch` raises."""
+        """Predict a run. Raises a BufferlabError, and the errors of `watch`."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class ModelBackend:
     folder: Path
     versions: dict[str, str]
     ahead: Ahead[PlannedRun, Predicted]
-    """Predicts the runs on all cores; here each is waited for in its turn."""
+    """Predicts the runs on all cores; this backend waits for each run in its turn."""
     stop: StopRequest
 
     def begun(self, planned: PlannedRun, point: GridPoint, /, **common: Any) -> Run:
-        """Return a run with the model's numbers about the origin's engine, data and transactions."""
+        """Return a predicted run of the origin's engine, data and transactions."""
         described = self.origin.described(planned, point)
         return Run(**common, source="predicted", clock="virtual", versions=self.versions, **described)
 
@@ -132,7 +132,7 @@ def _counted(prediction: Prediction) -> dict[str, float | None]:
         "pages_read": found.reads if found else None,
         "demand_misses": found.misses if found else None,
         "pages_created": found.creates if found else None,
-        # A model reads whole pages alone.
+        # A model reads only whole pages.
         "db_other_reads": 0,
         "pool_frames_used": found.frames_used if found else None,
         "pool_frames": prediction.pool_frames,

@@ -23,7 +23,7 @@ from bufferlab.units import format_bytes
 ROUNDED = "rounded by the server"
 
 _ROUNDING_RATIO = 0.02
-#: Seconds by which a window may exceed the duration asked for; a transaction that is begun ends first.
+#: Seconds by which a window may exceed the duration asked for, because a transaction that has begun ends first.
 _OVERRUN_SECONDS = 5.0
 #: The share of its transactions that a window may lack. Leaving out so few changes counts per transaction by less than
 #: two whole windows of one setting differ (0.85 %, stats/known_scatter.toml).
@@ -71,7 +71,7 @@ def _row(name: str, passed: bool, detail: str) -> IntegrityRow:
 
 
 def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *, in_place: bool) -> IntegrityRow:
-    """Return the row on the data that the run began with; the engine's own if they were not copied."""
+    """Return the row on the data that the run began with; in a running server's schema, with the engine's sentence."""
     if "start" in result:
         return IntegrityRow(name="same_start", status="not_applicable", detail=result["start"])
     known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
@@ -86,12 +86,12 @@ def _no_confounds(found: Sequence[str]) -> IntegrityRow:
 
 
 def _foreign_server(caveats: Sequence[str]) -> IntegrityRow:
-    """Return the row of conditions that a server which bufferlab did not start cannot meet, and no check can test."""
+    """Return the row on conditions that no check can test on a server which bufferlab did not start."""
     return IntegrityRow(name=FOREIGN_SERVER, status="not_applicable", detail="; ".join(caveats))
 
 
 def warnings(rows: Sequence[IntegrityRow]) -> list[str]:
-    """Return the parts of these rows that are shown at once, although the run is good."""
+    """Return the warnings in these rows, which are shown at once although the run may be used."""
     details = {row.name: row.detail.split("; ") for row in rows}
     failed = any(row.name == "no_confounds" and row.status == "failed" for row in rows)
     # An engine that names confounds names its rounding among them.
@@ -138,13 +138,13 @@ def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
     planned, actual = setting.planned, setting.actual
     if not isinstance(planned, int | float) or not isinstance(actual, int | float) or not planned:
         return False
-    # Bytes of pages come in whole pages, each with the engine's own bytes for it.
+    # A size comes in whole pages, and the engine may add some bytes of its own to each page.
     unit_bytes = page_bytes * (1 + _ROUNDING_RATIO) if setting.unit == "bytes" and name != "page_size" else 0
     return bool(abs(actual - planned) <= max(_ROUNDING_RATIO * planned, unit_bytes))
 
 
 def _window_complete(experiment: Experiment, measured: Measured, *, is_open: bool) -> IntegrityRow:
-    """Check that the window held the transactions asked for; in an open loop arrivals, of which some may be dropped.
+    """Check that the window held the transactions asked for; in an open loop, arrivals, some of which may be dropped.
 
     A window that its time cap ended may lack a few: see _LACKING_SHARE.
     """

@@ -38,7 +38,7 @@ _LOG_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a worker: with a result, with a failure, or with both when it was interrupted."""
+    """The outcome of a worker's job: a result, a failure, or both when the job was interrupted."""
 
     result: dict[str, Any] | None
     failure: Failure | None
@@ -53,7 +53,7 @@ class Outcome:
 
 
 class Worker:
-    """A worker process as a context: it does one job after another, and is gone afterwards.
+    """A context manager for a worker process, which does one job after another and is gone after leaving.
 
     Its standard error is appended to `log_file`. No process that it started outlives the context, unless it left the
     worker's process group. `module` is the module that runs in the process.
@@ -73,7 +73,7 @@ class Worker:
         _end(self._process)
 
     def do(self, kind: str, job: dict[str, Any], on_event: Callable[[Event], None]) -> Outcome:
-        """Have the worker do a job, wait for its end, and return its outcome. After a failure it can do no other.
+        """Have the worker do a job, wait for its end, and return its outcome. After a failure it takes no more.
 
         `on_event` gets every event but the last one, in this thread. A request to stop is passed on to the worker,
         which then has 30 s to close its database. A worker that says nothing for `silent_seconds` is killed.
@@ -84,7 +84,7 @@ class Worker:
         _send_job(process, {"kind": kind, "engine": self._engine, "job": job, "parent_pid": os.getpid()})
         watch.until_end()
         if watch.last is None or watch.last["event"] == "error":
-            _end(process)  # Without a last word its exit code says why.
+            _end(process)  # If it sent no last event, its exit code says why.
         outcome = _outcome(process, watch, _tail(self._log_file))
         _LOG.debug("%s ended as %s after %.2f s", kind, outcome.kind, time.monotonic() - started)
         return outcome
@@ -107,14 +107,14 @@ def supervise(
 
 
 def _started(engine: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a worker for a job of that engine (tests/support/forked.py has another way for the fake one)."""
+    """Start a worker for jobs of that engine (for the fake engine tests/support/forked.py has another way)."""
     return start_module(WORKER, log, engine)
 
 
 def start_module(module: str, log: IO[bytes], *arguments: str) -> subprocess.Popen[bytes]:
     """Start a module that does jobs as workers do; its standard error goes to `log`."""
     # -P: a module in the current folder must not shadow one of Python's. A new session: Ctrl-C at the terminal
-    # reaches this process alone, and the processes that the worker starts can be killed with it.
+    # reaches only this process, and the processes that the worker starts can be killed with it.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=subprocess.PIPE,
@@ -192,13 +192,13 @@ class _Watch:
 def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> None:
     """Send the job as one line. Standard input stays open afterwards: its end shows the worker that we are gone."""
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # It died at once; its log says why.
+    with suppress(BrokenPipeError):  # The worker died at once; its log says why.
         process.stdin.write(json.dumps(envelope).encode() + b"\n")
         process.stdin.flush()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the worker and the processes it started: it leads their process group."""
+    """Kill the worker and the processes it started: they are the process group that the worker leads."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -1,11 +1,11 @@
 """The worker process of a run, and the common part of all processes that work for their parent.
 
-Such a process takes one job after another, sends events, and ends each job with a result; an error is its last word. It
+Such a process takes one job after another, sends events, and ends each job with a result. An error ends the process. It
 never outlives its parent: it ends when standard input does, and the kernel kills it at its parent's death. The worker
-has its engine do the job, and stops it when asked. It publishes nothing and decides nothing. The parent's side is
-supervise.py.
+has its engine do the job, and stops the engine when asked. The worker publishes and decides nothing. The parent's side
+is supervise.py.
 
-Imports are few: a process whose parent has died must not stay for seconds of them.
+Few modules are imported at the top: imports take seconds, and a process whose parent has died must not stay so long.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Tell = Callable[[str], None]
 
 
 def main(engine: str | None = None) -> int:
-    """Do the jobs on standard input. Return 1 after an error or without a parent; the end of the jobs ends it with 0.
+    """Do the jobs on standard input. Return 1 after an error, or if the parent has died; the end of input exits with 0.
 
-    `engine` is the one of the jobs, which is imported while the first one is awaited.
+    `engine` is the engine of the jobs; it is imported while the process waits for the first job.
     """
     # Blocked in every thread, so that the thread that waits for these signals gets them, however busy the core is.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
@@ -45,12 +45,12 @@ def main(engine: str | None = None) -> int:
 
 
 def _prepare(engine: str) -> None:
-    with suppress(Exception):  # The job meets the same error, and tells it.
+    with suppress(Exception):  # The job meets the same error, and reports it.
         engine_of({"engine": engine})
 
 
 def _do(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
-    """Do the job and return its result. Events are sent as lines of JSON. Raises the engine's errors."""
+    """Do the job, send its events as lines of JSON, and return its result. Raises the engine's errors."""
     engine = engine_of(envelope)
     _stop_when_asked(engine)
     kind, job = envelope["kind"], envelope["job"]
@@ -91,7 +91,7 @@ def serve(
 ) -> int:
     """Take jobs on standard input, have `do` do each, and send the result that it returns, or the error it raises.
 
-    `do` gets the envelope that `supervise` sends: kind, engine and job; `prepare` is called before the first one.
+    `do` gets the envelope that `supervise` sends: kind, engine and job. `prepare` is called before the first job.
     Return 1 after an error, and without output when the parent has died. The end of standard input ends this process.
     Everything that is printed goes to the log.
     """
@@ -122,13 +122,13 @@ def serve(
 
 
 def leave(code: int) -> NoReturn:
-    """End this process at once: threads that are blocked in system calls are not waited for."""
+    """End this process at once, without waiting for threads that are blocked in system calls."""
     sys.stderr.flush()
     os._exit(code)
 
 
 def described(error: Exception) -> dict[str, str | None]:
-    """Return the error in its event's form: kind, what, where, hint, and the traceback of its causes."""
+    """Return the error as the fields of an event: kind, what, where, hint, and the traceback of its causes."""
     from bufferlab.engines.behaviour import failure_of
     from bufferlab.errors import causes
 
@@ -147,7 +147,7 @@ def _more(error: Exception) -> list[dict[str, str | None]]:
 
 
 def _take_stdout() -> Any:
-    """Return standard output for the events alone, and send everything else that is printed to the log."""
+    """Return standard output for events only, and send everything else that is printed to the log."""
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return stream
@@ -156,7 +156,7 @@ def _take_stdout() -> Any:
 def _hear_parent(jobs: SimpleQueue[bytes], idle: threading.Event) -> None:
     """Pass on the lines of standard input. Its end, which comes however the parent ends, ends this process.
 
-    The exit code is 0 if that is `idle` after its jobs, else 1.
+    The exit code is 0 if a job was done and none runs (`idle`), else 1.
     """
     rest = b""
     while chunk := os.read(0, 1 << 16):

@@ -27,7 +27,7 @@ class Server:
     version: str
 
     def is_in(self, versions_of: str) -> bool:
-        """Return whether versions hold this server, as versions.py reads them."""
+        """Return whether this server is among those of `versions_of`, which versions.py reads."""
         return versions.has(versions_of, self.engine, self.version)
 
 
@@ -42,21 +42,21 @@ class Pool:
 
 @dataclass(frozen=True)
 class Traced:
-    """The facts about the traced run from which a model judges where it must not be believed."""
+    """The facts about the traced run from which a model judges in which cases it must not be believed."""
 
     server: Server
     pool: Pool
     edges: Window
     """The engine's counters and gauges in the measured window."""
     transactions: int
-    """Counts of the measured window."""
+    """The number of transactions in the measured window."""
     connections: int
     objects: Sequence[PagesOfObject]
     """The tables and indexes whose pages the trace has."""
     ran: Mapping[str, int]
-    """Settings by the engine's names, where they are whole numbers."""
+    """The settings that are whole numbers, by the engine's names."""
     others: Callable[[], Sequence[tuple[int, int, Window]]]
-    """Returns frames, transactions and windows of the other measured runs in its sweep folder."""
+    """Returns frames, transactions and windows of the other measured runs in the traced run's sweep folder."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class BufferManager:
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of the engine that the model takes to have these values."""
     filled: float = 1.0
-    """Times the pool must have been filled before its empty start no longer matters."""
+    """How many times the pool must have been filled before its empty start no longer matters."""
     read_ahead: tuple[str, ...] = ()
     """Counters of pages that the server read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
-    """Returns which setting makes the reads of a pool depend on the speed of the run; None where none does."""
+    """Returns which setting makes the reads of a pool depend on the speed of the run; None if no setting does."""
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """Returns why the model must not be believed at a point."""
     untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()

@@ -1,6 +1,6 @@
-"""The two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and where neither must be believed.
+"""The models of two generations of InnoDB (crates/bufferlab-sim/src/managers/innodb), and when not to believe a model.
 
-A model must not be believed where speed decides, where purge is behind, or where a long free list misleads.
+A model must not be believed if speed decides, if purge is behind, or if a long free list misleads.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
 _FILLED = 1.5
-"""The pool must have been filled this often: accesses order the list only after an eviction (buf0buf.ic,
+"""How many times the pool must have been filled: accesses order the list only after an eviction (buf0buf.ic,
 buf_page_peek_if_too_old)."""
 _WAKES_CLEANER = "mysql >= 5.7; mariadb"
-"""The servers of before MariaDB 10.5 in which a thread that finds no free frame wakes the page cleaner."""
+"""The servers up to MariaDB 10.4 in which a thread that finds no free frame wakes the page cleaner."""
 _OLD_MIN_LEN = 512
-"""Shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
+"""The length of the shortest list with an old sublist (buf0lru.h, BUF_LRU_OLD_MIN_LEN)."""
 _HISTORY = "innodb_metric_trx_rseg_history_len"
 REVISITS = "mysql >= 8.0; mariadb >= 10.3"
 """The servers whose purge goes back to each changed row (row0purge.cc, row_purge_reset_trx_id in MariaDB)."""
 SMALLER_POOL = 2 / 3
-"""Share of the pool: with less, purge that goes back to each changed row may fall behind."""
+"""The share of the traced run's pool below which purge that goes back to each changed row may fall behind."""
 _CHANGED_ROWS = ("innodb_rows_inserted", "innodb_rows_updated", "innodb_rows_deleted")
 _WRITES = 0.01
-"""Changed rows per transaction. A workload that only reads has fewer, which the server itself changes."""
+"""Changed rows per transaction. A workload that only reads has fewer: those that the server itself changes."""
 _DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
-"""Share of the frames: a longer free list is filled and emptied in waves, whose height depends on time."""
+"""The share of the frames above which a free list is filled and emptied in waves, whose height depends on time."""
 
 
 def _by_speed(pool: Pool) -> str | None:
@@ -73,7 +73,7 @@ def _purge_behind(sentence: str) -> Verdict:
 
 
 def _behind(window: Window, transactions: int) -> str:
-    """Return how far purge was behind in a window; "" where it kept up, or where the run has no such counter."""
+    """Return how far purge was behind in a window; "" if it kept up, or if the run has no such counter."""
     first, last, highest = window.first_level(_HISTORY).value, window.level(_HISTORY).value, window.highest(_HISTORY)
     if first is None or last is None or highest.value is None:
         return ""
@@ -128,4 +128,4 @@ MANAGERS = (
         further=lambda _traced, _pool: {},
     ),
 )
-"""Two models. The servers of the first differ in their own settings."""
+"""The entries of two models. The first model has two, because its servers differ in a default."""

@@ -1,6 +1,7 @@
 """PostgreSQL's shared buffers: a clock sweep with usage counts (crates/bufferlab-sim/src/managers/postgres.rs).
 
-Scans of large tables have rings (scans.rs there). This file says which tables are large, and how large a ring is.
+Scans of large tables have rings (scans.rs in the same folder). This file says which tables are large, and how large a
+ring is.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from bufferlab.models.managers.declaration import BufferManager, Pool, Settings,
 from bufferlab.results.page_traces import PagesOfObject
 
 _RING_BUFFERS = 32
-"""freelist.c, GetAccessStrategy: 256 kB for a bulk read."""
+"""The buffers of a bulk read's ring, 256 kB (freelist.c, GetAccessStrategy)."""
 _RING_GROWS = "postgres >= 18"
 """The servers whose rings have room for reads that are under way (freelist.c, GetAccessStrategy)."""
 _IO_CONCURRENCY = 16
-"""DEFAULT_EFFECTIVE_IO_CONCURRENCY of bufmgr.h, from 18 on."""
+"""The default of effective_io_concurrency from 18 on (bufmgr.h, DEFAULT_EFFECTIVE_IO_CONCURRENCY)."""
 _COMBINED_BYTES = 128 << 10
-"""DEFAULT_IO_COMBINE_LIMIT of bufmgr.h."""
+"""The default of io_combine_limit in bytes (bufmgr.h, DEFAULT_IO_COMBINE_LIMIT)."""
 _PAGE_BYTES = 8 << 10
 _OTHER_PROCESSES = 20 + 16 + 8 + 2 + 6 + 32
-"""Processes that may pin buffers besides the connections.
+"""The number of processes that may pin buffers besides the connections.
 
 The 20 further connections of a private server (postgresql_conf.py), autovacuum_worker_slots and max_worker_processes by
 default, then the special and auxiliary processes of proc.h and its IO workers.
@@ -45,7 +46,7 @@ def _further(traced: Traced, pool: Pool) -> Settings:
 
 
 def _is_large(one: PagesOfObject, frames: int) -> bool:
-    """Return whether scans of an object have a ring: heapam.c, initscan.
+    """Return whether scans of an object have a ring (heapam.c, initscan).
 
     Scans read no index through a ring. An index is named TABLE.INDEX.
     """
@@ -54,12 +55,12 @@ def _is_large(one: PagesOfObject, frames: int) -> bool:
 
 
 def _ring_buffers(traced: Traced, pool: Pool) -> int:
-    """Return the buffers of a bulk read's ring: freelist.c, GetAccessStrategy and GetAccessStrategyWithSize."""
+    """Return the buffers of a bulk read's ring (freelist.c, GetAccessStrategy and GetAccessStrategyWithSize)."""
     buffers = _RING_BUFFERS
     if traced.server.is_in(_RING_GROWS):
         combined = traced.ran.get("io_combine_limit", _COMBINED_BYTES) // _PAGE_BYTES
         wanted = buffers + combined * traced.ran.get("effective_io_concurrency", _IO_CONCURRENCY)
-        # bufmgr.c, GetPinLimit: a process's share of the pool.
+        # A process may pin only its share of the pool (bufmgr.c, GetPinLimit).
         buffers = min(wanted, max(buffers, pool.frames // (traced.connections + _OTHER_PROCESSES)))
     return max(1, min(buffers, pool.frames // 8))
 

@@ -10,7 +10,7 @@ _SECTOR_BYTES = 512
 
 
 def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
-    """Return a guess. It is not used where the engine's knobs give the size of its data, as file_size does."""
+    """Return a guess. It is not used if the engine's knobs give the size of its data, as file_size does."""
     return GIB
 
 

@@ -1,4 +1,5 @@
-//! Writing one table: a thread that generates and encodes, a connection that sends, then indexes and statistics.
+//! Writes one table: a thread generates and encodes rows, a connection sends them; then it builds indexes and computes
+//! statistics.
 
 use crossbeam_channel::Receiver;
 
@@ -12,7 +13,7 @@ use crate::mysql::line::Line;
 use crate::server::bulk::Chunk;
 use crate::server::encode::{Encoder, Form};
 
-/// Rows of one transaction: few enough for a server to roll back, and enough to make commits rare.
+/// Rows of one transaction: so few that a server can roll them back, and so many that commits are rare.
 const TRANSACTION_ROWS: u64 = 200_000;
 
 /// One connection that writes tables.
@@ -26,7 +27,7 @@ impl<'a> TableWriter<'a> {
     pub(super) fn connect(shared: &'a Shared<'a>) -> Result<Self, Failure> {
         let place = shared.load.target.place();
         let mut conn = connect_to_load(&shared.load.target)?;
-        // The rows are known to be right; checking them would read pages of secondary indexes.
+        // Do not check the rows: the generator makes them right, and checks would read pages of secondary indexes.
         conn.query_drop("SET SESSION unique_checks = 0, foreign_key_checks = 0")
             .map_err(|error| failure("preparing to load", &place, &error))?;
         let line = Line::of(&conn).map_err(|error| no_socket(&error, &place))?;
@@ -34,7 +35,7 @@ impl<'a> TableWriter<'a> {
         Ok(TableWriter { shared, conn, place })
     }
 
-    /// Loads one table; returns its rows.
+    /// Loads one table, builds its indexes and computes its statistics; returns the number of its rows.
     pub(super) fn write(&mut self, table: usize) -> Result<u64, Failure> {
         let shared = self.shared;
         let schema = &shared.tables[table];
@@ -51,7 +52,8 @@ impl<'a> TableWriter<'a> {
         for sql in &schema.indexes {
             self.run(sql, "building indexes")?;
         }
-        // The statistics that the server takes during a load see a table that grows; the planner must know the whole.
+        // The statistics that the server computed during the load are those of a smaller table; the planner needs those
+        // of the whole table.
         self.run(&format!("ANALYZE TABLE {}", schema.name), "taking statistics")?;
         Ok(rows)
     }
@@ -60,7 +62,8 @@ impl<'a> TableWriter<'a> {
         self.conn.query_drop(sql).map(drop).map_err(|error| failure(action, &self.place, &error))
     }
 
-    /// Streams chunks through LOAD DATA LOCAL, a transaction at a time; returns the rows that the server took.
+    /// Streams chunks through LOAD DATA LOCAL, one transaction after the other. Returns the number of rows that the
+    /// server stored.
     fn send_lines(&mut self, table: &str, chunks: &Receiver<Chunk>) -> Result<u64, Failure> {
         let sql = format!(
             "LOAD DATA LOCAL INFILE 'rows' INTO TABLE {table} CHARACTER SET latin1 \
@@ -68,11 +71,11 @@ impl<'a> TableWriter<'a> {
         );
         let at = |error| failure(&format!("loading {table}"), &self.place, &error);
         let mut taken = 0;
-        // Opens a statement only when there are rows for it.
+        // Begin a statement only when there are rows for it.
         while let Ok(first) = chunks.recv() {
             let (mut next, mut streamed) = (Some(first), 0);
             let mut text = || {
-                // A transaction is full, or no chunks are left.
+                // End the statement when the transaction is full, or no chunks are left.
                 let chunk =
                     if streamed < TRANSACTION_ROWS { next.take().or_else(|| chunks.recv().ok()) } else { None }?;
                 streamed += chunk.rows;
@@ -80,7 +83,7 @@ impl<'a> TableWriter<'a> {
             };
             let loaded = self.conn.wire.load_local(&sql, &mut text).map_err(at)?;
             let (rows, warnings) = (loaded.affected, loaded.warnings);
-            // LOCAL turns errors of rows into warnings, and leaves duplicates out.
+            // LOCAL turns errors in rows into warnings, and leaves duplicates out.
             if warnings > 0 {
                 return Err(self.warned(table));
             }
@@ -90,7 +93,7 @@ impl<'a> TableWriter<'a> {
         Ok(taken)
     }
 
-    /// Sends chunks as INSERTs, a transaction at a time; returns the rows that the server took.
+    /// Sends chunks as INSERTs, one transaction after the other. Returns the number of rows that the server stored.
     fn send_tuples(&mut self, chunks: &Receiver<Chunk>) -> Result<u64, Failure> {
         let at = |error| failure("inserting rows", &self.place, &error);
         self.conn.query_drop("SET autocommit = 0").map_err(at)?;
@@ -116,7 +119,7 @@ impl<'a> TableWriter<'a> {
 
     fn warned(&mut self, table: &str) -> Failure {
         let first = self.conn.rows("SHOW WARNINGS LIMIT 1").ok().and_then(|rows| rows.into_iter().next());
-        // Level, number, and words.
+        // A warning has a level, a number and a text.
         let said = match first.as_deref() {
             Some([_, Some(code), Some(text)]) => format!("{text} ({code})"),
             _ => "no words".to_owned(),

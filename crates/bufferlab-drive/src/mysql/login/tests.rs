@@ -1,4 +1,4 @@
-//! Logins at the tests' servers, honest and hostile ones, over loopback, Unix sockets and TLS.
+//! Tests of logins at honest and hostile servers, which the tests play, over loopback, Unix sockets and TLS.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ const PASSWORD: &str = "secret";
 const ACCEPTED: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
 const UNVERIFIED: &str = "the server asks for the password itself, and nothing proves who it is";
 
-/// The server's side of a conversation in packets.
+/// The server's side of a conversation in packets: its socket, and the number of its next packet.
 struct Peer<S>(S, u8);
 
 impl<S: Read + Write> Peer<S> {
@@ -28,23 +28,23 @@ impl<S: Read + Write> Peer<S> {
         packet[3] = self.1;
         packet.extend_from_slice(bytes);
         self.1 = self.1.wrapping_add(1);
-        // A client that has refused is gone.
+        // A client that has refused the server may have left.
         let _ = self.0.write_all(&packet).and_then(|()| self.0.flush());
     }
 
-    /// Returns the client's next packet; none when it has left.
+    /// Returns the client's next packet; none when the client has left.
     fn hear(&mut self) -> Option<Vec<u8>> {
         let mut header = [0; 4];
         self.0.read_exact(&mut header).ok()?;
         let mut bytes = vec![0; u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize];
         self.0.read_exact(&mut bytes).ok()?;
-        // The packets of an exchange count on, also over a change to TLS; a command starts again at zero.
+        // The numbers of an exchange's packets continue, also after a change to TLS; a command starts again at zero.
         assert!(header[3] == self.1 || header[3] == 0, "{} after {}", header[3], self.1);
         self.1 = header[3].wrapping_add(1);
         Some(bytes)
     }
 
-    /// Answers commands until the client leaves: a SELECT by a row, anything else by success.
+    /// Answers commands until the client leaves: a SELECT with a row, any other command with success.
     fn obey(&mut self) {
         self.send(ACCEPTED);
         while let Some(command) = self.hear() {
@@ -59,7 +59,7 @@ impl<S: Read + Write> Peer<S> {
     }
 }
 
-/// Returns a greeting of a server that can do everything, TLS apart.
+/// Returns the greeting of a server that has all capabilities, and TLS if `tls`.
 fn greeting(plugin: &str, tls: bool) -> Vec<u8> {
     let capabilities = if tls { u32::MAX } else { !SSL };
     let [a, b, c, d] = capabilities.to_le_bytes();
@@ -86,8 +86,8 @@ fn switch(plugin: &str) -> Vec<u8> {
     [b"\xfe", plugin.as_bytes(), b"\0", &NONCE[..], b"\0"].concat()
 }
 
-/// Connects to a server that greets with a plugin and then plays; returns the outcome, and the bytes that the server
-/// received.
+/// Connects to a server that greets with a plugin and then plays its part. Returns the outcome, and the bytes that the
+/// server received.
 fn meet(
     plugin: &'static str,
     security: Option<Security>,
@@ -104,7 +104,7 @@ fn meet(
         }
     });
     let mut target = target(tcp(address), security);
-    // Whether this name is ::1 first is the host's business.
+    // Use the address, because on some hosts the name's first address is ::1.
     target.place = Place::Tcp { host: "127.0.0.1".to_owned(), port: address.port() };
     let outcome = connect(&target).inspect(|conn| assert_eq!(conn.connection_id(), 7));
     if outcome.is_err() {
@@ -119,7 +119,8 @@ fn refusal(outcome: Result<Conn, Failure>) -> String {
 
 #[test]
 fn proofs_are_those_of_other_clients() {
-    // From the tests of Go's MySQL driver: auth_test.go, TestAuthFastNativePassword and TestScrambleSHA256Pass.
+    // The nonces and proofs are those of the tests of Go's MySQL driver: auth_test.go, TestAuthFastNativePassword and
+    // TestScrambleSHA256Pass.
     let nonce = [70, 114, 92, 94, 1, 38, 11, 116, 63, 114, 23, 101, 126, 103, 26, 95, 81, 17, 24, 21];
     let expected = [53, 177, 140, 159, 251, 189, 127, 53, 109, 252, 172, 50, 211, 192, 240, 164, 26, 48, 207, 45];
     assert_eq!(Plugin::Native.proof(b"secret", &nonce), expected);
@@ -214,7 +215,8 @@ fn the_password_itself_goes_only_where_the_user_lets_it() {
     let file = Security { server_public_key: Some("/key".into()), ..Security::default() };
     let (verified, unverified) = (Channel::Tls { is_verified: true }, Channel::Tls { is_verified: false });
     let refused = || Err(Refusal::unverified_password());
-    // Channel, whether it stays on this host, the allowed methods, and the method.
+    // The channel, whether it stays on this host, the user's permissions, and the form in which the client then sends
+    // the password.
     let table = [
         (Channel::Unix, true, &nothing, Ok(Way::Plain)),
         (Channel::Tcp, true, &nothing, Ok(Way::ByKeyAsked)),
@@ -261,7 +263,7 @@ fn over_a_unix_socket_the_password_goes_as_it_is_and_no_mode_wants_tls() {
 #[test]
 fn hostile_servers_are_refused_and_get_no_password() {
     let clear = "the server asks for the password in clear text, which is refused";
-    // The server's packets after the login, and the expected error.
+    // The packets that the server sends after the client's login, and the expected error.
     let table: [(Vec<u8>, &str); 12] = [
         (switch("mysql_clear_password"), clear),
         (switch("dialog"), clear),
@@ -317,7 +319,7 @@ fn greetings_that_are_none_are_refused() {
 
 #[test]
 fn a_greeting_that_does_not_end_is_given_up_in_its_time() {
-    // Nothing, and 4 KiB byte by byte.
+    // The server sends nothing, or 4 KiB byte by byte.
     for dribbles in [false, true] {
         let (address, server) = serve(1, move |mut socket, _| {
             let bytes = b"\0\x10\0\0".iter().chain(std::iter::repeat(&0)).take(if dribbles { 4_000 } else { 0 });
@@ -343,7 +345,7 @@ fn a_greeting_that_does_not_end_is_given_up_in_its_time() {
     }
 }
 
-/// Greets, and makes the handshake of TLS when the client asks for it.
+/// Greets the client, and makes the handshake of TLS if the client asks for it.
 fn secured(identity: &Identity, socket: TcpStream) -> Option<Peer<crate::tls::testing::Accepted>> {
     let mut peer = Peer(socket, 0);
     peer.send(&greeting("caching_sha2_password", true));

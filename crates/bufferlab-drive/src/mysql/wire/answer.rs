@@ -1,4 +1,5 @@
-//! The server's answer to a command: an end, an error, or columns and rows; and further ones while it says there are more.
+//! Reads the server's answer to a command: an end, an error, or columns and rows, and further results while the server
+//! says that there are more.
 
 use std::io::{Error, Read};
 
@@ -11,22 +12,23 @@ use crate::server::refusal::Refusal;
 
 const OK: u8 = 0x00;
 pub(super) const LOCAL_FILE: u8 = 0xfb;
-/// A value of a row in text.
+/// The byte that stands for NULL in a row in text.
 const NULL: u8 = 0xfb;
 const EOF: u8 = 0xfe;
 const ERR: u8 = 0xff;
-/// An end of rows is shorter than this; a longer packet that begins like one is a row of text.
+/// A packet that ends rows is shorter than this number of bytes; a longer packet that begins with the same byte is a
+/// row in text.
 const EOF_LENGTH: usize = 9;
 const MORE_RESULTS: u16 = 0x0008;
-/// The number of the character set of bytes.
+/// The number of the character set `binary`, which columns of bytes have.
 const BINARY: u16 = 63;
 /// The most columns of a table, and of a query's result.
 const MOST_COLUMNS: u64 = 4096;
 
-/// Rows of values as text.
+/// Rows of values as text; a value is none for NULL.
 pub type TextRows = Vec<Vec<Option<String>>>;
 
-/// The most bytes of rows that are kept as text. The largest question, InnoDB's metrics, has 30 KiB.
+/// The most bytes of rows that one answer may have as text. The largest answer, InnoDB's metrics, has 30 KiB.
 const MOST_TEXT_BYTES: usize = 32 << 20;
 
 /// The end of one result.
@@ -34,12 +36,13 @@ const MOST_TEXT_BYTES: usize = 32 << 20;
 pub struct End {
     /// Rows that a writing statement affected.
     pub affected: u64,
-    /// Warnings that it left.
+    /// Warnings that the statement left.
     pub warnings: u16,
     more: bool,
 }
 
-/// Reads the answer to an execution. Passes rows of the first result to `take`, and ignores those of further ones.
+/// Reads the answer to an execution. Passes the rows of the first result to `take`, and ignores the rows of further
+/// results. Returns the rows that the first result affected.
 pub(super) fn read(
     packets: &mut Packets,
     stream: &mut impl Read,
@@ -65,12 +68,12 @@ pub(super) fn read(
     Ok(first.affected)
 }
 
-/// Reads an answer, and all that follow it, and checks only how they end.
+/// Reads all results of an answer, and discards their rows. Returns the end of the first result.
 pub(super) fn skip(packets: &mut Packets, stream: &mut impl Read) -> Result<End, MysqlError> {
     each(packets, stream, &mut |_| Ok(()))
 }
 
-/// Reads an answer in text, and all that follow it; returns their rows.
+/// Reads all results of an answer in text; returns the rows of all of them.
 pub(super) fn text(packets: &mut Packets, stream: &mut impl Read) -> Result<TextRows, MysqlError> {
     let (mut rows, mut bytes) = (TextRows::new(), 0);
     each(packets, stream, &mut |packet| {
@@ -84,7 +87,7 @@ pub(super) fn text(packets: &mut Packets, stream: &mut impl Read) -> Result<Text
     Ok(rows)
 }
 
-/// Reads an answer, and all that follow it, and passes every row's packet on. Returns the first result's end.
+/// Reads all results of an answer, and passes every row's packet to `take`. Returns the end of the first result.
 pub(super) fn each(
     packets: &mut Packets,
     stream: &mut impl Read,
@@ -113,7 +116,7 @@ pub(super) fn each(
     }
 }
 
-/// Reads an answer in text, and all that follow it; returns the columns and rows of the first.
+/// Reads all results of an answer in text; returns the columns and rows of the first result.
 pub(super) fn table(packets: &mut Packets, stream: &mut impl Read, most_bytes: usize) -> Result<Table, MysqlError> {
     let mut first = None;
     loop {
@@ -149,10 +152,10 @@ fn bounded(table: &Table, most_bytes: usize) -> Result<(), Error> {
     Err(broken(&format!("it is longer than {most_bytes} bytes")))
 }
 
-/// Returns the name and the form of a column by its definition.
+/// Returns the name and the type of a column from its definition.
 fn described_kind(definition: &[u8]) -> Result<(&[u8], Kind), Error> {
     let mut rest = Bytes(definition);
-    // Catalog, schema, table twice; then the name, twice.
+    // The definition has the catalog, the schema and the table twice; then the name twice.
     for _other in 0..4 {
         rest.string()?;
     }
@@ -162,7 +165,7 @@ fn described_kind(definition: &[u8]) -> Result<(&[u8], Kind), Error> {
     Ok((name, kind_of(kind, charset)))
 }
 
-/// Returns the form of a type's number (mysql's include/field_types.h).
+/// Returns the type of values for a type's number (mysql's include/field_types.h).
 fn kind_of(kind: u8, charset: u16) -> Kind {
     match kind {
         1..=3 | 8 | 9 | 13 => Kind::Integer,
@@ -174,7 +177,7 @@ fn kind_of(kind: u8, charset: u16) -> Kind {
     }
 }
 
-/// Returns the values of a row in text; None: NULL. Nothing follows an error.
+/// Returns the values of a row in text; a value is none for NULL. The first error ends the values.
 fn text_values(row: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Error>> {
     let mut rest = Bytes(row);
     std::iter::from_fn(move || match rest.0.split_first()? {
@@ -186,7 +189,7 @@ fn text_values(row: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Error>>
     })
 }
 
-/// Reads that many definitions of parameters or columns, and their end.
+/// Reads `count` definitions of parameters or columns, and the packet that ends them.
 pub(super) fn definitions(
     packets: &mut Packets,
     stream: &mut impl Read,
@@ -211,7 +214,7 @@ fn text_row(packet: &[u8]) -> Result<Vec<Option<String>>, Error> {
     text_values(packet).map(|value| value.map(text)).collect()
 }
 
-/// Reads one result; returns its end, or what `rows` makes of a set of rows whose first packet is its head.
+/// Reads one result, and returns its end. If it has rows, `rows` reads them, and returns whether more results follow.
 fn result<R: Read>(
     packets: &mut Packets,
     stream: &mut R,
@@ -233,11 +236,11 @@ fn result<R: Read>(
     }
 }
 
-/// The first packet of a set of rows.
+/// The first packet of a result with rows.
 #[derive(Clone, Copy)]
 struct Head {
     columns: usize,
-    /// Whether MariaDB left the definitions out, because it sent the same ones before.
+    /// Whether MariaDB left the columns' definitions out, because it has sent the same ones before.
     as_before: bool,
 }
 
@@ -271,7 +274,7 @@ fn described(
     }
 }
 
-/// Returns whether more results follow, when this packet is the end of definitions or rows.
+/// Returns whether more results follow, if this packet ends definitions or rows; none for another packet.
 fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, MysqlError> {
     match packet.first() {
         Some(&ERR) => Err(refused(packet)),
@@ -284,7 +287,7 @@ fn end_of_rows(packet: &[u8]) -> Result<Option<bool>, MysqlError> {
     }
 }
 
-/// Returns the server's error: a number, a state, a message.
+/// Returns the server's error from its packet: a number, an SQLSTATE and a message.
 pub(super) fn refused(packet: &[u8]) -> MysqlError {
     let mut rest = Bytes(&packet[1..]);
     let code = match rest.u16() {

@@ -1,8 +1,8 @@
-//! Reads numbers and strings of the protocol from bytes that a server sent. It never reads past the end.
+//! Reads numbers and strings of MySQL's protocol from bytes that a server sent. It never reads past their end.
 
 use std::io::{Error, ErrorKind};
 
-/// The rest of a packet.
+/// The bytes of a packet that have not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::mysql) struct Bytes<'a>(pub(in crate::mysql) &'a [u8]);
 
@@ -18,7 +18,7 @@ impl<'a> Bytes<'a> {
         Ok(taken)
     }
 
-    /// Takes the bytes before the next zero byte; all remaining bytes without one.
+    /// Takes the bytes before the next zero byte, or all remaining bytes if there is none.
     pub(in crate::mysql) fn until_zero(&mut self) -> &'a [u8] {
         let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
         let (taken, rest) = self.0.split_at(end);
@@ -48,7 +48,7 @@ impl<'a> Bytes<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Reads an integer whose first byte says how many follow.
+    /// Reads an integer whose first byte is its value or says how many bytes of it follow.
     pub(in crate::mysql) fn length(&mut self) -> Result<u64, Error> {
         Ok(match self.u8()? {
             small @ 0..=0xfa => small.into(),
@@ -62,7 +62,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// Reads a length, and the string that follows.
+    /// Reads a length, and the string of this length that follows.
     pub(in crate::mysql) fn string(&mut self) -> Result<&'a [u8], Error> {
         let length = self.length()?;
         self.take(usize::try_from(length).map_err(|_| broken("a length beyond memory"))?)

@@ -1,4 +1,4 @@
-//! `COM_STMT_EXECUTE`: a prepared statement's number and its parameters in binary.
+//! Encodes the command `COM_STMT_EXECUTE`: a prepared statement's number, and its parameters in binary.
 
 use bufferlab_workload::client::Value;
 
@@ -12,7 +12,7 @@ const NULL: u8 = 6;
 const LONGLONG: u8 = 8;
 const VAR_STRING: u8 = 253;
 
-/// Appends the command to a request.
+/// Appends the command that executes a prepared statement to a request.
 pub(super) fn encode<'v>(statement: u32, params: impl Iterator<Item = Value<'v>> + Clone, request: &mut Vec<u8>) {
     request.push(COM_STMT_EXECUTE);
     request.extend_from_slice(&statement.to_le_bytes());
@@ -35,7 +35,7 @@ pub(super) fn encode<'v>(statement: u32, params: impl Iterator<Item = Value<'v>>
             Value::Real(_) => DOUBLE,
             Value::Text(_) => VAR_STRING,
         };
-        // The second byte says whether it is unsigned.
+        // The second byte is zero for a signed type.
         request.extend_from_slice(&[kind, 0]);
     }
     for param in params {

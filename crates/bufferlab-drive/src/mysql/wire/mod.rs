@@ -1,9 +1,9 @@
-//! The commands of an open connection. The path of prepared statements writes once, reads the answer in place, and
-//! allocates nothing.
+//! Sends commands over an open connection, and reads their answers. An execution of a prepared statement is one write;
+//! its answer is read in place, and nothing is allocated.
 //!
-//! Client/server protocol 4.1 (MySQL internals manual, "Text Protocol", "Prepared Statements"; MariaDB's "Protocol"),
-//! without compression, with EOF packets, as the [login](super::login) negotiates. This module bounds and checks
-//! everything that a server sends: a broken answer is an error, after which the connection is lost.
+//! The protocol is the client/server protocol 4.1 (MySQL internals manual, "Text Protocol", "Prepared Statements";
+//! MariaDB's "Protocol"). The [login](super::login) negotiates it without compression and with EOF packets. This module
+//! bounds and checks everything that a server sends: a broken answer is an error, after which the connection is lost.
 
 mod answer;
 mod bytes;
@@ -29,16 +29,16 @@ const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_CLOSE: u8 = 0x19;
 const COM_QUIT: u8 = 0x01;
 const ERR: u8 = 0xff;
-/// Bytes of a file in one packet.
+/// Most bytes of a file that one packet carries.
 const FILE_PIECE_BYTES: usize = 1 << 20;
 
 /// A prepared statement, with its columns as the server described them.
 pub struct Statement {
     /// The number by which the server knows the statement.
     pub id: u32,
-    /// The number of its parameters.
+    /// The number of the statement's parameters.
     pub parameters: usize,
-    /// Its columns.
+    /// The columns of the statement's rows.
     pub columns: Columns,
 }
 
@@ -50,7 +50,7 @@ pub struct Wire {
     login: Patience,
 }
 
-/// The stream of an exchange that has to end at some time however slowly the server sends.
+/// A stream for one exchange with a time limit, which holds however slowly the server sends.
 struct Bounded<'a>(&'a mut Stream, Patience);
 
 impl Read for Bounded<'_> {
@@ -66,21 +66,21 @@ impl Read for Bounded<'_> {
 }
 
 impl Wire {
-    /// Makes a wire over the stream of a connection that has not logged in. Packets are short until then, and all of
-    /// them must come within this time.
+    /// Makes a wire over the stream of a connection that has not logged in. Until the login ends, packets must be
+    /// short, and all of them must come within `login`.
     pub(super) fn new(stream: Stream, login: Patience) -> Self {
         Wire { stream, request: Vec::with_capacity(4096), packets: Packets::of_login(), login }
     }
 
-    /// Returns the stream.
+    /// Returns the connection's stream.
     pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Replaces the stream by one over it.
+    /// Replaces the stream by the one that `change` makes of it, as for TLS.
     ///
     /// # Errors
-    /// When bytes have come early, which are not protected; or `change` fails.
+    /// When the server has sent bytes before the change, because TLS would not protect them; the error of `change`.
     pub(super) fn exchange<E: From<MysqlError>>(
         self,
         change: impl FnOnce(Stream) -> Result<Stream, E>,
@@ -91,7 +91,7 @@ impl Wire {
         Ok(Wire { stream: change(self.stream)?, ..self })
     }
 
-    /// Allows longer packets from now on, up to `limit_bytes`.
+    /// Ends the login: allows longer packets from now on, up to `limit_bytes`.
     pub(super) fn logged_in(&mut self, limit_bytes: usize) {
         self.packets.logged_in(limit_bytes);
     }
@@ -176,13 +176,14 @@ impl Wire {
     /// Sends a statement of any length as text, and returns the rows of its first result.
     ///
     /// # Errors
-    /// As [`Wire::command`]; when the patience is over, or the answer is larger than `most_bytes`.
+    /// The errors of [`Wire::command`]; when the patience ends, or the answer is larger than `most_bytes`.
     pub(super) fn table(&mut self, sql: &[u8], patience: Patience, most_bytes: usize) -> Result<Table, MysqlError> {
         packets::write_long(&mut self.stream, &[&[COM_QUERY], sql].concat())?;
         answer::table(&mut self.packets, &mut Bounded(&mut self.stream, patience), most_bytes)
     }
 
-    /// Sends a LOAD DATA LOCAL, and as its file what `next` gives until it gives nothing.
+    /// Sends a LOAD DATA LOCAL statement, and as the content of its file the pieces that `next` returns until it
+    /// returns none.
     ///
     /// # Errors
     /// The errors of [`Wire::command`].
@@ -209,7 +210,7 @@ impl Wire {
         self.skip()
     }
 
-    /// Prepares a statement.
+    /// Prepares a statement; returns its number at the server, its number of parameters, and its columns.
     ///
     /// # Errors
     /// The errors of [`Wire::command`].

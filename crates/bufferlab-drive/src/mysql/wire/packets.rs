@@ -1,4 +1,5 @@
-//! Packets: a length of three bytes, a number in the sequence, and that many bytes.
+//! Reads and writes packets of MySQL's protocol: a length of three bytes, a sequence number of one byte, and as many
+//! bytes as the length says.
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::ops::Range;
@@ -6,22 +7,23 @@ use std::ops::Range;
 use super::bytes::broken;
 
 const HEADER: usize = 4;
-/// A packet of this length goes on in the next one. Neither statements nor rows here come near it.
+/// The length of a packet that the next packet continues. No row of a workload and no statement with its parameters
+/// comes near it.
 const LONGEST: usize = 0xff_ffff;
 const FIRST_CAPACITY: usize = 16 * 1024;
 
-/// Makes room for the header of a request.
+/// Begins a request: clears the buffer, and leaves room for the packet's header.
 pub(super) fn begin(request: &mut Vec<u8>) {
     request.clear();
     request.extend_from_slice(&[0; HEADER]);
 }
 
-/// Writes the header of a request that is complete and begins an exchange.
+/// Writes the header of a complete request that begins an exchange.
 pub(super) fn end(request: &mut [u8]) -> Result<(), Error> {
     end_at(request, 0)
 }
 
-/// Writes the header of a packet that is complete, with its number in the exchange.
+/// Writes the header of a complete packet, with its number in the exchange.
 pub(super) fn end_at(request: &mut [u8], sequence: u8) -> Result<(), Error> {
     let length = request.len() - HEADER;
     if length >= LONGEST {
@@ -33,7 +35,8 @@ pub(super) fn end_at(request: &mut [u8], sequence: u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes a request of any length that begins an exchange: in packets, of which the last is shorter than the longest.
+/// Writes a request of any length that begins an exchange, in as many packets as it needs. The last packet is shorter
+/// than [`LONGEST`].
 pub(super) fn write_long(stream: &mut impl Write, request: &[u8]) -> Result<(), Error> {
     let whole = request.len() / LONGEST;
     for (number, piece) in (0..=whole).map(|piece| (piece, &request[piece * LONGEST..])) {
@@ -48,11 +51,12 @@ pub(super) fn write_long(stream: &mut impl Write, request: &[u8]) -> Result<(), 
 /// The received packets, in one buffer that grows to the largest answer.
 pub(super) struct Packets {
     buffer: Vec<u8>,
-    /// The part that is read and not yet used.
+    /// The range of bytes that are read and not yet used.
     unused: Range<usize>,
-    /// Packets are shorter than this: a server's packets bound our memory.
+    /// Reading fails at a packet of this length or more, so that a server cannot make this process take any amount of
+    /// memory.
     limit: usize,
-    /// The number of the last packet in its exchange, read or sent.
+    /// The number of the packet that was read or sent last, in its exchange.
     sequence: u8,
 }
 
@@ -61,23 +65,23 @@ impl Packets {
         Packets { buffer: vec![0; FIRST_CAPACITY], unused: 0..0, limit: LONGEST, sequence: 0 }
     }
 
-    /// Makes a reader for a login, whose packets are short.
+    /// Makes the packets of a login, which must be short.
     pub(super) fn of_login() -> Self {
         Packets { limit: FIRST_CAPACITY, ..Packets::new() }
     }
 
-    /// From now on packets may have any length that the protocol gives to one, if it is below this.
+    /// Allows packets below `limit_bytes` from now on, up to the protocol's longest.
     pub(super) fn logged_in(&mut self, limit_bytes: usize) {
         self.limit = limit_bytes.min(LONGEST);
     }
 
-    /// Returns the number of the packet that is sent after the last one, which it is then itself.
+    /// Returns the number of the packet that the client sends next, and counts it as sent.
     pub(super) fn next_number(&mut self) -> u8 {
         self.sequence = self.sequence.wrapping_add(1);
         self.sequence
     }
 
-    /// Returns true when there are unused bytes.
+    /// Returns true when bytes have come that nobody has used yet.
     pub(super) fn has_unused(&self) -> bool {
         !self.unused.is_empty()
     }
@@ -100,7 +104,7 @@ impl Packets {
         Ok(&self.buffer[start..start + length])
     }
 
-    /// Reads until the buffer has that many unused bytes.
+    /// Reads until the buffer has at least `bytes` unused bytes.
     fn need(&mut self, bytes: usize, stream: &mut impl Read) -> Result<(), Error> {
         if self.unused.is_empty() {
             self.unused = 0..0;
@@ -109,8 +113,8 @@ impl Packets {
             if self.unused.start + bytes > self.buffer.len() {
                 self.buffer.copy_within(self.unused.clone(), 0);
                 self.unused = 0..self.unused.len();
-                // Read as the bytes come: memory grows with the bytes that a server sends, not with the length that it
-                // announces.
+                // Grow the buffer as bytes come, so that memory grows with the bytes that a server sends and not with
+                // the length that it announces.
                 if self.unused.end == self.buffer.len() {
                     self.buffer.resize(bytes.min(2 * self.buffer.len()), 0);
                 }
@@ -130,7 +134,7 @@ impl Packets {
 mod tests {
     use super::*;
 
-    /// A reader that gives its bytes in pieces of a size, as sockets do.
+    /// A reader that returns its bytes in pieces of one size, as sockets do.
     struct Pieces<'a>(&'a [u8], usize);
 
     impl Read for Pieces<'_> {

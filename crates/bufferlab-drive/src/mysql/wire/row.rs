@@ -1,4 +1,5 @@
-//! Rows in binary, read in place: a DECIMAL as an integer of its last digit, a date as microseconds since 1970.
+//! Reads rows of the binary protocol in place: a DECIMAL as an integer in units of its last digit, a date as
+//! microseconds since 1970.
 
 use std::io::Error;
 
@@ -7,12 +8,12 @@ use bufferlab_workload::client::Value;
 use super::bytes::{Bytes, broken};
 use crate::server::datetime::DateTime;
 
-/// A column's flag (mysql's include/mysql_com.h).
+/// The flag of a column with unsigned numbers (mysql's include/mysql_com.h).
 const UNSIGNED: u16 = 0x20;
 /// The first two bits of a row's bitmap of nulls are not used.
 const NULLS_OFFSET: usize = 2;
 
-/// The form of a value on the wire.
+/// The encoding of a value in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Int {
@@ -25,12 +26,12 @@ enum Form {
     Text,
     Date,
     Null,
-    /// A time of day, or a type of a later server: no workload reads it, and only its length is known.
+    /// A time of day, or a type of a later server. No workload reads such a value.
     Other,
 }
 
 impl Form {
-    /// Returns the form of a type's number (mysql's include/field_types.h).
+    /// Returns the encoding of the type with this number (mysql's include/field_types.h).
     fn of(kind: u8, unsigned: bool) -> Form {
         let int = |bytes| Form::Int { bytes, unsigned };
         match kind {
@@ -63,7 +64,7 @@ impl Columns {
         self.0.len()
     }
 
-    /// Takes a column's definition: six names, then its type.
+    /// Adds a column from its definition, which has six names and then the type.
     pub(super) fn push(&mut self, definition: &[u8]) -> Result<(), Error> {
         let mut rest = Bytes(definition);
         for _name in 0..6 {
@@ -83,7 +84,7 @@ pub enum Unreadable {
     Broken(Error),
     /// No workload reads values of this type.
     Value {
-        /// The column, from zero.
+        /// The column, counted from zero.
         column: usize,
         /// The type of the value.
         what: &'static str,
@@ -96,7 +97,7 @@ impl From<Error> for Unreadable {
     }
 }
 
-/// One row, in the buffer of its packet.
+/// One row, which stands in the buffer of its packet.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     columns: &'a [Form],
@@ -112,7 +113,8 @@ impl<'a> Row<'a> {
         Ok(Row { columns: &columns.0, nulls, values: rest })
     }
 
-    /// Refuses a row of another number of columns: the server describes them again at each execution.
+    /// Returns the row if it has this number of columns. The server describes the columns again at each execution, so
+    /// their number may change.
     ///
     /// # Errors
     /// When the row has another number of columns.
@@ -123,7 +125,7 @@ impl<'a> Row<'a> {
         Err(broken("a row of another number of columns than its statement has").into())
     }
 
-    /// Returns its values, from the first column on; nothing follows an error.
+    /// Returns the row's values, from the first column on. The values after an error mean nothing.
     pub fn values(self) -> impl Iterator<Item = Result<Value<'a>, Unreadable>> {
         let mut rest = self.values;
         self.columns.iter().enumerate().map(move |(column, &form)| {
@@ -163,7 +165,8 @@ fn read<'a>(form: Form, rest: &mut Bytes<'a>, column: usize) -> Result<Value<'a>
     })
 }
 
-/// Reads a date, or a date and time, of as many bytes as it needs.
+/// Reads a date, or a date and time, as microseconds since 1970. The server sends only as many bytes as the value
+/// needs.
 fn date(rest: &mut Bytes<'_>) -> Result<i64, Error> {
     let mut fields = Bytes(rest.string()?);
     let (mut date, mut micros) = (DateTime { year: 0, month: 0, day: 0, time: (0, 0, 0) }, 0);
@@ -183,7 +186,7 @@ fn date(rest: &mut Bytes<'_>) -> Result<i64, Error> {
     Ok(date.micros() + micros)
 }
 
-/// Returns the digits of a decimal as an integer: "-12.50" is -1250.
+/// Returns the digits of a decimal as an integer, such as -1250 for "-12.50"; none if they do not fit 64 bits.
 fn unscaled(digits: &[u8]) -> Option<i64> {
     let (negative, digits) = match digits.split_first()? {
         (b'-', rest) => (true, rest),

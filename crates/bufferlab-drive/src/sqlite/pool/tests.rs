@@ -1,4 +1,5 @@
-//! The pool against a naive one over plain collections, its vectors, and the events that it sends to a recorder.
+//! Tests of the pool against a naive pool of plain collections, against known vectors of misses, and of the events that
+//! it sends to a recorder.
 
 use super::*;
 use bufferlab_probe::page_trace::{PageTraceAsked, SpoolAsked};
@@ -8,7 +9,8 @@ use crate::sqlite::vfs::VfsCounters;
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 
-/// The same rules over plain collections, written from the comments of SQLite's `sqlite3_pcache_methods2`.
+/// A naive pool with the same rules over plain collections, written from the comments of SQLite's
+/// `sqlite3_pcache_methods2`.
 #[derive(Default)]
 struct NaivePool {
     capacity: usize,
@@ -83,7 +85,7 @@ proptest! {
                     let frame = fast.fetch(key, create);
                     prop_assert_eq!(!frame.is_null(), naive.fetch(key, create));
                     if !frame.is_null() {
-                        // SAFETY: a pinned frame; its buffers are its own until it is unpinned.
+                        // SAFETY: the frame is pinned, so its buffers belong to it until it is unpinned.
                         unsafe {
                             prop_assert_eq!((*frame).key, key);
                             prop_assert_eq!((*frame).page.pBuf as usize % 512, 0);
@@ -97,7 +99,7 @@ proptest! {
                 8..=12 => {
                     let Some(&key) = held.keys().min_by_key(|&&k| k.abs_diff(key)) else { continue };
                     let frame = held.remove(&key).expect("just found");
-                    // SAFETY: pinned by an earlier fetch; no other frame wrote over its memory.
+                    // SAFETY: an earlier fetch pinned the frame, so no other frame wrote over its memory.
                     unsafe {
                         prop_assert_eq!((*frame).page.pBuf.cast::<u8>().read(), key as u8);
                         fast.unpin(frame, operation == 12);
@@ -118,7 +120,7 @@ proptest! {
                     let Some(&old) = held.keys().min() else { continue };
                     if held.contains_key(&key) { continue }
                     let frame = held.remove(&old).expect("just found");
-                    // SAFETY: pinned by an earlier fetch.
+                    // SAFETY: an earlier fetch pinned the frame.
                     unsafe {
                         fast.rekey(frame, key);
                         (*frame).page.pBuf.cast::<u8>().write_bytes(key as u8, 512);
@@ -134,7 +136,7 @@ proptest! {
             prop_assert_eq!(fast.counters.evictions.get(), naive.evictions);
             let mut frame = fast.newest;
             for &key in &naive.lru {
-                // SAFETY: a frame of the list.
+                // SAFETY: the frame is on the pool's list.
                 unsafe {
                     prop_assert_eq!((*frame).key, key);
                     frame = (*frame).older;
@@ -148,14 +150,14 @@ proptest! {
 fn read(pool: &mut Pool, key: u32) -> bool {
     let hits = pool.counters.hits.get();
     let frame = pool.fetch(key, Create::Always);
-    // SAFETY: just pinned.
+    // SAFETY: the fetch above pinned the frame.
     unsafe { pool.unpin(frame, false) };
     pool.counters.hits.get() > hits
 }
 
 #[test]
 fn reading_pages_in_a_cycle_longer_than_the_pool_never_hits() {
-    // The vector of a stock cache of size 10, which holds nine pages.
+    // The misses of SQLite's own cache of size 10, which holds nine pages.
     let mut pool = pool(9);
     assert_eq!((1..=20).filter(|&key| read(&mut pool, key)).count(), 0);
     assert_eq!(pool.len(), 9);

@@ -1,4 +1,4 @@
-//! Pages of frames that a server lists itself, as PostgreSQL's pg_buffercache does: all that lie there at once.
+//! Pages of frames that a server lists itself, as PostgreSQL's pg_buffercache does: all pages of the pool at once.
 //!
 //! A list numbers buffers and has no address. The address of the first buffer follows from reads of listed pages.
 
@@ -7,21 +7,21 @@ use bufferlab_model::trace::{Kind, Record};
 
 use super::{Frames, Map, Page};
 
-/// The least number of listed pages, and more than half of all, that must lie where the first buffer's place says.
+/// The fewest listed pages that must agree on the first buffer's address; they must also be more than half of all.
 const LEAST_AGREEING: u64 = 20;
 
-/// The buffers of a pool and their pages, at some moment of a question.
+/// The buffers of a pool and their pages, as a server listed them.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
-    /// When the server was asked, on CLOCK_MONOTONIC: what calls showed since is newer than the list.
+    /// When the server was asked, on CLOCK_MONOTONIC. Calls after this moment are newer than the list.
     pub asked_ns: u64,
     /// Device and inode of files.
     pub files: Vec<(u32, u64)>,
-    /// The number of each buffer, from 0 on.
+    /// The number of each listed buffer, from 0 on.
     pub buffer: Vec<u32>,
-    /// Its page's file, as a place in `files`.
+    /// The file of each buffer's page, as a place in `files`.
     pub file: Vec<u32>,
-    /// The number of its page in that file.
+    /// The number of each buffer's page in its file.
     pub page: Vec<u32>,
 }
 
@@ -51,17 +51,17 @@ impl Frames {
                     take(Record { t_ns, object, page, thread: 0, kind, latch, site });
                 };
                 if self.held.get(&frame).is_some_and(|held| held.page.is_none()) {
-                    // It is in the pool again, whichever way it came.
+                    // The page is in the pool again, and no read of it was seen.
                     tell(Kind::Create, page, NO_RING, 0);
                 }
-                // Not newer than the list: a later one may be right where this one was late.
+                // The time of the last call stays as it is, so that a later list can correct this one.
                 let seen_ns = self.held.get(&frame).map_or(0, |held| held.seen_ns);
                 self.holds(frame, page, seen_ns, &mut tell);
             }
         }
     }
 
-    /// Returns the address of the first buffer, on which the frames of known pages agree; none where they do not.
+    /// Returns the address of the first buffer, on which the frames of known pages agree; none if they do not.
     fn first_buffer(&self, listed: &[(u64, Page)], asked_ns: u64) -> Option<u64> {
         let mut votes = Map::<u64, u64>::default();
         let mut all = 0;
@@ -132,7 +132,7 @@ mod tests {
         for place in 0..60 {
             frames.call(&read(place, place, 1), &mut |_| ());
         }
-        // A half of the pages lie elsewhere by as many different distances.
+        // Half of the pages disagree, each by another distance.
         frames.listed(&list(2, (0..60).map(|place| (place + 2 * place * (place % 2), place))), &mut |_| ());
         assert_eq!(frames.counts.used_lists, 0);
     }

@@ -1,8 +1,9 @@
 //! Records a server's page accesses by code in its own process: no root, no kernel, some nanoseconds an access.
 //!
-//! The worker makes a memory that both share, with a plan in it ([`plan`]); the loader maps a small library of ours into
-//! the server (crate `bufferlab-inside`), which carries the plan out before `main`. A thread of the worker moves the
-//! records into a spool. When this process is killed, the server goes on: its rings go round.
+//! The worker makes a memory that it shares with the server, with a plan in it ([`plan`]). The loader maps a small
+//! library of bufferlab into the server (crate `bufferlab-inside`), which carries the plan out before `main`. A thread
+//! of the worker moves the records into a spool. If the worker is killed, the server goes on, and its rings overwrite
+//! their oldest records.
 
 pub mod plan;
 mod reader;
@@ -39,9 +40,9 @@ const REPORT: &str = "please report this with the server's version";
 /// The environment and descriptor with which a server must be started so that it records itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preload {
-    /// Variables of its environment.
+    /// Environment variables of the server.
     pub environment: Vec<(String, String)>,
-    /// A descriptor that it inherits.
+    /// A descriptor that the server inherits.
     pub descriptor: i32,
 }
 
@@ -54,10 +55,10 @@ pub struct Inside {
     settings: Settings,
 }
 
-/// Makes sure that a build can be recorded from inside here.
+/// Checks whether a build can be recorded from inside on this host.
 ///
 /// # Errors
-/// With the reason why not.
+/// When it cannot, with the reason.
 pub fn check(settings: &Settings) -> Result<(), TraceError> {
     plan_of(settings)?;
     Shared::new().map(drop)
@@ -80,7 +81,7 @@ fn program(binary: &Path) -> Result<Program, TraceError> {
     Ok(program)
 }
 
-/// Returns the direct branches of a build that lead into bytes which a plan covers: from, to. There must be none.
+/// Returns the direct branches of a build into bytes that a plan covers: from and to of each. There must be none.
 ///
 /// # Errors
 /// When the build cannot be recorded from inside.
@@ -89,7 +90,7 @@ pub fn branches(settings: &Settings) -> Result<Vec<(u64, u64)>, TraceError> {
     Ok(plan::branches_into(&program, &plan_of(settings)?))
 }
 
-/// Makes sure that there is a library for a processor.
+/// Refuses a processor without a library.
 fn require_library(library: &[u8], processor: &str) -> Result<(), TraceError> {
     if library.is_empty() {
         let hint = "leave the trace out, or use a machine with an x86-64 processor";
@@ -129,7 +130,7 @@ impl Inside {
     /// be started.
     ///
     /// # Errors
-    /// When the folder cannot be used for it, or has no room for a spool.
+    /// When the loader cannot take the folder's path, the library cannot be written there, or the spool cannot be made.
     pub fn begin(&mut self, folder: &Path) -> Result<Preload, TraceError> {
         let path = folder.join(FILE);
         let text = path.to_str().filter(|path| path.starts_with('/') && !path.contains([' ', ':', '$']));
@@ -137,7 +138,7 @@ impl Inside {
             let hint = "name a directory without spaces, colons and dollars with --data-dir";
             TraceError::new("the loader cannot be told this path", path.display().to_string(), hint)
         })?;
-        // Every user may read it, as the server has another user; the umask may have forbidden it.
+        // Every user may read the library, because the server has another user; the umask may have forbidden it.
         let _ = std::fs::remove_file(&path);
         let file = File::options().write(true).create_new(true).mode(0o444).open(&path);
         file.and_then(|mut file| {
@@ -166,7 +167,7 @@ impl Inside {
     /// Makes sure that the server, which has answered, is recorded.
     ///
     /// # Errors
-    /// When it is not, with the reason.
+    /// When the server is not recorded, with the reason.
     pub fn require_on(&self) -> Result<(), TraceError> {
         let (state, error) = self.shared.state();
         let error = if error == 0 { String::new() } else { format!(": {}", std::io::Error::from_raw_os_error(error)) };

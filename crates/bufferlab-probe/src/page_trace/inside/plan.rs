@@ -1,5 +1,5 @@
-//! Makes the plan by which a server records itself: trampolines, and the bytes that lead to them. A pure function of the
-//! program's code and its sites; it runs in the worker, so that no decoder is in the server.
+//! Makes the plan by which a server records itself: trampolines, and the bytes that lead to them. The plan follows only
+//! from the program's code and its sites. It is made in the worker, so that no decoder is in the server.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::tracefs::Format;
 
 /// Bytes of a jump to anywhere within 2 GiB.
 const JUMP_BYTES: usize = 5;
-/// Trampolines begin at multiples of this.
+/// Trampolines begin at multiples of this many bytes.
 const ALIGN: usize = 16;
 const BREAKPOINT: u8 = 0xcc;
 const ANY: u32 = DecoderOptions::NONE;
@@ -21,11 +21,11 @@ const ANY: u32 = DecoderOptions::NONE;
 /// A mapped part of a program.
 #[derive(Clone, Debug)]
 pub struct Mapped {
-    /// Its place in the file.
+    /// The part's place in the file.
     pub offset: u64,
-    /// Its address, without the load address.
+    /// The part's address, without the load address.
     pub address: u64,
-    /// Its bytes; of data only their number counts.
+    /// The part's bytes; of data only their number counts.
     pub bytes: Vec<u8>,
 }
 
@@ -129,7 +129,7 @@ impl Plan {
         self.bytes()
     }
 
-    /// The parts one after another, as their types lie in memory.
+    /// Returns the parts one after another, as their types lie in memory.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for segment in &self.segments {
@@ -181,13 +181,14 @@ fn address_of_data(program: &Program, offset: u64) -> Option<u64> {
 /// The instructions that a patch takes from the program.
 struct Taken {
     bytes: usize,
-    /// The instruction stays, and leads to the trampoline.
+    /// Whether the instruction is a call: it stays, and leads to the trampoline.
     is_call: bool,
     moved: Vec<Instruction>,
     then: Option<u64>,
 }
 
-/// Decides how a site is patched: a near call or jump is led elsewhere; other instructions move, five bytes at least.
+/// Decides how a site is patched. A near call or jump is led to the trampoline; otherwise instructions of at least five
+/// bytes move there.
 fn take(place: &Place<'_>) -> Result<Taken, String> {
     let mut decoder = Decoder::with_ip(64, place.code, place.address, ANY);
     let first = decoder.decode();
@@ -199,7 +200,7 @@ fn take(place: &Place<'_>) -> Result<Taken, String> {
     let mut next = first;
     loop {
         bytes += next.len();
-        // Behind a jump only the padding before the next function may go.
+        // Behind a jump only the padding before the next function may be overwritten.
         if ended && next.code() != Code::Int3 && !is_nop(&next) {
             return Err("the code after it belongs to another path".to_owned());
         }
@@ -255,8 +256,8 @@ fn no_overlap(patches: &[Patch]) -> Result<(), String> {
     if overlaps || ends.len() < patches.len() { Err("two sites share bytes".to_owned()) } else { Ok(()) }
 }
 
-/// Returns the numbers in the trampolines that depend on where they are, and on the thread's slot: found by reading the
-/// finished code once more.
+/// Returns the values in the trampolines that depend on where the trampolines are, or on the thread's slot. It decodes
+/// the finished code once more to find them.
 fn fixups(code: &[u8]) -> Vec<Fixup> {
     let first = CODE_PLANNED_AT.cast_unsigned();
     let own = first..first + code.len() as u64;
@@ -279,7 +280,7 @@ fn fixups(code: &[u8]) -> Vec<Fixup> {
     found
 }
 
-/// Returns the direct branches of a program that lead into covered bytes behind the first: from, to. There must be none.
+/// Returns the direct branches of a program into covered bytes behind the first one: from and to. There must be none.
 ///
 /// It reads the code from end to end. Data between functions may be read as instructions; such a branch is reported
 /// too, and a person must look.

@@ -1,4 +1,4 @@
-//! Moves records from the rings of a server that records itself into a spool.
+//! Moves records into a spool, from the rings of a server that records itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,17 @@ use crate::process::DriverThread;
 /// The pause between two rounds; the shorter one while a ring fills fast.
 const PAUSE: Duration = Duration::from_millis(10);
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
-/// A ring filled to this part is filling fast.
+/// A ring that holds this many bytes is filling fast.
 const FAST_BYTES: u64 = RING_BYTES as u64 / 8;
-/// Slots that get memory before a thread takes them, and the most slots for which that is done: 8 MiB. A server with
-/// more threads pays for the rest.
+/// The number of free slots that get memory before a thread takes them, and the most slots for which that is done: 8
+/// MiB. The memory of further slots counts as the server's.
 const AHEAD: usize = 8;
 const MOST_AHEAD: usize = 62;
 /// Rounds between two looks for processes that ended without freeing their slots.
 const ROUNDS_PER_LOOK: u32 = 10;
-/// Counts, about a microsecond, by which a record may be older than the one before it in its ring: a processor may look
-/// at its counter before it has done all that comes before, and the order of records needs no more.
+/// Counts of the time-stamp counter, about a microsecond, by which a record may be older than the one before it in its
+/// ring. A processor may read its counter before it has finished earlier instructions, and the order of records needs
+/// no more.
 const NEAR_COUNTS: u64 = 1 << 12;
 
 pub(super) struct Reader {
@@ -37,9 +38,9 @@ pub(super) struct Reader {
     slots: Vec<Slot>,
     touched: usize,
     round: u32,
-    /// Malformed records.
+    /// The number of malformed records.
     unread: u64,
-    /// Records that are older than the one before them.
+    /// The number of records that are older than the record before them.
     steps_back: u64,
 }
 
@@ -47,11 +48,11 @@ pub(super) struct Reader {
 struct Slot {
     /// Bytes that were read.
     read: u64,
-    /// The counter of the last record.
+    /// The time-stamp counter's value in the last record.
     count: u64,
     /// Our number of the thread.
     thread: u32,
-    /// It lost records, or its server wrote nonsense, so that its remaining records are useless.
+    /// Whether the slot lost records, or its server wrote nonsense, so that its other records are useless.
     is_over: bool,
 }
 
@@ -61,7 +62,7 @@ impl Reader {
         Self { shared, decoder, spool, clock, slots: Vec::new(), touched: 0, round: 0, unread: 0, steps_back: 0 }
     }
 
-    /// Moves records until `stop`, and then the rest; the body of the thread.
+    /// Moves records until `stop`, and then those that are left; the body of the thread.
     pub fn read_until(mut self, stop: &AtomicBool) -> Told {
         let cpu = DriverThread::current();
         loop {
@@ -102,7 +103,7 @@ impl Reader {
         Told { relations, threads, reader_cpu_ns, ..told }
     }
 
-    /// Reads the rings; returns the bytes of the fullest.
+    /// Reads the rings; returns the number of bytes that the fullest ring had.
     fn drain(&mut self) -> u64 {
         self.grow();
         let looks_for_dead = self.round.is_multiple_of(ROUNDS_PER_LOOK);
@@ -128,7 +129,7 @@ impl Reader {
             self.read(number, end, &time);
             self.shared.slot(number).read.store(end, Ordering::Release);
         }
-        // Their rings have been read to the end now.
+        // The rings of these processes have been read to the end now.
         gone.into_iter().for_each(|(slot, process)| self.shared.free(slot, process));
         fullest
     }
@@ -154,7 +155,8 @@ impl Reader {
         }
     }
 
-    /// Looks for slots that came into use, and takes memory for the next. A thread takes the first slot that it can have.
+    /// Looks for slots that came into use, and takes memory for the next ones. A thread takes the first slot that it
+    /// can have.
     fn grow(&mut self) {
         let others = &self.shared.states()[self.slots.len()..];
         let new = others.iter().take_while(|state| state.load(Ordering::Acquire) != FREE).count();
@@ -191,8 +193,8 @@ fn is_gone(process: libc::pid_t) -> bool {
         && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Ties the processor's time-stamp counter to CLOCK_MONOTONIC: times between two looks at both lie on the line through
-/// them.
+/// Ties the processor's time-stamp counter to CLOCK_MONOTONIC. The time of a count between two looks at both clocks
+/// lies on the line through these looks.
 #[derive(Debug)]
 struct Clock {
     before: (u64, u64),
@@ -223,7 +225,7 @@ impl Clock {
     }
 }
 
-/// Returns counter and clock of one moment: of several tries the one that took least.
+/// Returns the counter and the clock at one moment, by the quickest of several tries.
 fn counter_and_clock() -> (u64, u64) {
     let tries = (0..4).map(|_| {
         let before = counter();
@@ -253,7 +255,7 @@ mod tests {
     use super::super::super::recording::SpoolAsked;
     use super::*;
 
-    /// A reader of one ring, into which the test writes as a server would.
+    /// Returns a reader of one ring, into which the test writes as a server would.
     fn reader(folder: &tempfile::TempDir) -> Reader {
         let site = Site {
             at: "touch".into(),
@@ -274,7 +276,7 @@ mod tests {
         Reader::new(Arc::new(shared), decoder, Spool::create(&settings.spool).unwrap())
     }
 
-    /// Writes records of these counters, each of which begins a thread, or is an access.
+    /// Writes records with these counts. Each record either begins a thread or is an access.
     fn write(reader: &Reader, records: &[(u64, bool)]) {
         for (count, begins) in records {
             let mut record = [0; RECORD_BYTES];

@@ -21,10 +21,10 @@ pub(super) struct Shared {
     place: *mut u8,
 }
 
-// SAFETY: all that changes in it is atomic, but for the records of a ring, which are not written after their
+// SAFETY: all that changes in the memory is atomic, but for the records of a ring, which are not written after their
 // publication.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -43,13 +43,13 @@ impl Shared {
         }
         // SAFETY: the descriptor is new, and ours.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        // SAFETY: it is a file.
+        // SAFETY: the descriptor is that of a file.
         if unsafe { libc::ftruncate(descriptor.as_raw_fd(), ALL_BYTES as libc::off_t) } != 0 {
             return Err(refused());
         }
-        // A server that cut it off would end this process by SIGBUS at its next look.
+        // If a server shortened the file, SIGBUS would end this process at its next look.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: it only takes rights away from the file's users.
+        // SAFETY: the call only takes rights away from the file's users.
         if unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
             return Err(refused());
         }
@@ -67,22 +67,22 @@ impl Shared {
         self.descriptor.as_raw_fd()
     }
 
-    /// Writes the plan. The server has not begun.
+    /// Writes the plan. The server must not have begun.
     pub fn put(&self, plan: &Plan) {
         // SAFETY: no other process has the memory yet, and zeros are a header.
         let header = unsafe { &mut *self.place.cast::<Header>() };
         let bytes = plan.put_into(header);
-        // SAFETY: a plan fits there.
+        // SAFETY: a plan fits into the memory from `PLAN_AT` on.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.place.add(PLAN_AT), bytes.len()) };
         self.live();
     }
 
     pub fn header(&self) -> &Header {
-        // SAFETY: it is there as long as we are; what the server changes is atomic.
+        // SAFETY: the memory is mapped as long as `self` exists; all that the server changes is atomic.
         unsafe { &*self.place.cast::<Header>() }
     }
 
-    /// Gives a sign of life: the server waits for a reader that lives.
+    /// Gives a sign of life, because the server waits only for a reader that lives.
     pub fn live(&self) {
         self.header().heartbeat_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
@@ -92,7 +92,7 @@ impl Shared {
         self.header().closed.store(1, Ordering::Release);
     }
 
-    /// Returns the library's state, and the system's error.
+    /// Returns the library's state, and the system's error number.
     pub fn state(&self) -> (State, i32) {
         let state = self.header().state.load(Ordering::Acquire);
         let known = STATES.get(state as usize).copied().unwrap_or(State::Absent);
@@ -101,7 +101,7 @@ impl Shared {
 
     /// Returns the states of the slots.
     pub fn states(&self) -> &[AtomicU32] {
-        // SAFETY: zeros are states, and they change by atomic operations.
+        // SAFETY: zeros are valid states, and states change only by atomic operations.
         unsafe { std::slice::from_raw_parts(self.place.add(STATES_AT).cast(), SLOTS) }
     }
 
@@ -112,11 +112,11 @@ impl Shared {
     }
 
     pub fn slot(&self, number: usize) -> &Slot {
-        // SAFETY: zeros are a slot, and it changes by atomic operations.
+        // SAFETY: zeros are a valid slot, and a slot's head changes only by atomic operations.
         unsafe { &*self.at(number).cast::<Slot>() }
     }
 
-    /// Returns the record at a number of bytes written.
+    /// Returns a slot's record that begins after `written` bytes were written.
     #[inline]
     pub fn record(&self, number: usize, written: u64) -> [u8; RECORD_BYTES] {
         let at = HEAD_BYTES + (written as usize & (RING_BYTES - 1) & !(RECORD_BYTES - 1));

@@ -19,13 +19,13 @@ use super::shared::Shared;
 const PAGE: usize = 4096;
 /// The place of the victim's code, from its load address on.
 const CODE_AT: u64 = 0x40_0000;
-/// x87, SSE, AVX and AVX-512, as far as the processor has them.
+/// The parts of the processor's state to save: x87, SSE, AVX and AVX-512, as far as the processor has them.
 const PARTS: u64 = 0b1110_0111;
 const ARITHMETIC_FLAGS: u64 = 0x8d5;
 const STATES_PER_SHAPE: usize = 1_500;
-/// States of those whose every instruction is followed by a signal: a cold path has some hundred instructions.
+/// Fewer states, for the test in which a signal follows every instruction: a cold path has some hundred instructions.
 const STEPPED_PER_SHAPE: usize = 120;
-/// The flag by which the processor stops behind each instruction, and the system sends SIGTRAP.
+/// The flag that makes the processor stop behind each instruction; the system then sends SIGTRAP.
 const TRAP_FLAG: u64 = 1 << 8;
 const REGISTERS: usize = 16;
 const NAMES: [&str; REGISTERS] =
@@ -49,7 +49,7 @@ static OWN_STACK: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
 /// The statics above serve one test at a time, and so does the library's own memory.
 static ALONE: Mutex<()> = Mutex::new(());
-/// Signals that came, and those of them that came inside of a trampoline or of code that it calls.
+/// Signals that came, and how many of these came inside a trampoline or code that it calls.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 static SIGNALS_INSIDE: AtomicU64 = AtomicU64::new(0);
 
@@ -156,7 +156,7 @@ impl Memory {
         Self { words: vec![0; STACK_WORDS + 256] }
     }
 
-    /// An address `words` words behind the middle of the stack, with room on both sides.
+    /// Returns an address `words` words behind the middle of the stack, with room on both sides.
     fn stack(&self, words: usize) -> u64 {
         &raw const self.words[STACK_WORDS / 2 + words] as u64
     }
@@ -182,7 +182,7 @@ impl Memory {
 
 type Write = fn(&mut CodeAssembler, CodeLabel) -> Result<(), iced_x86::IcedError>;
 
-/// The shapes of sites in page_sites.toml, and those that others may have. The label is behind the site.
+/// The shapes of sites in page_sites.toml, and those of other builds. The label is behind the site.
 const SHAPES: [(&str, Write); 10] = [
     ("a call", |code, behind| code.call(behind)),
     ("a near jump", |code, behind| {
@@ -299,7 +299,7 @@ fn settings(site_byte: u8, fetch: &[String]) -> Settings {
     Settings { binary, spool, fields, modes_if_in_pool: vec![], sites: vec![site] }
 }
 
-/// Fetches of every form: four a plan, as a record has room for.
+/// Returns fetches of every form: four for a plan, because a record has room for no more.
 fn fetches(random: &mut Random) -> Vec<String> {
     let one = |random: &mut Random| {
         let register = NAMES[random.next() as usize % REGISTERS];
@@ -315,7 +315,7 @@ fn fetches(random: &mut Random) -> Vec<String> {
     (0..4).map(|_| one(random)).collect()
 }
 
-/// The values that a site fetches in a state.
+/// Returns the value that a site fetches in a state.
 fn expected(fetch: &Fetch, before: &Processor, memory: &Memory, bytes: usize) -> u64 {
     let mask = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
     mask & match fetch {
@@ -394,9 +394,9 @@ fn planned(victim: &Victim, random: &mut Random) -> (Settings, Plan) {
     }
 }
 
-/// Runs every shape on random states, before and after it is patched; returns how many.
+/// Runs every shape on random states, before and after it is patched; returns the number of states.
 ///
-/// A signal follows each instruction of the patched code where `stepped` is true.
+/// If `stepped` is true, a signal follows each instruction of the patched code.
 fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     assert!(slow::prepare_xsave());
@@ -448,7 +448,7 @@ fn compare_all_shapes(states_per_shape: usize, stepped: bool) -> usize {
                 }
                 slot.read.store(written, Ordering::Relaxed);
                 match cold.next() % 3 {
-                    // A full ring, that of another thread, and neither.
+                    // A full ring, another thread's ring, or neither.
                     0 => slot.limit.store(written, Ordering::Relaxed),
                     1 => slow::end_thread(),
                     _ => (),
@@ -477,7 +477,7 @@ fn a_patched_site_leaves_every_state_as_it_was_and_records_what_it_fetches() {
     assert!(compare_all_shapes(STATES_PER_SHAPE, false) >= 10_000);
 }
 
-/// Counts, and overwrites as much of the stack as a handler may: all below the 128 bytes and the state that is put aside.
+/// Counts signals, and overwrites as much of the stack as a handler may: all below the 128 bytes and the saved state.
 extern "C" fn at_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let mut own = [0xa5_u8; 1024];
     std::hint::black_box(&mut own);
@@ -533,7 +533,7 @@ fn a_thread_whose_reader_is_gone_waits_once_and_never_again() {
     assert_eq!(written, ((1 + accesses) * RECORD_BYTES) as u64);
     assert_eq!((waits, limit, given_up), (1, u64::MAX, RING_BYTES as u64 + 1));
     assert_eq!(slot.process.load(Ordering::Relaxed), std::process::id());
-    // The slot belongs to no process that had it before.
+    // A process that does not own the slot cannot free it.
     shared.free(0, std::process::id() + 1);
     assert_eq!(shared.states()[0].load(Ordering::Relaxed), USED);
     slow::end_thread();

@@ -12,8 +12,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::fetch::{Fetch, Kept, Part};
 
-/// Placeholder for the distance of a thread's slot from the thread's base, until the library knows it. Nonzero, so that
-/// it is encoded in four bytes.
+/// Stands for the distance of a thread's slot from the thread's base, until the library knows the distance. Without a
+/// base register it takes four bytes, although it is 0.
 pub(super) const SLOT_OFFSET: i32 = 0;
 /// Bytes below the stack's pointer that belong to a leaf function (System V ABI for AMD64, 3.2.2).
 const RED_ZONE: i32 = 128;
@@ -22,23 +22,23 @@ const USED: [Register; 4] = [Register::RAX, Register::RDX, Register::R10, Regist
 
 /// The work at a site.
 pub(super) struct Job<'a> {
-    /// The number in the record.
+    /// The site's number in the record.
     pub site: u8,
     pub parts: &'a [Part],
     /// The value to fetch for each part.
     pub fetches: &'a [Fetch],
-    /// The site is a call, which leads here instead: flags and the memory below the stack's pointer are then unused,
-    /// and the return address is on the stack.
+    /// Whether the site is a call, which leads here instead. Flags and the memory below the stack's pointer are then
+    /// unused, and the return address is on the stack.
     pub is_call: bool,
-    /// The instructions that were moved.
+    /// The instructions that were moved here.
     pub moved: &'a [Instruction],
     /// The address at which the program goes on.
     pub then: Option<u64>,
-    /// The place of the address of the cold path.
+    /// The place of the value that has the cold path's address.
     pub cold: u64,
 }
 
-/// Returns the code for a place.
+/// Returns the code of a trampoline at this place.
 pub(super) fn assemble(job: &Job<'_>, place: u64) -> Result<Vec<u8>, IcedError> {
     let mut made = Maker { code: CodeAssembler::new(64)?, job };
     made.all()?;
@@ -94,7 +94,7 @@ impl Maker<'_> {
     fn restore(&mut self) -> Result<(), IcedError> {
         if !self.job.is_call {
             self.code.pop(rax)?;
-            // Overflows when al is 1.
+            // This sets the overflow flag when al is 1.
             self.code.add(gpr8::al, 0x7f)?;
             self.code.sahf()?;
         }
@@ -107,13 +107,13 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Bytes from the stack's pointer to where it was at the site.
+    /// Returns the bytes from the stack's pointer to where it was at the site.
     fn depth(&self) -> i32 {
         let pushed = 8 * USED.len() as i32;
         pushed + if self.job.is_call { 8 } else { 8 + RED_ZONE }
     }
 
-    /// The place of a register that was put aside.
+    /// Returns the place on the stack of a register that was put aside; none if it was not.
     fn aside(&self, register: Register) -> Option<i32> {
         let at = USED.iter().rev().position(|used| *used == register)?;
         Some(8 * at as i32 + if self.job.is_call { 0 } else { 8 })
@@ -146,7 +146,7 @@ impl Maker<'_> {
         self.code.add(qword_ptr(r10), RECORD_BYTES as i32)
     }
 
-    /// Fetches a value of that many bytes into `rax`; the bytes above are zero or anything.
+    /// Fetches a value of this many bytes into `rax`; the bytes above it may hold anything.
     fn fetch(&mut self, fetch: &Fetch, bytes: usize) -> Result<(), IcedError> {
         match fetch {
             Fetch::Constant(number) => self.code.mov(gpr32::eax, *number as i32),
@@ -157,7 +157,7 @@ impl Maker<'_> {
             },
             Fetch::Memory(distance, inner) => match **inner {
                 Fetch::Register(Register::RSP) => self.load(bytes, rsp + (self.depth() + *distance)),
-                // The frame's pointer, where it is one, is never null.
+                // The frame's pointer, if the register is one, is never null.
                 Fetch::Register(Register::RBP) => self.load(bytes, whole(Register::RBP) + *distance),
                 ref inner => {
                     // The kernel reads nothing at null, and neither may we.
@@ -183,7 +183,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Asks for a slot with room. Without one the access is not recorded.
+    /// Asks the cold path for a slot with room. Without a slot the access is not recorded.
     fn cold(&mut self, cold: &mut CodeLabel, record: CodeLabel, restore: CodeLabel) -> Result<(), IcedError> {
         self.code.set_label(cold)?;
         let entry = MemoryOperand::with_base_displ(Register::RIP, self.job.cold.cast_signed());

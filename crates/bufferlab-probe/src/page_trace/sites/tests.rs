@@ -1,4 +1,5 @@
-//! Records of this test program by the kernel, in both ways: their values, whose they are, and what a full buffer loses.
+//! Records of this test program by the kernel, in both ways: their values, their processes, and the losses of a full
+//! buffer.
 
 use std::arch::asm;
 
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use super::super::probed::{Probed, address, bufferlab_test_probed, call, is_probed};
 use super::*;
 
-/// This kernel's release, and one whose way is the other.
+/// This kernel's release, and one that records in the other way.
 const RELEASES: [Option<&str>; 2] = [None, Some("5.15.0-91-generic")];
 
 fn reader(pid: u32, forks: bool, release: Option<&str>, settings: &Settings) -> SiteReader {
@@ -15,7 +16,7 @@ fn reader(pid: u32, forks: bool, release: Option<&str>, settings: &Settings) -> 
     SiteReader::open(&server, settings).expect("it can be switched on")
 }
 
-/// Returns settings whose file is another each time.
+/// Returns settings with a new file each time.
 fn settings(probed: &Probed) -> Settings {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     probed.settings(&format!("spool-{}", NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed)))
@@ -77,10 +78,10 @@ fn in_a_child(body: impl FnOnce()) -> u32 {
     let child = unsafe { libc::fork() };
     if child == 0 {
         body();
-        // SAFETY: as above.
+        // SAFETY: the child ends here, without destructors.
         unsafe { libc::_exit(0) };
     }
-    // SAFETY: it is our child, and nobody else waits for it.
+    // SAFETY: it is our child, and no other code waits for it.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     u32::try_from(child).expect("a child")
 }
@@ -93,7 +94,7 @@ fn threads_and_children_that_begin_later_are_recorded_where_sessions_are_process
         call(100);
         std::thread::spawn(|| call(200)).join().expect("it ends");
         let sessions = [in_a_child(|| call(400)), in_a_child(|| call(800))];
-        // A session of a session is no session.
+        // A child of a session is no session.
         let grandchild = in_a_child(|| {
             in_a_child(|| call(1));
         });
@@ -173,7 +174,7 @@ impl Place {
             3 => ("-8(%si)", first),
             4 => ("+8(%si)", third),
             5 => ("+8(+16(%si))", second),
-            // The register r8 is null, and the first 4 KiB are nobody's.
+            // The register r8 is null, and no memory is mapped in the first 4 KiB.
             6 => ("+8(%r8)", 0),
             7 => ("+0(+8(%r8))", 0),
             _ => ("+1(%dx)", 0),
@@ -196,7 +197,7 @@ proptest! {
         let [first, second, third] = memory;
         let mut place = Place { memory: Box::new([first, second, third, 0]), di, bx };
         place.memory[3] = place.memory.as_ptr() as u64;
-        // A truth, or bytes; the decoder wants the first two.
+        // Types and the bytes that a record keeps of each, 0 for a truth. The decoder needs the first two fields whole.
         let types = [("u8", 1), ("u16", 2), ("u32", 4), ("u64", 8), ("u64", 0)];
         let mut asked = settings(&probed);
         let mut expected = Vec::new();
@@ -218,7 +219,7 @@ proptest! {
             let value = if bytes == 0 { u64::from(value != 0) } else { value & u64::MAX >> (64 - 8 * bytes) };
             expected.push((name, value));
         }
-        // More than a record has room for.
+        // The fields may be more than a record has room for.
         let Ok(parts) = fetch::parts(&asked) else { return Ok(()) };
         let release = if is_other { RELEASES[1] } else { RELEASES[0] };
         let mut reader = reader(std::process::id(), false, release, &asked);

@@ -4,8 +4,8 @@
 //! does not work by the clock, and threads write no page to free a frame.
 //!
 //! Approximated: the cleaner does its whole work between two events, and no page is dirty. So `innodb_lru_flush_size`
-//! (of 10.5) and `innodb_io_capacity_max`, which limit the pages that a batch writes, have no part, and no thread waits
-//! for the cleaner. A page that was freed in its tablespace leaves the server's pool when it would be written
+//! (of 10.5) and `innodb_io_capacity_max`, which limit the pages that a batch writes, have no effect, and no thread
+//! waits for the cleaner. A page that was freed in its tablespace leaves the server's pool when it would be written
 //! (buf0flu.cc, `buf_pool_t::release_freed_page`). A trace does not show that, so the model keeps such a page and
 //! evicts others.
 //!
@@ -22,20 +22,20 @@ use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
 use crate::replay::{Model, OneIn};
 
-/// Longest list too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
+/// The longest list that is too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
 
 /// Settings, by the server's names without `innodb_`, with the defaults of MariaDB 10.11.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Innodb1011Settings {
-    /// Share of the old sublist in percent, 5 to 95: 37.
+    /// Share of the old sublist in percent, 5 to 95. The default is 37.
     pub old_blocks_pct: u32,
-    /// Milliseconds from a page's first access until an access makes it young: 1000. With 0 the first access can do it,
-    /// with `u32::MAX` none does.
+    /// Milliseconds from a page's first access until an access makes it young. The default is 1000. With 0 the first
+    /// access can do it, with `u32::MAX` none does.
     #[serde(rename = "old_blocks_time")]
     pub old_blocks_time_ms: u32,
-    /// Free frames up to which the cleaner evicts: 1536.
+    /// Free frames up to which the cleaner evicts. The default is 1536.
     pub lru_scan_depth: u32,
     /// The share of the pages that the pool gets; the caller sets it. The depth and InnoDB's constants are
     /// divided by it.
@@ -55,7 +55,7 @@ pub struct Cleaner1011 {
     lru_scan_depth: u32,
     /// Pages that a batch leaves in the list.
     least_len: u32,
-    /// Longest list too short to wake the cleaner.
+    /// The longest list that is too short to wake the cleaner.
     lru_min_len: u32,
     woken: bool,
 }
@@ -70,7 +70,7 @@ impl Model for Innodb1011 {
     fn new(frames: NonZeroU32, pages: u32, settings: &Innodb1011Settings) -> Self {
         let &Innodb1011Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, sampled_one_in } = settings;
         let [lru_scan_depth, lru_min_len] = [lru_scan_depth, LRU_MIN_LEN].map(|count| sampled_one_in.of(count));
-        // buf0flu.cc, buf_flush_LRU_list_batch: a page less than a twentieth of a small pool.
+        // buf0flu.cc, buf_flush_LRU_list_batch: one page less than a twentieth of a small pool.
         let least_len = (frames.get() / 20).saturating_sub(1).min(lru_min_len);
         let cleaner = Cleaner1011 { lru_scan_depth, least_len, lru_min_len, woken: false };
         Innodb::with(frames, pages, MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in }, cleaner)
@@ -96,7 +96,8 @@ impl Cleaner for Cleaner1011 {
         }
     }
 
-    /// buf0lru.cc, `buf_LRU_get_free_block`, `buf_LRU_scan_and_free_block`.
+    /// Evicts the page at the tail if no frame is free (buf0lru.cc, `buf_LRU_get_free_block`,
+    /// `buf_LRU_scan_and_free_block`).
     fn provide_frame(&mut self, pool: &mut Pool) {
         debug_assert!(pool.free + pool.lru.len() > 0, "a pool has frames");
         if pool.free == 0 {
@@ -104,7 +105,8 @@ impl Cleaner for Cleaner1011 {
         }
     }
 
-    /// buf0flu.cc, `buf_pool_t::need_LRU_eviction`. The page itself is not in the list yet.
+    /// Wakes the cleaner if few frames are left free (buf0flu.cc, `buf_pool_t::need_LRU_eviction`). The thread's page
+    /// is not in the list yet.
     fn frame_taken(&mut self, pool: &Pool) {
         let (len, free, frames) = (pool.lru.len(), pool.free, pool.frames);
         debug_assert_eq!(len + free + 1, frames, "one of {frames} frames is taken, and its page is in no list yet");

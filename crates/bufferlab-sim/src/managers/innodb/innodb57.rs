@@ -1,9 +1,9 @@
 //! `innodb57`: InnoDB of MySQL 5.6, 5.7 and 8.0 and of MariaDB 10.2.
 //!
 //! A user thread that finds no free frame looks for a clean page near the tail. If there is none it writes one page,
-//! and wakes the page cleaner, which also works once a second. So between two batches of the cleaner threads take as
-//! many clean pages as lie among 100 dirty ones. Without this rule the model's reads are 4 and 8 % higher at scan
-//! depths of 400 and 1,024.
+//! and wakes the page cleaner, which also works once a second. So between two batches of the cleaner, threads take
+//! clean pages until the last 100 pages of the list are dirty. Without this rule the model's reads are 4 and 8 % higher
+//! at scan depths of 400 and 1,024.
 //!
 //! Approximated: the cleaner does its whole work between two events. On a server threads go on taking frames. On MySQL
 //! 5.7.22 they took some 250 while a batch freed 1,024 in 0.1 s, so that the free list often had 850 frames and not
@@ -39,13 +39,13 @@ const ROUND_US: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Innodb57Settings {
-    /// Share of the old sublist in percent, 5 to 95: 37.
+    /// Share of the old sublist in percent, 5 to 95. The default is 37.
     pub old_blocks_pct: u32,
-    /// Milliseconds from a page's first access until an access makes it young: 1000. With 0 the first access can do it,
-    /// with `u32::MAX` none does.
+    /// Milliseconds from a page's first access until an access makes it young. The default is 1000. With 0 the first
+    /// access can do it, with `u32::MAX` none does.
     #[serde(rename = "old_blocks_time")]
     pub old_blocks_time_ms: u32,
-    /// Free frames up to which the cleaner evicts: 1024.
+    /// Free frames up to which the cleaner evicts. The default is 1024.
     pub lru_scan_depth: u32,
     /// Dirty pages that the cleaner writes, and frees, with one at the tail: none (0), those in a row with it (1), all
     /// of its extent (2). The default is 1, in MySQL 8.0 it is 0.
@@ -80,17 +80,17 @@ pub struct Cleaner57 {
     flush_neighbors: u32,
     /// Pages from the tail among which a thread looks for a clean one.
     searched: u32,
-    /// These fields have the values of the constants of the same names.
+    /// This field and the next two have the values of the constants of the same names, divided for a sample.
     lru_min_len: u32,
     doublewrite: u32,
     neighbors_min_len: u32,
     wakes_cleaner: bool,
-    /// Pages from `0` that the pool may hold.
+    /// The number of pages that the pool may hold. They are numbered from 0.
     pages: u32,
     /// Pages of an extent, within which neighbours lie.
     area: u32,
     next_round_us: u64,
-    /// The time of its next work: the next round, or at once.
+    /// The time of the cleaner's next work: that of its next round, or 0 for at once.
     due_us: u64,
 }
 
@@ -140,7 +140,8 @@ fn at_least_one(count: u32, one_in: OneIn) -> u32 {
 }
 
 impl Cleaner57 {
-    /// buf0flu.cc, `buf_flush_page_cleaner_coordinator`: a woken cleaner keeps the time of its next round.
+    /// Does one round; a woken cleaner keeps the time of its next round (buf0flu.cc,
+    /// `buf_flush_page_cleaner_coordinator`).
     #[cold]
     fn round(&mut self, pool: &mut Pool, now_us: u64) {
         if now_us >= self.next_round_us {
@@ -151,9 +152,9 @@ impl Cleaner57 {
         self.batch(pool);
     }
 
-    /// buf0flu.cc, `buf_flush_LRU_list_batch`: the batch ends when enough frames are free, and those of dirty pages are
-    /// not until they are written: when the doublewrite buffer is full, or behind the batch (`buf_dblwr_add_to_batch`,
-    /// `buf_flush_end`).
+    /// Evicts pages from the tail until enough frames are free (buf0flu.cc, `buf_flush_LRU_list_batch`). Frames of
+    /// dirty pages are not free before they are written: when the doublewrite buffer is full, or at the end of the
+    /// batch (`buf_dblwr_add_to_batch`, `buf_flush_end`).
     fn batch(&self, pool: &mut Pool) {
         let most = self.lru_scan_depth.min(pool.lru.len());
         let (mut evicted, mut flushed, mut in_flight) = (0, 0, 0);
@@ -222,7 +223,9 @@ impl Cleaner for Cleaner57 {
         }
     }
 
-    /// buf0lru.cc, `buf_LRU_get_free_block`; buf0flu.cc, `buf_flush_single_page_from_LRU`.
+    /// If no frame is free, evicts a clean page near the tail; without one, writes the page at the tail and, if
+    /// `wakes_cleaner`, wakes the cleaner (buf0lru.cc, `buf_LRU_get_free_block`; buf0flu.cc,
+    /// `buf_flush_single_page_from_LRU`).
     fn provide_frame(&mut self, pool: &mut Pool) {
         if pool.free > 0 {
             return;

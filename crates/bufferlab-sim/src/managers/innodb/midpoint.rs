@@ -1,18 +1,18 @@
 //! InnoDB's LRU list: the head is for pages that were used again, the old sublist for pages that were read.
 //!
-//! The same in all versions from MySQL 5.6 and MariaDB 10.2 on: buf0lru.cc and buf0buf.ic (buf0buf.inl). Names in
-//! parentheses are InnoDB's.
+//! The rules are the same in all versions from MySQL 5.6 and MariaDB 10.2 on: buf0lru.cc and buf0buf.ic (buf0buf.inl).
+//! Names in parentheses are InnoDB's.
 
 use crate::managers::list::PageList;
 use crate::replay::OneIn;
 
 /// Shortest list with an old sublist (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
 const OLD_MIN_LEN: u32 = 512;
-/// How far the old sublist may be from its target (buf0lru.cc, `BUF_LRU_OLD_TOLERANCE`).
+/// The pages by which the old sublist's length may differ from its target (buf0lru.cc, `BUF_LRU_OLD_TOLERANCE`).
 const OLD_TOLERANCE: u32 = 20;
 /// Pages at the head that are never old (buf0lru.cc, `BUF_LRU_NON_OLD_MIN_LEN`).
 const NON_OLD_MIN_LEN: u32 = 5;
-/// Unit of the old sublist's share, and its least value (buf0lru.h, `BUF_LRU_OLD_RATIO_DIV`, `BUF_LRU_OLD_RATIO_MIN`).
+/// The old sublist's share is in 1024ths, at least 51 (buf0lru.h, `BUF_LRU_OLD_RATIO_DIV`, `BUF_LRU_OLD_RATIO_MIN`).
 const RATIO_DIV: u32 = 1024;
 const RATIO_MIN: u32 = 51;
 
@@ -39,7 +39,7 @@ struct Page {
 }
 
 impl MidpointSettings {
-    /// Refuses a share that the server does not take.
+    /// Refuses a share of the old sublist that the server does not take.
     pub fn check(old_blocks_pct: u32) -> Result<(), String> {
         (5..=95).contains(&old_blocks_pct).then_some(()).ok_or_else(|| "old_blocks_pct is 5 to 95".to_owned())
     }
@@ -48,19 +48,20 @@ impl MidpointSettings {
 /// The list (`buf_pool->LRU`).
 pub struct Midpoint {
     list: PageList<Page>,
-    /// Share of the old sublist, of 1024 (`LRU_old_ratio`).
+    /// The old sublist's share of the list, in 1024ths (`LRU_old_ratio`).
     ratio: u32,
     old_blocks_time_ms: u32,
     /// Evictions after which an access moves a young page to the head again (buf0buf.ic, `buf_page_peek_if_young`).
     young_for: u32,
-    /// These fields have the values of the constants of the same names. There is always one young page and one old one.
+    /// This field and the next two have the values of the constants of the same names, divided for a sample. They leave
+    /// at least one young page and one old one.
     old_min_len: u32,
     old_tolerance: u32,
     non_old_min_len: u32,
     /// The newest old page, while `old_len` is not 0 (`LRU_old`).
     first_old: u32,
     pub old_len: u32,
-    /// Pages that lost their frame (`freed_page_clock`).
+    /// The number of pages that have lost their frame (`freed_page_clock`).
     freed_page_clock: u32,
     pub made_young: u64,
     pub not_made_young: u64,
@@ -123,7 +124,7 @@ impl Midpoint {
         self.list[page].dirty = true;
     }
 
-    /// Puts a page that got a frame into the list: as `old` if it was read, not if it is new.
+    /// Puts a page that got a frame into the list. `old` is true for a page that was read, false for a new one.
     pub fn admit(&mut self, page: u32, old: bool) {
         self.list[page] = Page::default();
         self.add(page, old);
@@ -160,14 +161,14 @@ impl Midpoint {
         self.make_young(page);
     }
 
-    /// `buf_LRU_make_block_young`.
+    /// Moves a page to the head (`buf_LRU_make_block_young`).
     fn make_young(&mut self, page: u32) {
         self.made_young += u64::from(self.list[page].old);
         self.remove(page);
         self.add(page, false);
     }
 
-    /// `buf_LRU_add_block_low`.
+    /// Puts a page at the head or, if it is old, behind the first old page (`buf_LRU_add_block_low`).
     fn add(&mut self, page: u32, old: bool) {
         let old = old && self.list.len() >= self.old_min_len;
         debug_assert!(!old || self.old_len > 0, "a list of {} pages has an old sublist", self.list.len());
@@ -187,7 +188,7 @@ impl Midpoint {
         }
     }
 
-    /// `buf_LRU_remove_block`.
+    /// Takes a page out of the list (`buf_LRU_remove_block`).
     fn remove(&mut self, page: u32) {
         if self.old_len > 0 && page == self.first_old {
             self.grow_old_sublist();
@@ -201,7 +202,7 @@ impl Midpoint {
         }
     }
 
-    /// `buf_LRU_old_adjust_len`.
+    /// Brings the old sublist's length near its target (`buf_LRU_old_adjust_len`).
     #[inline]
     fn adjust_old_len(&mut self) {
         let (target, tolerance) = (self.target(), self.old_tolerance);
@@ -233,8 +234,9 @@ impl Midpoint {
         self.old_len += 1;
     }
 
-    /// `buf_LRU_old_init`: all pages are old, until the sublist is made as short as it should be. No page is old before,
-    /// so that it can grow to that length: a pool of 512 frames starts and ends its sublist with every page that it reads.
+    /// Starts the old sublist (`buf_LRU_old_init`). InnoDB makes all pages old, then shortens the sublist. Here no page
+    /// is old before, and the sublist grows to the same length: a pool of 512 frames starts and ends it with every page
+    /// that it reads.
     fn start_old_sublist(&mut self) {
         self.first_old = self.list.ends();
         let len = self.list.len().min(self.target() + self.old_tolerance);

@@ -10,7 +10,8 @@
 //! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
 //! buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
 //! server asked for it, though a pool of another size may ask for more or less. `frames` is the server's
-//! `Innodb_buffer_pool_pages_total` without the pages that it uses itself (`pages_misc`), never bytes by page size.
+//! `Innodb_buffer_pool_pages_total` without the pages that it uses itself (`pages_misc`), not its bytes divided by the
+//! page size.
 
 mod innodb1011;
 mod innodb57;
@@ -26,7 +27,8 @@ use bufferlab_model::trace::Access;
 use self::midpoint::{Midpoint, MidpointSettings};
 use crate::replay::{Counts, Manager};
 
-/// Latches under which a thread changes a page (sync0types.h, `RW_X_LATCH`, `RW_SX_LATCH`; MySQL 5.6 has the first).
+/// Latches under which a thread changes a page (sync0types.h, `RW_X_LATCH`, `RW_SX_LATCH`; MySQL 5.6 has only the
+/// first).
 const EXCLUSIVE: [u8; 2] = [2, 4];
 
 /// The page cleaner: it frees frames, by the rules of one generation.
@@ -48,7 +50,7 @@ pub trait Cleaner {
 pub struct Pool {
     lru: Midpoint,
     free: u32,
-    /// All frames.
+    /// The number of all frames.
     frames: u32,
     counts: Counts,
 }
@@ -127,7 +129,8 @@ impl<C: Cleaner> Innodb<C> {
 }
 
 impl<C: Cleaner> Manager for Innodb<C> {
-    /// buf0buf.cc, `buf_page_get_gen`; a page that is read enters the old sublist (`buf_page_init_for_read`).
+    /// Gives the page to a caller (buf0buf.cc, `buf_page_get_gen`). A page that is read enters the old sublist
+    /// (`buf_page_init_for_read`).
     #[inline]
     fn get(&mut self, access: Access) {
         self.begin(access);
@@ -139,7 +142,8 @@ impl<C: Cleaner> Manager for Innodb<C> {
         self.pool.access(access);
     }
 
-    /// buf0buf.cc, `buf_page_get_gen` with `BUF_GET_IF_IN_POOL`: a page that the pool does not have stays where it is.
+    /// Accesses the page if the pool has it, and does not read it otherwise (buf0buf.cc, `buf_page_get_gen` with
+    /// `BUF_GET_IF_IN_POOL`).
     fn get_if_in_pool(&mut self, access: Access) {
         self.begin(access);
         if self.pool.lru.contains(access.page) {
@@ -147,8 +151,8 @@ impl<C: Cleaner> Manager for Innodb<C> {
         }
     }
 
-    /// buf0buf.cc, `buf_page_create`: takes a frame before it looks for the page, and gives it back if the page is
-    /// there.
+    /// Takes a frame before it looks for the page, and gives the frame back if the page is there (buf0buf.cc,
+    /// `buf_page_create`).
     fn create(&mut self, access: Access) {
         self.begin(access);
         self.take_frame();
@@ -162,7 +166,8 @@ impl<C: Cleaner> Manager for Innodb<C> {
         self.pool.lru.make_dirty(access.page);
     }
 
-    /// buf0rea.cc, `buf_read_page_background`, which btr0cur.cc's `btr_cur_prefetch_siblings` calls, and read-ahead.
+    /// Reads the page ahead, as read-ahead does, and buf0rea.cc's `buf_read_page_background`, which btr0cur.cc's
+    /// `btr_cur_prefetch_siblings` calls.
     fn prefetch(&mut self, access: Access) {
         self.begin(access);
         if !self.pool.lru.contains(access.page) {

@@ -1,4 +1,5 @@
-//! Tests of the reader: texts that it accepts, texts that it refuses with its messages, and that no text can break it.
+//! Tests of the reader of scripts: texts that it accepts, texts that it refuses and its messages, and that no text can
+//! break it.
 
 use proptest::prelude::*;
 
@@ -321,7 +322,7 @@ fn hostile_sizes_are_refused_with_a_message() {
     assert!(error(&format!("\\set {} 1", "a".repeat(1_000))).contains("is no name"));
 }
 
-/// Pieces that scripts are made of, so that random texts come near to being scripts.
+/// Returns pieces of scripts, so that random texts of them resemble scripts.
 fn piece() -> impl Strategy<Value = String> {
     let known = [
         "\n",
@@ -390,7 +391,7 @@ proptest! {
                 prop_assert!(!error.what.is_empty() && !error.hint.is_empty());
             }
             Ok(script) => {
-                // A check may still find expressions without a value; it must not panic either.
+                // The check may find expressions without a value, but it must not panic.
                 let _ = script.check();
                 let kept: usize = script.statements.iter().map(|sql| sql.text(|_| String::new()).len()).sum();
                 prop_assert!(kept <= text.len(), "statements are longer than their text");

@@ -1,4 +1,4 @@
-//! Reads a client's answers; the error of a wrong answer names the statement and its parameters.
+//! Reads a client's answers to TPC-C's statements. The error of a wrong answer names the statement and its parameters.
 
 use crate::client::{Batch, ClientError, Value};
 use crate::tpcc::statements::spec;
@@ -11,7 +11,7 @@ pub(super) fn expect_row(batch: &Batch, call: usize) -> Result<(), ClientError> 
     }
 }
 
-/// Checks the number of rows that a write touched.
+/// Checks the number of rows that a write affected.
 pub(super) fn expect_affected(batch: &Batch, call: usize, rows: u64) -> Result<(), ClientError> {
     match batch.affected(call) {
         affected if affected == rows => Ok(()),
@@ -19,7 +19,7 @@ pub(super) fn expect_affected(batch: &Batch, call: usize, rows: u64) -> Result<(
     }
 }
 
-/// Checks that every write of the batch touched exactly one row.
+/// Checks that every write of the batch affected exactly one row.
 pub(super) fn expect_single_writes(batch: &Batch) -> Result<(), ClientError> {
     (0..batch.len())
         .filter(|&call| spec(batch.statement(call)).columns == 0)
@@ -34,7 +34,7 @@ pub(super) fn int(batch: &Batch, call: usize, row: usize, column: usize) -> Resu
     }
 }
 
-/// Returns an integer that identifies a row, hence is positive and small.
+/// Returns a column that holds a row's number, which is not negative and fits 32 bits.
 pub(super) fn id(batch: &Batch, call: usize, row: usize, column: usize) -> Result<u32, ClientError> {
     let id = int(batch, call, row, column)?;
     u32::try_from(id).map_err(|_| wrong(batch, call, &format!("column {column} is {id}, not a key")))
@@ -48,12 +48,12 @@ pub(super) fn text(batch: &Batch, call: usize, row: usize, column: usize) -> Res
     }
 }
 
-/// Returns a column of a row that the caller knows to be there.
+/// Returns a column of a row. The caller has checked that the row exists.
 fn value(batch: &Batch, call: usize, row: usize, column: usize) -> Value<'_> {
     batch.value(call, spec(batch.statement(call)).columns, row, column)
 }
 
-/// Returns the error for data that differs from the loaded or written data.
+/// Returns the error for an answer that shows other data than was loaded or written.
 #[cold]
 pub(super) fn wrong(batch: &Batch, call: usize, finding: &str) -> ClientError {
     let name = &spec(batch.statement(call)).name;

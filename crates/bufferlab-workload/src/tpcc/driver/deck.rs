@@ -1,24 +1,24 @@
-//! The mix of transactions by a shuffled deck of cards (5.2.4.2).
+//! The mix of TPC-C's transactions by a shuffled deck of cards (specification, 5.2.4.2).
 
 use crate::random::Random;
 
-/// New-Order: metrics divide by the completions of this type.
+/// The index of New-Order among the transaction types. Metrics divide by the number of New-Orders.
 pub(super) const NEW_ORDER: usize = 0;
-/// Payment.
+/// The index of Payment among the transaction types.
 pub(super) const PAYMENT: usize = 1;
-/// Order-Status.
+/// The index of Order-Status among the transaction types.
 pub(super) const ORDER_STATUS: usize = 2;
-/// Delivery.
+/// The index of Delivery among the transaction types.
 pub(super) const DELIVERY: usize = 3;
-/// Stock-Level.
+/// The index of Stock-Level among the transaction types.
 pub(super) const STOCK_LEVEL: usize = 4;
 
-/// Cards of each type: the smallest deck that meets the minimum shares of 5.2.3.
+/// Cards of each transaction type: this is the smallest deck that meets the minimum shares of 5.2.3.
 const CARDS_OF_TYPE: [usize; 5] = [10, 10, 1, 1, 1];
 const CARDS: usize = 23;
 
-/// A deck of twenty-three cards. The driver deals it to the end and shuffles it again, so the mix is exact in every
-/// deck.
+/// A deck of 23 cards, one for each transaction. The driver deals it to the end and shuffles it again, so the mix is
+/// exact in every deck.
 #[derive(Debug)]
 pub(super) struct Deck {
     cards: [usize; CARDS],

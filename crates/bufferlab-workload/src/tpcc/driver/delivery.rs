@@ -1,8 +1,9 @@
-//! Delivery (2.7.4): delivers the oldest undelivered order of each district of a warehouse.
+//! TPC-C's Delivery (specification, 2.7.4): delivers the oldest undelivered order of each district of a warehouse.
 //!
-//! All ten districts in one database transaction; clause 2.7 leaves the number to the implementation. So the
-//! transactions counted are the commits made, and a retry repeats one unit. It runs in its turn and not from a queue
-//! (2.7.2), since a closed loop of terminals measures the engine and not a queue.
+//! One database transaction delivers the orders of all ten districts; clause 2.7 leaves their number to the
+//! implementation. So a counted transaction is one commit, and a retry repeats one unit. A Delivery runs when its
+//! terminal submits it and not from a queue (2.7.2), because a closed loop of terminals measures the engine and not a
+//! queue.
 
 use super::answers::{expect_affected, expect_row, expect_single_writes, id, int, wrong};
 use super::inputs::DeliveryInput;
@@ -35,7 +36,7 @@ impl Orders {
     }
 }
 
-/// Executes three batches: the oldest new orders; the deliveries, statement by statement; the customers.
+/// Executes Delivery in three batches: it reads the oldest new orders, delivers them, and updates the customers.
 pub(super) fn execute(
     input: &DeliveryInput,
     now_us: i64,
@@ -49,7 +50,7 @@ pub(super) fn execute(
     for order in orders.iter() {
         delivered[order.district as usize - 1] = Some(order.id);
     }
-    // Skip districts without undelivered orders (2.7.4.2), even if that leaves none.
+    // Skip districts without undelivered orders (2.7.4.2); perhaps no district has one.
     if orders.count > 0 {
         let (customers, sums) = deliver(&orders, input, now_us, details, client)?;
         pay_customers(&orders, w, details, (customers, sums), writes, client)?;
@@ -75,7 +76,7 @@ fn oldest_orders(w: Value<'_>, batch: &mut Batch, client: &mut dyn Client) -> Re
     Ok(orders)
 }
 
-/// Leaves customers and sums in `batch`; returns the first call of each.
+/// Delivers the orders. Leaves the orders' customers and sums of lines in `batch`, and returns the first call of each.
 fn deliver(
     orders: &Orders,
     input: &DeliveryInput,
@@ -102,7 +103,7 @@ fn deliver(
     Ok((customers, sums))
 }
 
-/// Adds one call for each order, with the value to set in front; returns the first call.
+/// Adds one call of a statement for each order, with the value `set`, if any, before the keys. Returns the first call.
 fn each(orders: &Orders, batch: &mut Batch, statement: StatementId, w: Value<'_>, set: Option<Value<'_>>) -> usize {
     let first = batch.len();
     for order in orders.iter() {

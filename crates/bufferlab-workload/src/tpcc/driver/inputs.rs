@@ -1,7 +1,8 @@
-//! The inputs of the five transactions (2.4.1 to 2.8.1), drawn before execution so that a retry has the same.
+//! Draws the inputs of TPC-C's five transactions (specification, 2.4.1 to 2.8.1) before their execution, so that a
+//! retry has the same inputs.
 //!
-//! Work stays at home where there is only one warehouse, as in every known implementation, and where a skew has no
-//! remote work.
+//! Work stays in the terminal's own warehouse if there is only one, as in every known implementation, and if the skew
+//! has no remote work.
 
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::tpcc::TpccConfig;
 use crate::tpcc::random::{Choices, LastName, NuRandConstants, last_name};
 use crate::tpcc::schema::{DISTRICTS, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES};
 
-/// Counts of planned transactions, and of each choice whose share the specification fixes.
+/// Counts of planned transactions, and of each random choice whose share the specification fixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InputCounts {
     /// New-Orders planned.
@@ -50,10 +51,10 @@ pub(super) struct LineInput {
     pub(super) quantity: u32,
 }
 
-/// Most lines, as a length.
+/// Most lines of an order, as the length of arrays.
 pub(super) const MAX_LINES: usize = MAX_ORDER_LINES as usize;
 
-/// Inputs of New-Order (2.4.1).
+/// The inputs of a New-Order (specification, 2.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NewOrderInput {
     pub(super) warehouse: u32,
@@ -61,7 +62,7 @@ pub(super) struct NewOrderInput {
     pub(super) customer: u32,
     lines: [LineInput; MAX_LINES],
     line_count: usize,
-    /// Positions of the lines whose item exists, by supplying warehouse and item.
+    /// Positions in `lines` of the lines whose item exists, ordered by supplying warehouse and item.
     stock_order: [usize; MAX_LINES],
     /// True when the last line's item does not exist, which the transaction must find out.
     pub(super) unused_item: bool,
@@ -73,18 +74,18 @@ impl NewOrderInput {
         &self.lines[..self.line_count]
     }
 
-    /// Returns the number of lines whose item exists: they come first.
+    /// Returns the number of lines whose item exists; these lines come first.
     pub(super) fn valid_lines(&self) -> usize {
         self.line_count - usize::from(self.unused_item)
     }
 
-    /// Returns the positions of the valid lines in the order of locking their stock. Two New-Orders that need the same
-    /// two rows then meet at the first and cannot deadlock.
+    /// Returns the positions of the lines whose item exists, in the order in which the transaction locks their stock.
+    /// Two New-Orders that need the same two rows then meet at the first row and cannot deadlock.
     pub(super) fn stock_order(&self) -> &[usize] {
         &self.stock_order[..self.valid_lines()]
     }
 
-    /// Returns O_ALL_LOCAL.
+    /// Returns O_ALL_LOCAL: true when the home warehouse supplies every line.
     pub(super) fn all_local(&self) -> bool {
         self.lines().iter().all(|line| line.supply_warehouse == self.warehouse)
     }
@@ -97,7 +98,7 @@ pub(super) enum CustomerChoice {
     Name(LastName),
 }
 
-/// A customer of some district.
+/// The customer of a Payment or an Order-Status, by district and choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CustomerInput {
     pub(super) warehouse: u32,
@@ -105,7 +106,7 @@ pub(super) struct CustomerInput {
     pub(super) choice: CustomerChoice,
 }
 
-/// Inputs of Payment (2.5.1).
+/// The inputs of a Payment (specification, 2.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PaymentInput {
     pub(super) warehouse: u32,
@@ -114,14 +115,14 @@ pub(super) struct PaymentInput {
     pub(super) amount_cents: i64,
 }
 
-/// Inputs of Delivery (2.7.1).
+/// The inputs of a Delivery (specification, 2.7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeliveryInput {
     pub(super) warehouse: u32,
     pub(super) carrier: u32,
 }
 
-/// Inputs of Stock-Level (2.8.1).
+/// The inputs of a Stock-Level (specification, 2.8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StockLevelInput {
     pub(super) warehouse: u32,
@@ -129,7 +130,7 @@ pub(super) struct StockLevelInput {
     pub(super) threshold: u32,
 }
 
-/// A source of inputs, which counts the choices.
+/// A source of inputs, which counts the choices that it draws.
 #[derive(Debug)]
 pub(super) struct InputSource {
     warehouses: u32,

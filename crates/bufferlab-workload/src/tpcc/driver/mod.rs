@@ -1,8 +1,8 @@
-//! The driver of one connection: it chooses transactions for its terminals, draws their inputs, and executes them.
+//! TPC-C for one connection: chooses transactions for its terminals, draws their inputs, and executes them.
 //!
-//! Terminals take turns, each for one transaction, without keying or think times; the types come from one shuffled deck
-//! for each driver. It reads no clock: dates come from a counter, so equal seeds leave equal databases (with several
-//! drivers, up to the order in which the engine executes them).
+//! Terminals take turns, each for one transaction, without keying or think times. Each driver deals the types from its
+//! own shuffled deck. A driver reads no clock: dates come from a counter, so equal seeds leave equal databases. With
+//! several drivers this holds up to the order in which the engine executes their transactions.
 
 mod answers;
 mod customer;
@@ -36,9 +36,9 @@ use crate::tpcc::{NAME, TpccConfig, TpccConfigError};
 /// The transaction types, by the indices of [`Planned::transaction_type`].
 pub const TRANSACTION_TYPES: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
 
-/// The run's first date: one day after the load's.
+/// The run's first date, one day after the load's, in microseconds since 1970.
 const RUN_DATE_US: i64 = LOAD_DATE_US + 24 * 3_600 * 1_000_000;
-/// The step of the date with each planned transaction.
+/// The step, in microseconds, by which each planned transaction advances the date.
 const TRANSACTION_STEP_US: i64 = 1_000;
 
 /// The planned transaction with its inputs.
@@ -77,7 +77,8 @@ pub struct TpccDriver {
 }
 
 impl TpccDriver {
-    /// Returns the driver `driver_index` of `drivers`, which share the terminals and nothing else.
+    /// Returns the driver `driver_index` of `drivers` drivers, which divide the terminals among them and share nothing
+    /// else.
     ///
     /// # Errors
     /// [`TpccConfigError`] when the driver does not exist, or has no terminal.
@@ -99,19 +100,19 @@ impl TpccDriver {
         })
     }
 
-    /// Returns the orders that this driver has delivered, for each district: index `(warehouse - 1) * 10 + district -
-    /// 1`.
+    /// Returns the number of orders that this driver has delivered, by district. The index of a district is
+    /// `(warehouse - 1) * 10 + district - 1`.
     pub fn delivered_orders(&self) -> &[u64] {
         &self.delivered_orders
     }
 
-    /// Returns the counts of each choice whose share the specification fixes, over all planned transactions.
+    /// Returns the counts of all planned transactions, and of each random choice whose share the specification fixes.
     pub fn input_counts(&self) -> &InputCounts {
         self.inputs.counts()
     }
 
-    /// Returns the constants of NURand, which results must record (2.1.6.1). Other skews than the specification's use
-    /// the first of several, or none.
+    /// Returns the constants of NURand, which results must record (specification, 2.1.6.1). Other skews than the
+    /// specification's use only some of them, or none.
     pub fn constants(&self) -> &NuRandConstants {
         &self.constants
     }
@@ -169,7 +170,7 @@ impl Workload for TpccDriver {
         Planned { transaction_type, terminal }
     }
 
-    /// The deck and the terminals' turns restart too. Dates, and deliveries, continue.
+    /// The deck and the terminals' turns restart, too. Dates and the counts of deliveries continue.
     fn begin_window(&mut self) {
         self.random = self.window.clone();
         self.deck = Deck::new();

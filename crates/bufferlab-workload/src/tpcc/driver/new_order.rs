@@ -1,4 +1,5 @@
-//! New-Order (2.4.2): enters an order of 5 to 15 lines; one in a hundred finds an unused item and rolls back.
+//! TPC-C's New-Order (specification, 2.4.2): enters an order of 5 to 15 lines. One in a hundred finds an unused item
+//! and rolls back.
 
 use super::answers::{expect_row, expect_single_writes, id, int, text, wrong};
 use super::inputs::{MAX_LINES, NewOrderInput};
@@ -9,26 +10,26 @@ use crate::tpcc::statements::{
     READ_DISTRICT_ORDER, READ_ITEM, READ_WAREHOUSE_TAX, UPDATE_STOCK, read_stock,
 };
 
-/// The result of the first phase, for the later ones.
+/// The result of the first phase, for the later phases.
 struct Header {
     order: u32,
     tax_basis_points: i64,
     discount_basis_points: i64,
 }
 
-/// The state of one line.
+/// The state of one order line during a New-Order.
 #[derive(Clone, Copy, Default)]
 struct Line {
     amount_cents: i64,
     stock_call: usize,
-    /// Stock that remains once this line is taken.
+    /// Stock of the item after this line.
     quantity_left: i64,
     brand: bool,
 }
 
-/// Executes three phases, each one batch: the header; items and stocks of all lines; all writes.
+/// Executes New-Order in three phases of one batch each: the header; the items and stocks of all lines; all writes.
 ///
-/// A rolled-back order does all the work of its other lines first, as 2.4.2.3 demands.
+/// A rolled-back order first does all the work of its other lines, as 2.4.2.3 demands.
 pub(super) fn execute(
     input: &NewOrderInput,
     now_us: i64,
@@ -68,7 +69,8 @@ fn read_header(input: &NewOrderInput, batches: &mut Batches, client: &mut dyn Cl
     })
 }
 
-/// Leaves the stock rows in `batches.reads`, where the next phase takes the district information from.
+/// Reads the items and stocks of all lines. The stock rows stay in `batches.reads`, from which the next phase takes the
+/// district information.
 fn read_lines(
     input: &NewOrderInput,
     batches: &mut Batches,
@@ -93,7 +95,7 @@ fn read_lines(
         expect_row(batch, item_call)?;
         expect_row(batch, stock_call)?;
         let ordered = input.lines()[position];
-        // Both lines of one item read the stock before either took from it.
+        // Two lines of one item both read the stock before the first of them took from it.
         let quantity_before = match previous {
             Some(other) if same_stock(input, other, position) => lines[other].quantity_left,
             _ => int(batch, stock_call, 0, 0)?,
@@ -121,7 +123,7 @@ fn same_stock(input: &NewOrderInput, one: usize, other: usize) -> bool {
     key(one) == key(other)
 }
 
-/// Returns the stock after an order: refilled by 91 when the order would leave fewer than ten.
+/// Returns the stock after an order line. It is refilled by 91 when the line would leave fewer than ten.
 fn quantity_left(before: i64, ordered: i64) -> i64 {
     if before >= ordered + 10 { before - ordered } else { before - ordered + 91 }
 }

@@ -1,4 +1,4 @@
-//! Order-Status (2.6.2): a customer asks for their last order; it writes nothing.
+//! TPC-C's Order-Status (specification, 2.6.2): a customer asks for their last order. It writes no row.
 
 use super::answers::{expect_row, id, int, wrong};
 use super::customer::{chosen, list_by_name};
@@ -9,7 +9,8 @@ use crate::tpcc::statements::{READ_CUSTOMER_STATUS, READ_LAST_ORDER, READ_ORDER_
 
 const AMOUNT_COLUMN: usize = 3;
 
-/// Executes two or three batches: a named customer first; customer and last order; that order's lines.
+/// Executes Order-Status in two or three batches: the search for a customer given by name; the customer and the last
+/// order; the order's lines.
 pub(super) fn execute(
     input: &CustomerInput,
     batches: &mut Batches,

@@ -1,4 +1,4 @@
-//! The output of transactions for their terminal, and the memory that they share.
+//! The output of TPC-C's transactions for their terminals, and the memory that all transactions share.
 
 use crate::client::Batch;
 use crate::tpcc::schema::DISTRICTS;
@@ -6,48 +6,48 @@ use crate::tpcc::schema::DISTRICTS;
 /// The output of the last executed transaction for its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionOutput {
-    /// The transaction entered an order, or would have done so if the last item existed.
+    /// The transaction entered an order, or rolled it back because the last item does not exist.
     NewOrder {
-        /// O_ID.
+        /// Number of the order (O_ID).
         order: u32,
-        /// Amount after discount and taxes, of the lines whose item exists.
+        /// Amount after discount and taxes of the lines whose item exists, in cents.
         total_cents: i64,
-        /// Lines shown as "B" for brand: item and stock are both "ORIGINAL".
+        /// Lines that the terminal shows as "B" for brand, because the data of item and stock both have "ORIGINAL".
         brand_lines: u32,
     },
     /// The transaction booked a payment.
     Payment {
-        /// C_ID.
+        /// Number of the customer (C_ID).
         customer: u32,
-        /// C_BALANCE after the payment.
+        /// Balance of the customer (C_BALANCE) after the payment.
         balance_cents: i64,
     },
-    /// The last order of a customer.
+    /// The transaction read the last order of a customer.
     OrderStatus {
-        /// C_ID.
+        /// Number of the customer (C_ID).
         customer: u32,
-        /// C_BALANCE.
+        /// Balance of the customer (C_BALANCE).
         balance_cents: i64,
-        /// O_ID.
+        /// Number of the order (O_ID).
         order: u32,
-        /// Number of its lines.
+        /// Number of the order's lines.
         lines: u32,
-        /// Sum of their amounts.
+        /// Sum of the lines' amounts.
         amount_cents: i64,
     },
     /// The transaction delivered orders.
     Delivery {
-        /// For each district the order delivered, if it had any.
+        /// For each district the number of the order delivered; none if the district had no undelivered order.
         delivered: [Option<u32>; DISTRICTS as usize],
     },
     /// The transaction counted items.
     StockLevel {
-        /// Distinct items below the threshold.
+        /// Number of distinct items with a stock below the threshold.
         low_stock: u32,
     },
 }
 
-/// The memory of transactions; all share it, so that they allocate nothing.
+/// The memory that all transactions share, so that they allocate nothing.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
     pub(super) reads: Batch,

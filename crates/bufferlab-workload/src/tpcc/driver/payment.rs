@@ -1,4 +1,4 @@
-//! Payment (2.5.2): a customer pays; warehouse and district book the amount.
+//! TPC-C's Payment (specification, 2.5.2): a customer pays, and warehouse and district book the amount.
 
 use std::fmt::Write;
 
@@ -16,8 +16,8 @@ use crate::tpcc::statements::{
 const CREDIT_COLUMN: usize = 10;
 const BALANCE_COLUMN: usize = 13;
 
-/// Executes two to four batches: warehouse, district and a numbered customer; a named customer; the data of one with
-/// bad credit; the writes that need them.
+/// Executes Payment in two to four batches. The first has warehouse, district and a customer given by number, then
+/// follow a customer given by name, the data of a customer with bad credit, and the writes that need these rows.
 pub(super) fn execute(
     input: &PaymentInput,
     now_us: i64,
@@ -85,7 +85,7 @@ fn with(place: [Value<'_>; 2], customer: u32) -> [Value<'_>; 3] {
     [place[0], place[1], customer.into()]
 }
 
-/// Writes the payment at the left of C_DATA, and cuts the excess off at the right.
+/// Writes the new C_DATA: the payment at the left of the old text, which is cut off at 500 characters.
 fn write_customer_data(input: &PaymentInput, customer: u32, old: &str, new: &mut String) {
     let PaymentInput { warehouse, district, customer: place, amount_cents } = input;
     let (units, cents) = (amount_cents / 100, amount_cents % 100);
@@ -93,11 +93,11 @@ fn write_customer_data(input: &PaymentInput, customer: u32, old: &str, new: &mut
     // Writing to a string cannot fail.
     let _ = write!(new, "{customer} {} {} {district} {warehouse} {units}.{cents:02} ", place.district, place.warehouse);
     new.push_str(old);
-    // The population writes ASCII only, so this is not within a character.
+    // The population has only ASCII, so this does not cut a character.
     new.truncate(MAX_C_DATA_CHARS);
 }
 
-/// Writes H_DATA: the names of warehouse and district, with four spaces between.
+/// Writes H_DATA: the names of warehouse and district with four spaces between them.
 fn write_history_data(warehouse_name: &str, district_name: &str, data: &mut String) {
     data.clear();
     for part in [warehouse_name, "    ", district_name] {

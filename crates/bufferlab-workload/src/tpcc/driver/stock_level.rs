@@ -1,4 +1,5 @@
-//! Stock-Level (2.8.2): counts the items of a district's last twenty orders that run low; it writes nothing.
+//! TPC-C's Stock-Level (specification, 2.8.2): counts the items of a district's last twenty orders whose stock is low.
+//! It writes no row.
 
 use super::answers::{expect_row, int};
 use super::inputs::StockLevelInput;
@@ -8,7 +9,7 @@ use crate::tpcc::statements::{COUNT_LOW_STOCK, READ_DISTRICT_NEXT_ORDER};
 
 const ORDERS_LOOKED_AT: i64 = 20;
 
-/// Executes two batches: the district's next order number; the count.
+/// Executes Stock-Level in two batches: the district's next order number; the count.
 pub(super) fn execute(
     input: &StockLevelInput,
     batches: &mut Batches,

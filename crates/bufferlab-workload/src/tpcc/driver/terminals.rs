@@ -1,4 +1,4 @@
-//! The terminals of a driver, and their order.
+//! The terminals of a TPC-C driver, and their order.
 
 use crate::tpcc::schema::TERMINALS_PER_WAREHOUSE;
 use crate::tpcc::{TpccConfig, TpccConfigError};
@@ -10,10 +10,10 @@ pub(super) struct Terminal {
     pub(super) district: u32,
 }
 
-/// Returns the terminals of driver `driver_index`: every `drivers`-th of all terminals counted warehouse by warehouse,
-/// so that the ten of one warehouse belong to different drivers and meet in the engine as real ones would.
+/// Returns the terminals of driver `driver_index`: every `drivers`-th of all terminals, counted warehouse by warehouse.
+/// So the ten terminals of a warehouse belong to different drivers, and meet in the engine as real terminals would.
 ///
-/// The driver serves them district by district, hence one after the other at different warehouses.
+/// They are in the order of districts, so a driver's successive transactions are at different warehouses.
 pub(super) fn terminals_of(
     config: &TpccConfig,
     driver_index: u32,

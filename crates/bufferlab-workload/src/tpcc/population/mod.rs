@@ -1,6 +1,6 @@
-//! The initial database (4.3.3): which partitions it has, in which order, and the rows of each.
+//! TPC-C's initial database (specification, 4.3.3): its partitions, their order, and the rows of each.
 //!
-//! Rows do not depend on the number of warehouses, so a larger database contains the smaller.
+//! Rows do not depend on the number of warehouses, so a larger database contains the smaller one.
 
 mod partition;
 mod rows;
@@ -14,10 +14,10 @@ use crate::population::{LoadedTable, Population};
 use crate::tpcc::schema::TableId;
 use crate::tpcc::{NAME, TpccConfig};
 
-/// Warehouse numbers of servers' tables are SMALLINT, as in tpcc-mysql.
+/// The largest number of a warehouse in servers' tables, in which the numbers are SMALLINT as in tpcc-mysql.
 const MAX_SMALLINT: u32 = 32_767;
 
-/// The population of one scale and load seed, for a loader.
+/// TPC-C's population of one scale and load seed.
 pub struct TpccPopulation {
     config: TpccConfig,
     partitions: Vec<Partition>,

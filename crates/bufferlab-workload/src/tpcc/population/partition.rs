@@ -1,4 +1,4 @@
-//! The slices of the population, and the order of their load.
+//! The partitions of TPC-C's population, and the order in which a load writes them.
 
 use std::fmt;
 
@@ -8,33 +8,33 @@ use crate::tpcc::schema::{
 
 /// Rows of ITEM and STOCK in one partition.
 const ITEMS_PER_PARTITION: u32 = 5_000;
-/// Warehouses whose rows of WAREHOUSE or DISTRICT form one partition.
+/// Number of warehouses whose rows of WAREHOUSE or DISTRICT form one partition.
 const WAREHOUSES_PER_PARTITION: u32 = 500;
-/// Orders whose lines form one partition: about 6,000 rows.
+/// Number of orders whose lines form one partition, of about 6,000 rows.
 const ORDERS_PER_LINE_PARTITION: u32 = 600;
 
 /// A slice of one table: a range of its rows in primary-key order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Partition {
     pub(super) table: TableId,
-    /// Zero for ITEM, WAREHOUSE and DISTRICT, which are cut by `first` and `last` alone.
+    /// The warehouse; zero for ITEM, WAREHOUSE and DISTRICT, which only `first` and `last` divide.
     pub(super) warehouse: u32,
-    /// Zero for tables that are not kept by district.
+    /// The district; zero for tables that are not divided by districts.
     pub(super) district: u32,
     /// First item, warehouse, customer or order of the slice.
     pub(super) first: u32,
-    /// Last of them, included.
+    /// Last item, warehouse, customer or order of the slice.
     pub(super) last: u32,
 }
 
 impl Partition {
-    /// Returns the table of these rows.
+    /// Returns the table of the partition's rows.
     pub fn table(&self) -> TableId {
         self.table
     }
 
-    /// Returns the number of rows: exact, but for ORDER-LINE the expected number, since each order draws how many it
-    /// has.
+    /// Returns the number of rows. It is exact, except for ORDER-LINE, for which it is the expected number, because the
+    /// generator draws the number of lines of each order.
     #[must_use]
     pub fn rows(&self) -> usize {
         let slice = (self.last - self.first + 1) as usize;
@@ -60,8 +60,8 @@ impl fmt::Display for Partition {
     }
 }
 
-/// Returns every partition of a database of `warehouses` warehouses, table after table and each in primary-key order,
-/// so that an engine that clusters rows by key only ever appends.
+/// Returns every partition of a database of `warehouses` warehouses, table after table and each table in the order of
+/// its primary key. So an engine that stores rows by key appends all of them.
 pub fn partitions(warehouses: u32) -> Vec<Partition> {
     let mut all = Vec::new();
     for table in TableId::ALL {

@@ -1,8 +1,8 @@
-//! The rows of each table, clause by clause of 4.3.3.1.
+//! Generates the rows of each TPC-C table as clause 4.3.3.1 of the specification says.
 //!
 //! Every partition has its own stream of random numbers, named by table, warehouse, district and first row. Only the
-//! number of lines of each order has a stream for the whole district, because separate code generates ORDER and
-//! ORDER-LINE, and both must agree on it.
+//! numbers of lines of orders come from one stream for the whole district: separate code generates ORDER and
+//! ORDER-LINE, and both must have the same numbers.
 
 use super::{Partition, RowBlock};
 use crate::tpcc::TpccConfig;
@@ -11,19 +11,19 @@ use crate::tpcc::schema::{
     CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, MAX_ORDER_LINES, MIN_ORDER_LINES, ORDERS, TableId,
 };
 
-/// The date of every loaded row, 2025-01-01T00:00:00Z. The specification takes the operating system's, but then two
-/// loads with one seed would differ.
+/// The date of every loaded row, 2025-01-01T00:00:00Z, in microseconds since 1970. The specification takes the
+/// operating system's date, but then two loads with one seed would differ.
 pub const LOAD_DATE_US: i64 = 1_735_689_600_000_000;
 
 const WAREHOUSE_YTD_CENTS: i64 = 300_000 * 100;
 const DISTRICT_YTD_CENTS: i64 = 30_000 * 100;
 const CREDIT_LIMIT_CENTS: i64 = 50_000 * 100;
-/// The amount that each customer has paid, and so owes less, before the run.
+/// The amount that each customer has paid before the run, and by which the customer's balance is reduced.
 const FIRST_PAYMENT_CENTS: i64 = 10 * 100;
 const LOADED_LINE_QUANTITY: i64 = 5;
 const DIST_INFO_CHARS: usize = 24;
 
-/// Replaces the content of `block` by the rows of the partition.
+/// Replaces the content of `block` by the rows of a partition.
 pub fn generate(partition: &Partition, config: &TpccConfig, block: &mut RowBlock) {
     block.reset(partition.table as usize, partition.table.columns().len());
     let mut writer = Writer {
@@ -46,7 +46,8 @@ pub fn generate(partition: &Partition, config: &TpccConfig, block: &mut RowBlock
 }
 
 fn partition_stream(partition: &Partition, config: &TpccConfig) -> Random {
-    // Leave the last row out: a database of more warehouses must begin with the same rows.
+    // Leave the partition's last row out of the stream's name: a database of more warehouses must begin with the same
+    // rows.
     let Partition { table, warehouse, district, first, .. } = *partition;
     let numbers = [u64::from(warehouse), u64::from(district), u64::from(first)];
     Random::stream(config.load_seed(), table.name(), &numbers)
@@ -112,12 +113,12 @@ impl Writer<'_> {
     }
 
     fn customers(&mut self, partition: &Partition) {
-        // The run's seed does not matter here: a load uses only its own constant.
+        // The run's seed does not matter here, because a load uses only the load's constant.
         let constants = NuRandConstants::choose(self.load_seed, 0);
         let names = NuRand::last_name(constants.load_last_name);
         let mut bad_credits = ExactShare::one_in(10, partition.rows() as u64);
         for customer in partition.first..=partition.last {
-            // The first thousand customers bear all thousand names.
+            // The first thousand customers of a district have all thousand names.
             let name = if customer <= 1_000 { customer - 1 } else { names.draw(&mut self.random) };
             self.block.int(partition.warehouse);
             self.block.int(partition.district);
@@ -227,7 +228,7 @@ impl Writer<'_> {
         self.block.text(self.text.alphanumeric_exact(&mut self.random, DIST_INFO_CHARS));
     }
 
-    /// Writes I_DATA or S_DATA.
+    /// Writes a value of I_DATA or S_DATA.
     fn data(&mut self, originals: &mut ExactShare) {
         let original = originals.next_is_chosen(&mut self.random);
         self.block.text(self.text.data(&mut self.random, 26, 50, original));

@@ -1,7 +1,7 @@
-//! NURand, the non-uniform distribution of 2.1.6, and the choice of its constants C.
+//! NURand, the non-uniform distribution of TPC-C's specification (2.1.6), and the choice of its constants C.
 //!
-//! C moves the hot values without changing how hot they are. The load and the run must not use the same C for last
-//! names, nor two that are too close (2.1.6.1); results record both.
+//! C decides which values are hot, but not how hot they are. The load and the run must not use the same C for last
+//! names, nor two constants that are too close (2.1.6.1); results record both.
 
 use serde::Serialize;
 
@@ -43,22 +43,22 @@ impl NuRand {
 /// The constants C of one load and one run, in the form that results record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NuRandConstants {
-    /// For last names in the population, within `[0 .. 255]`.
+    /// The constant for last names in the population, within `[0 .. 255]`.
     #[serde(rename = "nurand_c_load_last_name")]
     pub load_last_name: u32,
-    /// For last names in the run, at a valid distance from the load's.
+    /// The constant for last names in the run, within `[0 .. 255]` and at a valid distance from the load's.
     #[serde(rename = "nurand_c_run_last_name")]
     pub run_last_name: u32,
-    /// For customer numbers in the run, within `[0 .. 1023]`.
+    /// The constant for customer numbers in the run, within `[0 .. 1023]`.
     #[serde(rename = "nurand_c_customer_id")]
     pub run_customer_id: u32,
-    /// For item numbers in the run, within `[0 .. 8191]`.
+    /// The constant for item numbers in the run, within `[0 .. 8191]`.
     #[serde(rename = "nurand_c_item_id")]
     pub run_item_id: u32,
 }
 
 impl NuRandConstants {
-    /// Chooses the constants: the load's from its seed alone, the run's from its own seed among all that are valid.
+    /// Chooses the constants: the load's by the load's seed only, the run's by the run's seed among all valid ones.
     pub fn choose(load_seed: u64, run_seed: u64) -> Self {
         let load_last_name = Random::stream(load_seed, "tpcc/nurand/load", &[]).between(0, 255);
         let mut run = Random::stream(run_seed, "tpcc/nurand/run", &[]);
@@ -71,14 +71,14 @@ impl NuRandConstants {
     }
 }
 
-/// Returns true for the distances between the load's and the run's constant that 2.1.6.1 allows.
+/// Returns true if the distance between the load's and the run's constant is one that 2.1.6.1 allows.
 pub fn is_valid_delta(load: u32, run: u32) -> bool {
     let delta = load.abs_diff(run);
     (65..=119).contains(&delta) && delta != 96 && delta != 112
 }
 
 fn valid_run_constant(load: u32, random: &mut Random) -> u32 {
-    // At least a fifth of [0 .. 255] is valid for any constant of the load, so this ends.
+    // For any constant of the load at least a fifth of [0 .. 255] is valid, so this loop ends.
     loop {
         let run = random.between(0, 255);
         if is_valid_delta(load, run) {

@@ -1,38 +1,40 @@
-//! The rule by which the run chooses items, customers and last names: the specification's, or those of two known tools.
+//! The rule by which a TPC-C run chooses items, customers and last names: the specification's, or that of one of two
+//! known tools.
 //!
-//! The tools' rules are defects. They are here to show their effect on misses per transaction. Measured on those tools,
-//! the 1,000 items drawn most often in 14,000 to 22,000 draws had 0.34 of the draws where NURand is right (0.3046 in
-//! the limit), 0.232 with tpcc-mysql and 0.124 with sysbench-tpcc.
+//! The tools' rules are defects. They are here to show their effect on misses per transaction. Measured in 14,000 to
+//! 22,000 draws, the 1,000 items drawn most often had 0.34 of the draws with the right NURand (0.3046 in the limit),
+//! 0.232 with tpcc-mysql, and 0.124 with sysbench-tpcc.
 
 use serde::Deserialize;
 
 use super::nurand::{NuRand, NuRandConstants};
 use crate::random::Random;
 
-/// A rule by which the run chooses.
+/// A rule by which the run chooses items, customers and last names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Skew {
-    /// NURand with one constant C for each column (2.1.6).
+    /// NURand with one constant C for each column (specification, 2.1.6).
     #[default]
     Spec,
-    /// NURand with three constants in turn, at random. In tpcc-mysql's support.c C is a local variable that only the
-    /// first call sets; later calls take what their caller left on the stack. How many values those are depends on the
-    /// compiler; three, equally often, give the measured share.
+    /// NURand with one of three constants C, chosen at random for each draw. In tpcc-mysql's support.c C is a local
+    /// variable that only the first call sets. Later calls take the values that their callers left on the stack. How
+    /// many different values there are depends on the compiler; three, equally often, give the measured share.
     TpccMysql,
-    /// Every value equally often and all work at home, as sysbench-tpcc does: it draws a new C for every value.
+    /// Every value equally often, and all work in the terminal's own warehouse, as sysbench-tpcc does. Its values are
+    /// uniform because it draws a new C for every value.
     Uniform,
 }
 
 impl Skew {
-    /// Returns false where no order line and no payment belongs to another warehouse.
+    /// Returns false for a skew in which no order line and no payment belongs to another warehouse.
     #[must_use]
     pub fn has_remote_work(self) -> bool {
         self != Skew::Uniform
     }
 }
 
-/// One column's numbers under a skew.
+/// The source of one column's numbers under a skew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Draw {
     NuRand(NuRand),
@@ -40,7 +42,7 @@ enum Draw {
     Uniform { first: u32, last: u32 },
 }
 
-/// The numbers of the three columns that NURand chooses.
+/// The sources of numbers for the three columns that NURand chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choices {
     last_names: Draw,
@@ -49,8 +51,8 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Makes choices under a skew, with the constants of a load and a run; the further constants of [`Skew::TpccMysql`]
-    /// come from the run's seed.
+    /// Makes the sources of numbers for a skew, with the constants of a load and a run. The two further constants of
+    /// [`Skew::TpccMysql`] come from the run's seed.
     pub fn new(skew: Skew, constants: &NuRandConstants, run_seed: u64) -> Self {
         let draw = |a: u32, (first, last): (u32, u32), c: u32, nurand: fn(u32) -> NuRand| match skew {
             Skew::Spec => Draw::NuRand(nurand(c)),
@@ -67,17 +69,17 @@ impl Choices {
         }
     }
 
-    /// Returns the number of a last name.
+    /// Draws the number of a last name.
     pub fn last_name(&self, random: &mut Random) -> u32 {
         self.last_names.draw(random)
     }
 
-    /// Returns the number of a customer.
+    /// Draws the number of a customer.
     pub fn customer(&self, random: &mut Random) -> u32 {
         self.customers.draw(random)
     }
 
-    /// Returns the number of an item.
+    /// Draws the number of an item.
     pub fn item(&self, random: &mut Random) -> u32 {
         self.items.draw(random)
     }
@@ -113,7 +115,8 @@ mod tests {
 
     #[test]
     fn the_hottest_items_have_the_share_measured_on_each_tool() {
-        // The measurements are of 14,000 to 22,000 draws: each tool's share lies between those of the two ends.
+        // The measurements are of 14,000 to 22,000 draws, so each tool's share lies between the shares of these two
+        // numbers of draws.
         for (skew, measured) in [(Skew::Spec, 0.34), (Skew::TpccMysql, 0.232), (Skew::Uniform, 0.124)] {
             let (few, many) = (mean_share(skew, 14_000), mean_share(skew, 22_000));
             assert!(many - 0.005 < measured && measured < few + 0.005, "{skew:?}: {many:.3} to {few:.3}");

@@ -1,13 +1,15 @@
-//! Texts of 4.3.2: alphanumeric and numeric strings, last names by syllables, zip codes, "ORIGINAL".
+//! The random texts of TPC-C's population (specification, 4.3.2): alphanumeric and numeric strings, last names by
+//! syllables, zip codes, "ORIGINAL".
 //!
-//! All texts share one [`TextBuffer`], so making one allocates nothing. Ten characters come from one draw of 64 bits,
-//! redrawn where the 62 characters would not be equally likely.
+//! All texts share one [`TextBuffer`], so making a text allocates nothing. One draw of 64 bits gives ten characters; it
+//! is repeated if the 62 characters would not be equally likely.
 
 use crate::random::Random;
 
 const ALPHANUMERIC: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Two characters at a time halve the divisions; 3844 pairs fit in the first-level cache.
+/// All pairs of characters: drawing two characters at a time halves the divisions, and 3844 pairs fit in the
+/// processor's first-level cache.
 const PAIRS: [[u8; 2]; 62 * 62] = {
     let mut pairs = [[0; 2]; 62 * 62];
     let mut pair = 0;
@@ -21,10 +23,10 @@ const PAIRS: [[u8; 2]; 62 * 62] = {
 const CHARS_PER_DRAW: usize = 10;
 const TEXTS_PER_DRAW: u64 = 62_u64.pow(CHARS_PER_DRAW as u32);
 
-/// Longest text of the population (C_DATA) and room for the last draw to write past its end.
+/// Bytes of the longest text of the population (C_DATA), and room for the last draw to write past its end.
 const CAPACITY: usize = 500 + CHARS_PER_DRAW;
 
-/// The buffer of texts; each call overwrites the last text.
+/// The buffer of texts. Each call overwrites the text of the call before.
 #[derive(Debug)]
 pub struct TextBuffer {
     bytes: [u8; CAPACITY],
@@ -37,21 +39,22 @@ impl Default for TextBuffer {
 }
 
 impl TextBuffer {
-    /// Returns a random a-string of `[min_chars .. max_chars]` characters.
+    /// Returns a random alphanumeric string of `[min_chars .. max_chars]` characters, an "a-string" of the
+    /// specification.
     pub fn alphanumeric(&mut self, random: &mut Random, min_chars: usize, max_chars: usize) -> &str {
         let chars = random.between(min_chars as u32, max_chars as u32) as usize;
         self.fill(random, chars);
         self.text(chars)
     }
 
-    /// Returns a random a-string of exactly `chars` characters.
+    /// Returns a random alphanumeric string of exactly `chars` characters.
     pub fn alphanumeric_exact(&mut self, random: &mut Random, chars: usize) -> &str {
         self.fill(random, chars);
         self.text(chars)
     }
 
-    /// Returns a text as [`TextBuffer::alphanumeric`] does, with "ORIGINAL" written over it at a random place when
-    /// `original`.
+    /// Returns a text as [`TextBuffer::alphanumeric`] does. If `original`, "ORIGINAL" stands at a random place of the
+    /// text.
     pub fn data(&mut self, random: &mut Random, min_chars: usize, max_chars: usize, original: bool) -> &str {
         const ORIGINAL: &[u8] = b"ORIGINAL";
         let chars = random.between(min_chars as u32, max_chars as u32) as usize;
@@ -63,7 +66,7 @@ impl TextBuffer {
         self.text(chars)
     }
 
-    /// Returns a random n-string of exactly `digits` digits, at most 19.
+    /// Returns a random string of exactly `digits` digits, at most 19, an "n-string" of the specification.
     pub fn digits(&mut self, random: &mut Random, digits: usize) -> &str {
         let mut rest = random.below(10_u64.pow(digits as u32));
         for byte in self.bytes[..digits].iter_mut().rev() {
@@ -80,7 +83,7 @@ impl TextBuffer {
         self.text(2)
     }
 
-    /// Returns a zip code (4.3.2.7): four random digits and "11111".
+    /// Returns a zip code (specification, 4.3.2.7): four random digits and "11111".
     pub fn zip(&mut self, random: &mut Random) -> &str {
         self.digits(random, 4);
         self.bytes[4..9].copy_from_slice(b"11111");
@@ -103,7 +106,7 @@ impl TextBuffer {
     }
 }
 
-/// Longest last name: three times the longest syllable.
+/// Bytes of the longest last name: three times the longest syllable.
 const LAST_NAME_CAPACITY: usize = 15;
 
 /// A customer's last name, stored without an allocation.
@@ -122,7 +125,8 @@ impl LastName {
     }
 }
 
-/// Returns the last name of a number within `[0 .. 999]`: one syllable for each of its three digits (4.3.2.3).
+/// Returns the last name of a number within `[0 .. 999]`: one syllable for each of its three digits (specification,
+/// 4.3.2.3).
 pub fn last_name(number: u32) -> LastName {
     const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
     debug_assert!(number <= 999, "last names end at 999, not {number}");
@@ -136,9 +140,11 @@ pub fn last_name(number: u32) -> LastName {
     name
 }
 
-/// A picker of an exact share of a partition's rows, at random: "10 % of the rows, selected at random" (4.3.3.1).
+/// A picker that selects an exact share of a partition's rows at random: "10 % of the rows, selected at random"
+/// (specification, 4.3.3.1).
 ///
-/// Selection sampling (Knuth, volume 2, algorithm S): every choice of that many rows is equally likely.
+/// The method is selection sampling (Knuth, volume 2, algorithm S): every choice of that number of rows is equally
+/// likely.
 #[derive(Clone, Copy, Debug)]
 pub struct ExactShare {
     wanted: u64,
@@ -146,12 +152,12 @@ pub struct ExactShare {
 }
 
 impl ExactShare {
-    /// Makes a picker of one row in `one_in` of the next `rows`, rounded to the nearest.
+    /// Makes a picker of one in `one_in` of the next `rows` rows, rounded to the nearest number.
     pub fn one_in(one_in: u64, rows: u64) -> Self {
         ExactShare { wanted: (rows + one_in / 2) / one_in, left: rows }
     }
 
-    /// Returns true when the next row is one of the chosen. Call it once for each row.
+    /// Returns true when the picker selects the next row. Call it once for each row.
     pub fn next_is_chosen(&mut self, random: &mut Random) -> bool {
         let chosen = random.below(self.left) < self.wanted;
         self.left -= 1;

@@ -203,7 +203,7 @@ def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
 
 
 def _bytes_written(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return the files whose bytes are counted together; MariaDB leaves out the redo log since 10.5."""
+    """Return the files whose bytes are counted together; from 10.5 on MariaDB leaves out the redo log."""
     without_redo = any(run.run.engine == "mariadb" and run.version >= (10, 5) for run in runs)
     return ["data files", "doublewrite buffer", *([] if without_redo else ["redo log"])]
 

@@ -1,7 +1,7 @@
 """The chapter on the effect of innodb_lru_scan_depth.
 
-It is the length at which the page cleaner keeps each free list (buf0flu.cc: buf_flush_LRU_list_batch), so a deeper scan
-buys free frames with cache.
+The depth is the length at which the page cleaner keeps each free list (buf0flu.cc: buf_flush_LRU_list_batch), so a
+deeper scan buys free frames with cache.
 
 Trends over the depth use a scale of doublings. They show reads, the cache that is left, and how often user threads had
 to find a frame themselves. The trends of a sweep hold together at 95 % (Sidak).
@@ -39,9 +39,9 @@ class FoundTrend:
     trend: Trend
     first: float
     last: float
-    """The means at the ends of the axis."""
+    """`first` and `last` are the figure's means at the ends of the axis."""
     turn: Turn | None = None
-    """The place where the figure turns from falling to rising or back; its slope is then no summary."""
+    """The place where the figure turns from falling to rising or back; the slope does not describe such a figure."""
 
 
 def is_scan_depth(analysis: Analysis) -> bool:

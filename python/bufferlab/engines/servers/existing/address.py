@@ -1,11 +1,11 @@
-"""Parses the URL of a server that bufferlab did not start, and how its connections are protected.
+"""Parses the URL of a server that bufferlab did not start, with the options for its TLS.
 
 `mysql://user@host:3306/schema`, or `mysql://user@localhost/schema?socket=/path`; `mysql://user@/schema` is the schema
 at the usual socket of this host. A password in a URL would be in process lists, shell histories and results, so
 such a URL is refused; passwords.py finds the password.
 
-The modes of TLS have libpq's meaning ("SSL Mode Descriptions"), on MySQL and MariaDB too. A Unix socket
-has TLS in no mode. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
+The modes of TLS have libpq's meaning ("SSL Mode Descriptions"), on MySQL and MariaDB too. Connections over a Unix
+socket never use TLS. libpq's default files (`~/.postgresql/root.crt` and others) are not used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Security:
     get_server_public_key: bool = False
     """Whether the RSA key that the server sends is trusted."""
     allow_unverified_password: bool = False
-    """Whether the password may be sent over TLS that proves nothing of the server."""
+    """Whether the password may be sent over TLS that does not prove which server it is."""
 
     @property
     def verifies(self) -> bool:
@@ -79,17 +79,17 @@ PASSWORD = "BUFFERLAB_PASSWORD"
 CHANGE_SECONDS = 120.0
 """The seconds that a statement which changes our schema may take; it may wait for locks, for 50 s by default."""
 ANSWER_SECONDS = 30.0
-"""The seconds for a greeting or a question, which wait for no other session: far beyond an overloaded server's."""
+"""The seconds for a greeting or a question, which wait for no other session: even overloaded servers take far less."""
 LOOK_SECONDS = 10.0
 """The seconds that each question of a look before a run may take."""
 LOOK_LASTS_SECONDS = 18.0
-"""The seconds after which such a look asks nothing more."""
+"""The seconds after which a look before a run sends no further question."""
 TOO_SLOW = f"it answers too slowly: its first answers took {LOOK_LASTS_SECONDS:.0f} s"
 _NO_LOGIN_PATH = "login_path"
 
 
 class AccessDenied(Exception):
-    """The error that a server is there but refuses our user, our password or the database."""
+    """The error of a server that answers, but refuses our user, our password or the database."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class Address:
     """The password of a private server's account; None: the server runs already, and passwords.py finds it."""
     security: Security = field(default_factory=Security)
     most_seconds: float | None = None
-    """The most that a statement may take, for any caller; None: as long as each caller lets it."""
+    """The most seconds that any statement may take; None: only the limit of its caller counts."""
     until_s: float | None = None
     """The time of the monotonic clock after which no further statement is sent; None: no limit."""
 
     def limited(self, seconds: float | None) -> float | None:
-        """Return how long a statement may take where its caller lets it take `seconds`, None: any time."""
+        """Return how many seconds a statement may take if its caller allows `seconds`; None: any time."""
         most = self.most_seconds
         return seconds if most is None else min(seconds or most, most)
 
@@ -125,7 +125,7 @@ class Address:
 
     @property
     def server(self) -> str:
-        """The server alone, as messages name it."""
+        """The server without its schema, as messages name it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.socket or f"{host}:{self.port}"
 
@@ -144,7 +144,7 @@ class Address:
 
 
 def private(socket: str, user: str, secret: str, schema: str = "", port: int = 0) -> Address:
-    """Return the address of a schema of a private server, which listens on its socket alone."""
+    """Return the address of a schema of a private server, which listens only on its socket."""
     return Address("", user, "localhost", port, schema, socket, None, secret=secret)
 
 
@@ -164,17 +164,17 @@ class Form:
     socket: str
     """An example of what `?socket=` names."""
     password_in: Callable[[Path, Address], tuple[str, Path] | None]
-    """The password for an address in a password file, and the file that has it; None without one.
+    """Returns the password for an address in a password file, and the path of that file; None if it has none.
 
     Raises OSError and UnicodeDecodeError when the file cannot be read.
     """
     password_example: str
     usual_password: Callable[[Address], tuple[str, Path | str] | None]
-    """The password that the server's own clients would find, and the file that has it or words for another place."""
+    """Returns the password that the server's own clients would use, with its file or other place; None: none."""
     usual_sockets: tuple[str, ...] = ()
     """The usual values of `?socket=`, the likeliest first."""
     socket_file: str = "{}"
-    """The path of the socket itself, for such a value and the port."""
+    """The pattern of the socket's path, to be filled with a value of `?socket=` and the port."""
     more_words: tuple[str, ...] = ()
     """Further options of the family's URLs."""
 
@@ -200,7 +200,7 @@ def is_url(server: object) -> bool:
 
 
 def parse(url: str, form: Form) -> Address:
-    """Return the address in a URL; raise EnvironmentLackingError when it is none, or holds a password."""
+    """Return the address in a URL. Raise EnvironmentLackingError for a malformed URL, a password, or a wrong option."""
     try:
         parts = urlsplit(url)
     except ValueError as error:

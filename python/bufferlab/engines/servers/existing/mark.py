@@ -1,8 +1,8 @@
 """The mark of a schema that bufferlab has claimed: which data it holds, and which tables bufferlab made there.
 
 bufferlab drops only tables in the mark's list of names. A load writes the list before it makes the first table, from
-the statements that make them, so that the tables of a killed load are known as well. An account that may write in the
-schema may write the list: each family also asks the server whose these tables are.
+the statements that make them, so that the tables of a killed load are known as well. Another account that may write in
+the schema may also write the list, so each family asks the server too who owns these tables.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ class SchemaMark:
     made: tuple[str, ...]
     """The tables, views and sequences of bufferlab's load, as its statements name them."""
     objects: tuple[str, ...] = ()
-    """All that the schema holds after a whole load, in words; () where no load was finished."""
+    """All that the schema holds after a whole load, in words; () if no load was finished."""
 
 
 def made_by(schema_sql: str) -> tuple[str, ...]:
     """Return the names of the tables, views and sequences that statements make, as they are written there.
 
-    Temporary ones end with their session. Tables that a statement makes in another way than by CREATE are not found.
+    Temporary ones are left out, because they end with their session. Tables made otherwise than by CREATE are not
+    found.
 
     >>> made_by("CREATE TABLE a (id INT); CREATE TEMPORARY TABLE b (id INT); CREATE OR REPLACE VIEW `v` AS SELECT 1")
     ('a', '`v`')
@@ -52,7 +53,7 @@ def made_by(schema_sql: str) -> tuple[str, ...]:
 
 
 def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
-    """Return (name,) or (schema, name) of a name as SQL writes it; `folds`: without quotes it is in lower case.
+    """Return (name,) or (schema, name) of a name as SQL writes it; `folds`: parts without quotes become lower case.
 
     >>> parts_of('lab."Big"', folds=True), parts_of("`a`", folds=False)
     (('lab', 'Big'), ('a',))
@@ -62,9 +63,9 @@ def parts_of(name: str, *, folds: bool) -> tuple[str, ...]:
 
 
 def require_as_loaded(there: Collection[str], mark: SchemaMark | None, address: Address, form: Form) -> bool:
-    """Return whether all that a load made is there; raise EngineFailure when anything is that it did not make.
+    """Return whether all that a load made is there; raise EngineFailure for anything that the load did not make.
 
-    After a load that was not finished only code counts (`CODE`): it would run in our sessions.
+    After an unfinished load only code is refused (`CODE`), because it would run in our sessions.
     """
     known = mark.objects if mark else ()
     strange = [said for said in there if (said not in known if known else said.startswith(CODE))]
@@ -73,7 +74,7 @@ def require_as_loaded(there: Collection[str], mark: SchemaMark | None, address: 
 
 
 CODE = ("function ", "procedure ", "trigger ", "rule ", "policy ", "event ", "operator ", "aggregate ")
-"""The first words of objects that run or decide when others' statements do."""
+"""The first words of objects that contain code, or rules, for the statements of others."""
 
 
 def require_none(theirs: Collection[str], address: Address, form: Form, kind: str = "tables") -> None:

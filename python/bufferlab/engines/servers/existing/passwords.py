@@ -1,8 +1,8 @@
 """Finds the password of an account on a running server; it is nowhere in arguments, logs and results.
 
-The order, of which the first that has a password wins: the file that the URL names, bufferlab's environment variable,
-the places where the server's own clients look (`Form.usual_password`), and when the server refuses an account
-without one, a prompt on the terminal. A worker finds a typed password in the environment that it inherits.
+The first of these places that has a password wins: the file that the URL names, bufferlab's environment variable, the
+places where the server's own clients look (`Form.usual_password`). If there is none and the server refuses the account,
+a prompt on the terminal asks for it. A worker finds a typed password in the environment that it inherits.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What all ways to meet a server share, and the host of servers that run already, written once for all families."""
+"""The base of all ways to work with a server, and the host of servers that run already, for all families."""

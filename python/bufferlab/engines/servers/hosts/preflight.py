@@ -1,8 +1,8 @@
 """The pre-flight of runs on a server that bufferlab did not start: the findings, and the settings that can never work.
 
 Every statement only asks. docs/existing-server.md lists the refusals; a test tries each. Each run repeats the checks
-of settings that can never work (`running`). A setting that such a server cannot meet is a caveat of each run; one that
-it could meet and did not is a confound, which fails the check of that name.
+of settings that can never work (`running`). A setting that such a server cannot meet is a caveat of each run. A setting
+that it could meet, but does not, is a confound, which fails the check of that name.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from bufferlab.units import UnitError, format_bytes
 
 @dataclass(frozen=True)
 class Others:
-    """Other people's connections before a run's drivers began and after they ended."""
+    """The number of other people's connections: before a run's drivers began, and after they ended."""
 
     before: int
     after: int
     busy: int | None
-    """How many of the later connections asked for something meanwhile; None: the account may not see that."""
+    """How many connections of `after` asked for something meanwhile; None: the account may not see that."""
 
     @property
     def confounds(self) -> list[str]:
@@ -68,7 +68,7 @@ def caveats(
 
 
 def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
-    """Return the sentences on settings that this server could have met; `told` compares it with the asked ones."""
+    """Return the sentences on settings that this server could have met; `told` compares its values with those asked."""
     unasked = {words for name, words in told.standing.items() if name not in asked}
     return [*others.confounds, *(words for words in told.confounds if words not in unasked)]
 
@@ -110,7 +110,7 @@ def require_made_with(family: Family, told: Mapping[str, str], asked: Values, ad
 
 
 def other_settings(family: Family, differing: Mapping[str, Collection[Difference]], address: Address) -> EngineFailure:
-    """Return the failure that names the settings which the server has otherwise, each with every value asked for."""
+    """Return the failure that names the settings with other values on the server, each with every value asked for."""
     knobs = family.declaration.by_name()
     sizes = {name for name, knob in knobs.items() if knob.unit == "bytes"}
     said, as_it_has = [], []
@@ -130,7 +130,7 @@ def other_settings(family: Family, differing: Mapping[str, Collection[Difference
 
 
 def _own(knob: Knob | None, has: str) -> str | None:
-    """Return the value by which a run asks for the server's value; None where the setting cannot have it."""
+    """Return the value by which a run asks for the server's value; None if the knob cannot have it."""
     if knob is None:
         return has
     try:
@@ -271,7 +271,7 @@ def _kind(error: EngineFailure) -> Literal["usage", "environment"]:
 
 
 def _free_bytes(facts: Survey) -> int | None:
-    """Return the free bytes where the server's data are; None where this host cannot see them."""
+    """Return the free bytes where the server's data are; None if this host cannot see them."""
     if facts.is_here and facts.data_folder:
         with suppress(OSError):
             return shutil.disk_usage(facts.data_folder).free

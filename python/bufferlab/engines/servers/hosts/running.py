@@ -1,8 +1,8 @@
 """Loads, runs and checks in one schema of a server that bufferlab did not start and must leave as it was.
 
-The "database" that execute caches and copies is a folder with one small file, which says which data lie where. Before
-a run the data are loaded again if an earlier run wrote to them; the report names the data at the run's begin. `Host`
-has the common part with jobs on private servers: the request to stop, and the core's job.
+The "database" that `execute` caches and copies is a folder with one small file, which names the server and the data
+loaded there. Before a run the data are loaded again if an earlier run wrote to them; the report says which data a run
+began with. `Host` is also the base of the host for private servers: it has the request to stop, and the core's job.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.knob import Values
 
 _NOT_THE_CORES = ("database", "knobs", "program")
-"""Entries of a job that the core does not take."""
+"""Entries of a job that the core must not get."""
 
 
 class Host:
-    """One way to meet the servers of a family; its `load`, `run` and `check` are called in the worker."""
+    """A way to work with servers of a family. `load`, `run` and `check` are called in the worker."""
 
     def __init__(self, family: Family, cancelled: threading.Event | None = None) -> None:
         self.family, self.cancelled = family, cancelled or threading.Event()
@@ -59,17 +59,17 @@ class Host:
             raise EngineFailure("interrupted", "stopped on request")
 
     def patience(self, on_event: OnEvent) -> OnWait:
-        """Return the function to call while a server is waited for; it raises once a stop was asked for."""
+        """Return the function that is called while a server is waited for; it raises once a stop was asked for."""
         return patience(on_event, self.cancelled.is_set)
 
     def load_job(self, job: Mapping[str, Any], address: Address) -> dict[str, Any]:
-        """Return the core's job of a load: the workload, and where the server is."""
+        """Return the core's job of a load: the workload, the server's address, and the threads."""
         return {"target": self.family.target(address), "workload": dict(job["workload"]), "threads": job["threads"]}
 
     def run_job(
         self, job: Mapping[str, Any], address: Address, frames: int, *, pid: int | None = None, data: str | None = None
     ) -> dict[str, Any]:
-        """Return the core's job of a run: its own entries, and where the server and its data are, if they are ours."""
+        """Return the core's job of a run: the given entries, the address, and process and data of a server of ours."""
         return {
             **{name: value for name, value in job.items() if name not in _NOT_THE_CORES},
             "target": self.family.target(address),
@@ -87,13 +87,13 @@ _FILE = "existing.json"
 _FORMAT = "bufferlab-existing-server"
 _SETTLE_SECONDS = 2.0
 _LOCK_SECONDS = 5.0
-"""How long to wait for a schema's lock, whose holder may be ending."""
+"""How many seconds to wait for a schema's lock, whose holder may be ending."""
 _OURS = 2
 """Our connections while others are counted: the one that asks, and the one that holds the schema's lock."""
 
 
 def is_existing(database: Path) -> bool:
-    """Return whether this folder is a note of data on a running server."""
+    """Return whether this folder holds the file that names data on a running server."""
     return (database / _FILE).is_file()
 
 
@@ -118,7 +118,7 @@ class RunningHost(Host):
         return Build(url, found, re.split(r"[-\s]", told)[0], Path("/"), None)
 
     def flavour_of(self, url: str) -> Flavour:
-        """Ask the server which of the family's flavours it is. Raises EnvironmentLackingError."""
+        """Ask the server which of the family's flavours it is. Raises EnvironmentLackingError when it does not say."""
         return self._version(url)[1]
 
     def _version(self, url: str) -> tuple[str, Flavour]:
@@ -136,22 +136,23 @@ class RunningHost(Host):
             raise
 
     def _looked_at(self, url: str) -> Address:
-        """Return the address of a server that is only looked at, which has less time for its answers."""
+        """Return the address of a server for a look, whose questions have less time than those of a run."""
         return replace(self.parse(url), most_seconds=LOOK_SECONDS, until_s=time.monotonic() + LOOK_LASTS_SECONDS)
 
     def check_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Return no checks: such a run needs nothing of the directory."""
+        """Return one passed check: a run on such a server needs nothing of the directory."""
         return [HostCheck("server", True, "a server that bufferlab did not start: its files are its own affair")]
 
     def parse(self, url: str) -> Address:
-        """Return the address in a URL; raise EnvironmentLackingError when it is none, or holds a password."""
+        """Return the address in a URL; raise EnvironmentLackingError when it is malformed or cannot be used."""
         return addresses.parse(url, self.family.form)
 
     @contextmanager
     def locked(self, address: Address) -> Iterator[None]:
-        """Context manager for the only use of a schema: no other bufferlab, on any host, uses it meanwhile.
+        """Context manager in which no other run of bufferlab, on any host, uses the schema.
 
-        The server keeps the lock for a connection, so that it ends with us. Raises EngineFailure while another has it.
+        The server ties the lock to a connection, so the lock ends with us. Raises EngineFailure while another run has
+        it.
         """
         with closing(self.family.connect(address, self.family.system_database)) as connection:
             if not self.family.running.lock(connection, address.schema, _LOCK_SECONDS):
@@ -166,7 +167,7 @@ class RunningHost(Host):
             return list(preflight.checks(self.family, address, found, wanted))
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Load the workload into the schema; write the note of it and sizes.json into the folder job["database"]."""
+        """Load the workload into the schema; write existing.json and sizes.json into the new folder job["database"]."""
         database, knobs = Path(job["database"]), job["knobs"]
         address, found = self.parse(str(knobs["server"])), self.build(knobs)
         with closing(self.family.connect(address, self.family.system_database)) as connection:
@@ -194,7 +195,7 @@ class RunningHost(Host):
         return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Do one run with the server's settings: load the data again if need be, and let the core drive."""
+        """Do one run with the server's settings: load the data again if a run changed them, and let the core drive."""
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         asked = asked_of(family, knobs)
         require_no_program(job)
@@ -233,9 +234,9 @@ class RunningHost(Host):
         }
 
     def check(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Check the consistency conditions in the schema as the run left it; return {seconds, conditions}.
+        """Check the consistency conditions in the schema after the run; return {seconds, conditions}.
 
-        Raises DataFileError when the schema holds other data by now.
+        Raises DataFileError when the schema no longer holds the run's data.
         """
         database = Path(job["database"])
         note, address = self._note(database, {})
@@ -299,21 +300,22 @@ class RunningHost(Host):
             return self.family.running.marked(connection, address.schema)
 
     def _told_to_a_new_connection(self, address: Address, found: Build, knobs: Values) -> ReadBack:
-        """Return the settings that a connection opened now has: older ones may keep values from before a change."""
+        """Return the settings of a connection opened now: older connections may keep values from before a change."""
         with closing(self.family.connect(address)) as fresh:
-            # A setting that was not asked for and differs from its default is not a confound; `_as_found` names it.
+            # A setting that was not asked for is no confound, even if it differs from its default; `_as_found` names
+            # it.
             of_asked = self.family.read_back(fresh, found, asked_of(self.family, knobs))
             actual = self.family.read_back(fresh, found, knobs).actual
             return replace(of_asked, actual=actual)
 
     def _as_found(self, told: ReadBack, knobs: Values) -> list[str]:
-        """Return the names of knobs, not asked for, whose value here differs from bufferlab's default."""
+        """Return the knobs that were not asked for and whose value on the server differs from bufferlab's default."""
         asked = asked_of(self.family, knobs)
         return [name for name, value in knobs.items()
                 if name not in asked and name != "server" and told.actual.get(name, value) != value]  # fmt: skip
 
     def _others(self, connection: Any) -> int:
-        """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended ones to disappear."""
+        """Count other people's connections, after waiting up to _SETTLE_SECONDS for our ended connections to go."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while True:
             others = max(0, self.family.running.clients(connection) - _OURS)
@@ -345,7 +347,7 @@ class RunningHost(Host):
             hint = WRITABLE if read_only else self.family.running.needs.format(schema=address.schema)
             raise EngineFailure("environment", what, address.place, hint) from error
         except EngineFailure as failure:
-            # The family's hint names a right that the account lacks. On a read-only server no account can write.
+            # The family's hint names a right that the account lacks, but no right lets it write to a read-only server.
             if (cause := failure.__cause__) and self.family.running.is_read_only(cause):
                 raise EngineFailure(failure.kind, failure.what, failure.where, WRITABLE) from failure
             raise
@@ -354,7 +356,7 @@ class RunningHost(Host):
     def _explained_here(self, address: Address) -> Iterator[None]:
         """Turn the client's errors, and answers that do not fit their question, into an EnvironmentLackingError.
 
-        For questions alone, outside of a worker.
+        Used outside of a worker only, where bufferlab just asks the server.
         """
         try:
             with self._explained(address):
@@ -366,7 +368,7 @@ class RunningHost(Host):
 
     @contextmanager
     def _signs_of_life(self, on_event: OnEvent, what: str, address: Address) -> Iterator[None]:
-        """Send signs of life (`signs_of_life`) as long as the server answers; it cannot be killed from here."""
+        """Send signs of life while the server answers. Raises EngineFailure when it does not: we cannot kill it."""
         with signs_of_life(on_event, what, lambda: self._listen(address)):
             yield
 
@@ -378,7 +380,7 @@ class RunningHost(Host):
 
 
 def _require_same(before: ReadBack, after: ReadBack, address: Address) -> None:
-    """Raise EngineFailure when settings changed during the run: its report would name wrong ones."""
+    """Raise EngineFailure when settings changed during the run: its report would name wrong values."""
     changed = [f"{name} from {value} to {after.actual.get(name)}"
                for name, value in before.actual.items() if after.actual.get(name) != value]  # fmt: skip
     if changed:
