@@ -108,8 +108,7 @@ def test_scans_that_sessions_and_their_parallel_workers_share_are_counted_to_the
     assert trace is not None
     assert trace.status == "ok", trace.reason
     assert [(one.recorded, one.counter) for one in trace.counts] == [
-        (one.counted, counter)
-        for one, counter in zip(trace.counts, ("page_gets", "pages_read"), strict=True)
+        (one.counted, counter) for one, counter in zip(trace.counts, ("page_gets", "pages_read"), strict=True)
     ]
     assert trace.counts[1].counted > 50_000, "scans go past the pool"
 
