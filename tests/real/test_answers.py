@@ -242,8 +242,10 @@ def test_prepared_statements_keep_apart_when_some_are_refused(served: Served) ->
 
 
 SLEEPER = """
-import json, sys
+import json, signal, sys
 from bufferlab.engines.servers.client import Client
+# A shell without job control starts its background jobs with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 engine, target, sleeping = json.loads(sys.argv[1])
 client = Client(engine, target, seconds=None, name="sleeper")
 print(client.id, flush=True)
