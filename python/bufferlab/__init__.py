@@ -1,7 +1,7 @@
 """bufferlab: a laboratory for database buffer pools and the storage under them.
 
-`import bufferlab as bl` is its Python interface (docs/python.md). A name is imported when it is first asked for, so
-that `import bufferlab` and `bufferlab --help` stay quick. `__init__.pyi` has the types.
+`import bufferlab as bl` gives its Python interface (docs/python.md). A name is imported when it is first used, so that
+`import bufferlab` and `bufferlab --help` stay quick. `__init__.pyi` has the types.
 """
 
 __version__ = "0.1.0"
@@ -17,12 +17,12 @@ _MODULES = {
     "run": "api.running",
     "trace": "api.traces",
 }
-"""The interface: each name, and its module."""
+"""The names of the Python interface, each with the module that has it."""
 __all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> object:
-    """Import the interface's object of this name."""
+    """Import and return the interface's object of this name. Raise AttributeError for another name."""
     if name not in _MODULES:
         raise AttributeError(f"module 'bufferlab' has no attribute {name!r}")
     from importlib import import_module

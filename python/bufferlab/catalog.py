@@ -1,7 +1,7 @@
-"""Finds built-in experiments: the folders that hold an experiment.toml. It reads their heads and judges nothing.
+"""Finds the built-in experiments, each a folder with an experiment.toml, and reads their heads without judging them.
 
-They stand in `experiments` inside the package. In a checkout that is a link to experiments/ at its root, so that a
-checkout runs its own.
+They are in the folder `experiments` of the package. In a checkout it is a link to experiments/ at the checkout's root,
+so that a checkout runs its own experiments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def builtin_experiments() -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a built-in experiment's TOML: quick to read, because no schema is loaded."""
+    """The head of a built-in experiment's TOML, which is read quickly, because no schema is loaded."""
 
     name: str
     question: str
@@ -46,9 +46,9 @@ def heads() -> list[Head]:
 
 
 def find_experiment(path_or_name: str) -> Path:
-    """Return the TOML's path for a built-in name or a path (of a file, or of a folder that holds one).
+    """Return the path of an experiment's TOML, given a built-in name, a file, or a folder with an experiment.toml.
 
-    Raises SpecError when neither exists.
+    Raises SpecError when there is none.
     """
     known = builtin_experiments()
     if path_or_name in known:

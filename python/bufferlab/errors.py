@@ -1,7 +1,7 @@
 """The errors that bufferlab shows to people: what happened, where, and what to try.
 
-There is one class for each thing the user does next; each carries the exit code of the command.
-This file prints nothing: the command line renders the errors, as text or as JSON.
+There is one class for each way in which the user may go on; each has an exit code of the command.
+This module prints nothing: the command line shows the errors, as text or as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal, Self
 from bufferlab.texts import printable, without_password
 
 EXIT_RULE_BROKEN = 4
-"""A rule of --fail-if was broken."""
+"""The exit code for a broken rule of --fail-if."""
 EXIT_INTERRUPTED_INT = 130
 EXIT_INTERRUPTED_TERM = 143
 
@@ -52,7 +52,7 @@ FAILURE_KINDS: Mapping[FailureKind, str] = MappingProxyType(
     }
 )
 
-#: The launcher of a clone sets this variable: an installed program is on PATH, a clone's is not.
+#: The environment variable that the launcher of a clone sets, because a clone's program is not on PATH.
 STARTED_AS = "BUFFERLAB_STARTED_AS"
 _COMMAND = re.compile(
     r"(?<![\w./-])bufferlab(?= (?:script-from-slow-log"
@@ -67,7 +67,7 @@ def program() -> str:
 
 
 def runnable(text: str) -> str:
-    """Return the text with each bufferlab command written as the user can type it here.
+    """Return the text with each bufferlab command as the user can type it, which in a clone is "./bufferlab ...".
 
     >>> os.environ[STARTED_AS] = "./bufferlab"
     >>> runnable("bufferlab cannot read it; see `bufferlab doctor`")
@@ -78,13 +78,13 @@ def runnable(text: str) -> str:
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether the disk, or the user's quota, was full."""
+    """Return whether the error says that the disk, or the user's quota, was full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def causes(error: BaseException) -> str:
     """Return the traceback of an error and of the errors that caused it, safe to show, without passwords."""
-    import traceback  # Late: only a bug and --debug need it.
+    import traceback  # Imported late, because only a bug and --debug need it.
 
     return printable(without_password("".join(traceback.format_exception(error)))).rstrip()
 
@@ -112,7 +112,7 @@ class Problem:
         return printable(runnable("\n".join(lines)))
 
     def as_dict(self) -> dict[str, str | None]:
-        """Return the problem as JSON holds it."""
+        """Return the fields of the problem for JSON."""
         return {"what": self.what, "where": self.where, "hint": self.hint and runnable(self.hint)}
 
     def sentence(self) -> str:
@@ -132,7 +132,7 @@ class Failure(Problem):
 
     @classmethod
     def told(cls, told: Mapping[str, str | None]) -> Self:
-        """Return the failure that a document holds: kind, what, where, hint. An unknown kind becomes "internal"."""
+        """Return the failure whose fields a JSON document holds. An unknown kind becomes "internal"."""
         kind: FailureKind = next((known for known in FAILURE_KINDS if known == told.get("kind")), "internal")
         return cls(str(told.get("what")), told.get("where"), told.get("hint"), kind)
 
@@ -142,14 +142,14 @@ class Failure(Problem):
         return self.kind == "usage"
 
     def as_dict(self) -> dict[str, str | None]:
-        """Return the failure as JSON holds it."""
+        """Return the fields of the failure for JSON."""
         return {"kind": self.kind, **super().as_dict()}
 
 
 class BufferlabError(Exception):
     """The base of every error that is meant for the user. `more` holds further problems that were found with it.
 
-    A run that this error ends fails with its `kind`. Where no kind is given, it is the class's.
+    A run that this error ends fails with the error's `kind`, by default the kind of its class.
     """
 
     exit_code = 1
@@ -175,7 +175,7 @@ class BufferlabError(Exception):
 
     @property
     def what(self) -> str:
-        """Return what happened, of the first problem."""
+        """Return what happened in the first problem."""
         return self.problems[0].what
 
     @property
@@ -189,7 +189,7 @@ class BufferlabError(Exception):
         return self.problems[0].hint
 
     def render(self) -> str:
-        """Return all problems, as the lines that a terminal shows."""
+        """Return all problems as the lines that a terminal shows."""
         return "\n".join(problem.render() for problem in self.problems)
 
     def __str__(self) -> str:
@@ -197,14 +197,14 @@ class BufferlabError(Exception):
 
 
 class SpecError(BufferlabError):
-    """An error in the experiment or the command line: it asks for something impossible."""
+    """An error in the experiment or the command line, which asks for something impossible."""
 
     exit_code = 2
     kind: FailureKind = "usage"
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> SpecError:
-        """Return one error that holds all the problems found. There must be at least one."""
+        """Return one error that holds all these problems, which must be one or more."""
         first, *rest = problems
         return cls(first.what, first.where, first.hint, more=rest)
 
@@ -241,7 +241,7 @@ def interrupted_exit_code(signal_number: int) -> int:
 
 
 class Interrupted(BufferlabError):
-    """A request of the user or the system to stop. `signal_number` decides between exit codes 130 and 143."""
+    """A request to stop, from the user or the system. The exit code is 130 for SIGINT, else 143."""
 
     kind: FailureKind = "interrupted"
 

@@ -1,11 +1,12 @@
-"""The types of what a point may vary: a knob with its name, limits and unit, and a setting with the value asked for.
+"""Declares what points may vary: a knob has a name, limits and a unit, a setting is a knob with the value asked for.
 
-Engines, workloads and the load declare their knobs in tables of one type, one row each:
+Engines, workloads and the load declare their knobs in tables, with one row for each knob:
 `Knob.size("file_size", "bytes of the file", default="1GiB", minimum=4096)`. A row has the name, the words of a choice,
-the meaning, and then the attributes that differ from the type's defaults. `Knob.parse` makes a `Setting`, once: the
+the meaning, and then the attributes that differ from the defaults of `Knob`. `Knob.parse` makes a `Setting` once; the
 experiment, the plan and the run hold that object.
 
-The types are pure: they read no file and know no engine. Below them stand the knobs of the load, which belong to none.
+The types are pure: they read no file and know no engine. After them come the knobs of the load, which belong to no
+engine.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
-from typing import ClassVar, Required, TypedDict, Unpack
+from typing import ClassVar, Literal, Required, TypedDict, Unpack
 
 from bufferlab.units import (
     UnitError,
@@ -35,26 +36,27 @@ Native = int | float | str
 """A setting's value as the core takes it."""
 
 Values = Mapping[str, Native]
-"""Values by the names of their settings."""
+"""The values of settings by the settings' names."""
 
 Value = bool | int | float | str | None
-"""A setting's value as an engine reads it back; None where the engine reports none."""
+"""A setting's value as an engine reports it; None if the engine reports none."""
 
 PREFIX = "var."
-"""The prefix of variables that are passed through."""
+"""The prefix of settings that are a server's variables, which are passed to the server without a knob."""
 
-AUTO = "auto"
-"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version."""
+AUTO: Literal["auto"] = "auto"
+"""The word that leaves a setting's value to bufferlab or the engine, because it depends on the server's version; as a
+number of repetitions, as many as the answer needs."""
 UNLIMITED = "unlimited"
-"""A rate without a limit."""
+"""The word for a rate without a limit."""
 
 _WHOLE = re.compile(r"\s*([+-]?[0-9][0-9_]{0,30})\s*")
 _LARGEST = 2**63 - 1
-"""The limit of a knob that declares no maximum: engines count in 64 bits."""
+"""The maximum of a knob that declares none: engines count in 64 bits."""
 _LARGEST_SHARE = 10
-"""The largest share: a pool of ten times the database, or the working set, holds no more than one of its size."""
+"""The largest share, as a ratio: a pool of ten times the database holds no more than one of the database's size."""
 _MAX_FRACTION_DIGITS = 12
-"""The most digits after the point: more are a slip of the hand, and such numbers are equal as floats."""
+"""The most digits after the point: more are a mistake, and numbers that differ only there are equal as floats."""
 
 
 class KnobKind(Enum):
@@ -71,13 +73,13 @@ class KnobKind(Enum):
     COUNT_OR_SHARE = "count or share"
     """A whole number, or a share of a whole that the workload knows: "80%"."""
     NUMBER = "number"
-    """A decimal number: 0.9; or a word that stands for one."""
+    """A decimal number such as 0.9, or a word that stands for a number."""
     DURATION = "duration"
-    """A time: "10s"."""
+    """A length of time: "10s"."""
     FILE = "file"
-    """The path of a file, read before anything starts."""
+    """The path of a file, which is read before any run starts."""
     TEXT = "text"
-    """A word or a path of some form that the engine or the workload judges."""
+    """A word or a path that matches a pattern; the engine or the workload judges it further."""
 
 
 class Attributes(TypedDict, total=False):
@@ -136,9 +138,10 @@ class Knob:
     versions: str = ""
     """The servers' versions that have the setting, as versions.py reads them; "" means all."""
     value_versions: tuple[tuple[str, str], ...] = ()
-    """The values that only some versions have, each with those versions."""
+    """The values that only some versions have, each with these versions."""
     confounds: str = ""
-    """The reason why points that differ in it are another experiment, if the difference was not asked for."""
+    """The reason why points that differ in the setting without being asked to differ do not show the effect asked for.
+    "" if they do."""
     pattern: str = ""
     """The regular expression that the value of a TEXT must match."""
     example: str = ""
@@ -146,7 +149,7 @@ class Knob:
 
     @classmethod
     def _row(cls, kind: KnobKind, name: str, meaning: str, unit: str, ending: str, more: Attributes) -> Knob:
-        """Declare a knob of a kind. In `spelling` {} is its name; without one it is the name with its ending."""
+        """Declare a knob of a kind. Its `spelling`, in which {} is the name, is by default the name with `ending`."""
         more["spelling"] = more.get("spelling", f"{{}}{ending}").format(name)
         return cls(name=name, kind=kind, unit=unit, meaning=meaning, **more)
 
@@ -197,7 +200,7 @@ class Knob:
         return cls._row(KnobKind.FILE, name, meaning, "", "", more)
 
     def parse(self, value: object) -> Setting:
-        """Return the setting with the value asked for. Raises UnitError when the knob cannot have this value."""
+        """Return the setting with this value as the one asked for. Raises UnitError when the knob cannot have it."""
         if self.auto is not None and value == AUTO:
             return replace(self.parse(self.auto), asked=AUTO) if self.auto else Setting(self, AUTO, None)
         match self.kind:
@@ -224,7 +227,10 @@ class Knob:
                 raise UnitError(f"{self.name} = {brief(value)} is not the path of a file", f"write {self.range_text()}")
 
     def fits(self, told: object) -> bool:
-        """Return whether the core may have taken this value: one of the words, or a number within the limits."""
+        """Return whether the core may report this value as the setting's: one of the words, or a number in the limits.
+
+        A FILE takes any text, a TEXT one that matches the pattern.
+        """
         match self.kind:
             case KnobKind.FILE:
                 return isinstance(told, str)
@@ -273,7 +279,7 @@ class Knob:
         raise UnitError(f"{self.name} = {brief(value)} is not one of its values", f"choose {self.range_text()}")
 
     def _text(self, value: object) -> str:
-        # A TOML may give a number where this setting takes any word: its text is taken.
+        # In a TOML a word of digits may be written as a number, so take the number's text.
         number = isinstance(value, int | float) and not isinstance(value, bool) and value == value
         text = str(value) if number else value
         if isinstance(text, str) and text == text.strip() and re.fullmatch(self.pattern, text):
@@ -367,13 +373,13 @@ class Knob:
 
 @dataclass(frozen=True)
 class Setting:
-    """A knob with the value asked for. Equal values have equal texts."""
+    """A knob with the value asked for. Equal values have equal texts in `asked`."""
 
     knob: Knob
     asked: str
-    """The canonical text: "10%"."""
+    """The canonical text of the value asked for: "10%"."""
     value: Native | None
-    """The value that runs; None where the engine chooses it, and for a share until `of` gets its whole."""
+    """The value that runs. None if the engine chooses it, and for a share until `of` gets its whole."""
     ratio: Decimal | None = None
     """The share asked for (0.1 for "10%"); None for a value that is not a share."""
     note: str = ""
@@ -383,26 +389,26 @@ class Setting:
         return self.asked
 
     def of(self, whole: int) -> Setting:
-        """Return the setting with its value: a share is one of `whole`, in the knob's unit."""
+        """Return the setting, the value of a share computed from `whole`, which is in the knob's unit."""
         return self if self.ratio is None else replace(self, value=int(self.ratio * whole))
 
     @property
     def number(self) -> int:
-        """Return the value of a size or a count that is known."""
+        """Return the value of a size or a count. Raises ValueError if it is not known yet."""
         if self.value is None:
             raise ValueError(f"{self.knob.name} = {self.asked} has no value yet")
         return int(self.value)
 
     @property
     def value_or_text(self) -> Native:
-        """Return the value; the text for a share whose whole is unknown, and for a value that the engine chooses."""
+        """Return the value, or the text for a share whose whole is unknown and for a value that the engine chooses."""
         return self.asked if self.value is None else self.value
 
 
 def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict[str, Native]:
-    """Return the values of settings by their names; those that are left to the engine are left out.
+    """Return the values of settings by their names, without the settings that are left to the engine.
 
-    Shares are of `whole`. Without it, a share whose whole is unknown is left out too.
+    Shares are shares of `whole`. Without it, shares whose whole is unknown are left out too.
     """
     known = {name: one if whole is None else one.of(whole) for name, one in settings.items()}
     return {name: one.value for name, one in known.items() if one.value is not None}
@@ -410,10 +416,10 @@ def values_of(settings: Mapping[str, Setting], whole: int | None = None) -> dict
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables behind one family's knobs, as its declaration spells them."""
+    """The server's variables behind the knobs of one family of engines, as its declaration spells them."""
 
     knobs: Mapping[str, Knob]
-    """The family's knobs by name."""
+    """The knobs of the family by name."""
 
     def of(self, name: str) -> str:
         """Return the server's variable behind a setting; "" for a setting of bufferlab itself."""
@@ -424,10 +430,10 @@ class Variables:
     def settings(
         self, flavour: str, version: str, values: Values, written: Callable[[str, Native], str]
     ) -> dict[str, str]:
-        """Return the variables with their values in the form of `written`, by the settings' names.
+        """Return the values of variables, by variable, for settings by name; `written` gives a value its form.
 
-        Settings that this version lacks are left out: they come from "auto", because explicit values were refused at
-        the start of the sweep.
+        Settings that this version of the server (`flavour`) lacks are left out. They come from "auto", because explicit
+        values were refused at the start of the sweep.
         """
         known = {name: value for name, value in values.items() if self.of(name)}
         return {
@@ -437,9 +443,9 @@ class Variables:
         }
 
 
-# The settings of the load: how transactions arrive, for every engine and workload. By default the loop is closed: the
-# next transaction begins when the last has ended. With a rate the loop is open: transactions arrive whether or not the
-# engine keeps up, as with users who do not know of each other.
+# The settings of the load say for every engine and workload how transactions arrive. By default the loop is closed: a
+# connection begins its next transaction when the last has ended. With a rate the loop is open: transactions arrive
+# whether or not the engine keeps up, like the requests of users who do not know of each other.
 
 LOAD_KNOBS: tuple[Knob, ...] = (
     Knob.number("rate",
@@ -455,6 +461,6 @@ LOAD_KNOBS: tuple[Knob, ...] = (
                 default="a"),
 )  # fmt: skip
 
-#: The connections that run transactions at once. It stands in [workload]; its default is the engine's.
+#: The number of connections that run transactions at once, a setting in [workload]; each engine has its own default.
 CONNECTIONS = Knob.count("connections", "connections that run transactions at the same time; only servers take several",
                          default="8", minimum=1, maximum=1000)  # fmt: skip

@@ -1,9 +1,9 @@
 """Marks the folders that bufferlab makes, so that it removes its own leftovers and never another program's folder.
 
-The mark is a file in the folder. The folder's maker keeps it locked (flock(2)) while it lives. A process number would
-not do: the kernel reuses it, and other PID namespaces count for themselves. A folder without this user's mark is never
-removed. No symbolic link is followed: a caller resolves the links that its user chose. Nothing is removed through a
-mount point: files mounted there are not bufferlab's.
+The mark is a file in the folder. The process that made the folder keeps the mark locked (flock(2)) as long as it lives.
+A process number in the mark would not do, because the kernel reuses numbers, and other PID namespaces have their own.
+A folder without this user's mark is never removed. No symbolic link is followed: a caller resolves the links that its
+user chose. Nothing is removed through a mount point, because files mounted there are not bufferlab's.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from typing import Literal
 
 MARK = ".bufferlab-mark"
 TEMPORARY = ".tmp-"
-"""The beginning of the names of unfinished folders, which are renamed when they are whole."""
+"""The beginning of the names of unfinished folders, which are renamed when they are complete."""
 
 State = Literal["left", "in use", "foreign"]
-"""The state of a folder: bufferlab made it and no process holds it; a process holds it; it lacks this user's mark."""
+"""The state of a marked folder: no process holds it ("left"), or one does ("in use"). "foreign": it lacks this user's
+mark, or cannot be opened."""
 
 _TEXT = b"bufferlab made this folder and may remove it\n"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,7 +35,8 @@ _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 def folder(parent: Path, name: str, mode: int = 0o700, *, keeps_mark: bool = False) -> Iterator[Path]:
     """Context manager that makes a marked folder, holds it while the context lasts, and removes it at the end.
 
-    A folder that was renamed in the meantime stays, and its mark is removed, unless it `keeps_mark`.
+    A folder that was renamed in the meantime stays, and loses its mark unless it `keeps_mark`. Raises OSError when the
+    folder cannot be made.
     """
     with opened(parent) as above:
         os.mkdir(name, mode, dir_fd=above)
@@ -56,10 +58,10 @@ def folder(parent: Path, name: str, mode: int = 0o700, *, keeps_mark: bool = Fal
 
 
 def use(kept: Path) -> int | None:
-    """Hold a folder of the cache and note the time as its last use. Return a descriptor: closing it ends the use.
+    """Hold a folder of the cache and note the time as its last use. Return a descriptor; to close it ends the use.
 
-    The first use marks the folder. Return None where it cannot be marked: it is another user's, or its disk is full
-    or read-only.
+    The first use marks the folder. Return None if it cannot be marked, because it is another user's, or its disk is
+    full or read-only.
     """
     try:
         with opened(kept) as inside:
@@ -78,20 +80,23 @@ def use(kept: Path) -> int | None:
 
 
 def clear(path: Path) -> None:
-    """Remove a folder that is ours because the folder around it is; keep it when that fails or it holds a mount."""
+    """Remove a folder without a mark inside one of bufferlab's. Keep it if it cannot be removed."""
     with suppress(OSError), opened(path.parent) as above, _opened_in(above, path.name, _FOLDER) as inside:
         _empty(inside, above)
         os.rmdir(path.name, dir_fd=above)
 
 
 def last_use_s(kept: Path) -> float:
-    """Return when the folder was used last, in seconds since the epoch; without a mark, when it was last changed."""
+    """Return when the folder was used last, in seconds since 1970; without a mark, when it was last changed.
+
+    Raises OSError when the folder is missing or cannot be read.
+    """
     mark = kept / MARK
     return (mark if mark.is_file() else kept).lstat().st_mtime
 
 
 def state(path: Path) -> State:
-    """Return whether the folder is left over, in use or foreign."""
+    """Return whether the folder is left over by a process that ended, in use, or foreign."""
     return _claim(path, remove=False)
 
 
@@ -101,12 +106,12 @@ def remove(path: Path) -> State:
 
 
 def leftovers(parent: Path, pattern: str) -> list[Path]:
-    """Return the folders in `parent` whose names match the pattern, that bufferlab made and whose makers are dead."""
+    """Return the folders in `parent` whose names match the pattern and whose state is "left", sorted by name."""
     return [path for path in sorted(parent.glob(pattern)) if state(path) == "left"]
 
 
 def remove_leftovers(parent: Path, pattern: str) -> list[str]:
-    """Remove the folders that `leftovers` would return. Return the names of those that are gone."""
+    """Remove the folders that `leftovers` would return. Return the names of the folders that were removed."""
     names = []
     for path in sorted(parent.glob(pattern)):
         with suppress(OSError):
@@ -117,7 +122,10 @@ def remove_leftovers(parent: Path, pattern: str) -> list[str]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """Context manager for a descriptor of a folder. Raises NotADirectoryError for a symbolic link or a file."""
+    """Context manager for a descriptor of a folder. Raises NotADirectoryError for a symbolic link or a file.
+
+    Raises another OSError when the folder is missing or may not be read.
+    """
     descriptor = os.open(path, _FOLDER)
     try:
         yield descriptor
@@ -157,14 +165,14 @@ def _opened_in(above: int, name: str, flags: int) -> Iterator[int]:
 def _make_mark(inside: int) -> int:
     mark = os.open(MARK, _FILE | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=inside)
     fcntl.flock(mark, fcntl.LOCK_EX)
-    os.pwrite(mark, _TEXT, 0)  # Written only now: until it is locked, the folder must look foreign to others.
+    os.pwrite(mark, _TEXT, 0)  # Written after the lock: an unlocked folder must look foreign to other processes.
     return mark
 
 
 def _is_ours(mark: int) -> bool:
-    """Return whether this user wrote the mark, and it has one name only.
+    """Return whether this user wrote the mark, and the mark has only one name.
 
-    A second name (a hard link) would let another user carry a mark into another folder.
+    By a second name (a hard link) another user could carry the mark into another folder.
     """
     found = os.fstat(mark)
     is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
@@ -172,7 +180,7 @@ def _is_ours(mark: int) -> bool:
 
 
 def _is_at(inside: int, name: str, above: int) -> bool:
-    """Return whether the open folder still has that name."""
+    """Return whether the folder open as `inside` still has this name in the folder open as `above`."""
     try:
         found = os.stat(name, dir_fd=above, follow_symlinks=False)
     except FileNotFoundError:
@@ -181,7 +189,7 @@ def _is_at(inside: int, name: str, above: int) -> bool:
 
 
 def _empty(inside: int, above: int) -> None:
-    """Remove everything in an open folder, the mark last: a folder whose removal was interrupted is still marked.
+    """Remove everything in an open folder, the mark last, so that a folder half removed is still marked.
 
     Removes nothing and raises OSError when the folder, or one below it, is a mount point.
     """
@@ -197,7 +205,10 @@ def _empty(inside: int, above: int) -> None:
 
 
 def _mount_of(descriptor: int) -> tuple[int, str]:
-    """Return the device of an open folder, and its mount: a bind mount has the device of its source."""
+    """Return the device and the mount of an open folder: the device of a bind mount is that of its source.
+
+    The mount is "" if the kernel does not show it.
+    """
     with suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as told:
         return os.fstat(descriptor).st_dev, next((line for line in told if line.startswith("mnt_id:")), "")
     return os.fstat(descriptor).st_dev, ""

@@ -9,7 +9,7 @@ _UNKNOWN_BYTES = 1 << 30
 
 
 def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Return MemAvailable (proc_meminfo(5)) in bytes; None where the host does not report it."""
+    """Return MemAvailable (proc_meminfo(5)) in bytes; None if the host does not report it."""
     with suppress(OSError, ValueError, IndexError):
         for line in meminfo.read_text("ascii").splitlines():
             if line.startswith("MemAvailable:"):
@@ -18,6 +18,6 @@ def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
 
 
 def assumed_bytes() -> int:
-    """Return the bytes of memory that a program could still get; where the host does not report it, a gibibyte."""
+    """Return the bytes of memory that a program could still get; if the host does not report them, one gibibyte."""
     told = available_bytes()
     return _UNKNOWN_BYTES if told is None else told

@@ -19,20 +19,20 @@ class Mount:
     device: str
     """The device's number: major:minor."""
     root: str
-    """The folder of the file system that is mounted."""
+    """The path, inside the file system, of the folder that is mounted."""
     point: str
     """The path where it is mounted."""
     kind: str
     source: str
-    """The source of the mount: a device, or a word."""
+    """The source of the mount: a device, or a word that the file system chose."""
     options: frozenset[str]
     """The options of the file system, not of this mount."""
 
 
 def mounts(mountinfo: Path = Path("/proc/self/mountinfo")) -> Iterator[Mount]:
-    """Yield all mounts in their order; none where they cannot be read.
+    """Yield all mounts in the order of the kernel's list; none if the list cannot be read.
 
-    Any user may mount something, and choose a name with any byte: a line that is not understood is left out.
+    Any user may mount something under a name with any bytes, so a line that is not understood is left out.
     """
     with suppress(OSError):
         for line in os.fsdecode(mountinfo.read_bytes()).split("\n"):

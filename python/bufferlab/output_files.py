@@ -1,9 +1,9 @@
-"""Writes the files that a user names: whole, or the old file stays as it was.
+"""Writes a file that a user names completely, or leaves the old file as it was.
 
-A file is written under a temporary name in its folder, and renamed when it is whole. Links of this user and of root are
-followed. Another user's link is replaced, so that the owner of a folder cannot lead the file to another place. Places
-that a rename would change are written in place: devices and pipes, standard output, a file with several names, and one
-whose folder or owner does not allow another file.
+A file is written under a temporary name in its folder, and renamed when it is complete. Symbolic links of this user and
+of root are followed. Another user's link is replaced, so that the owner of a folder cannot lead the file to another
+place. Places that a rename would change are written in place: devices and pipes, standard output, a file with several
+names, and a file whose folder or owner does not allow another file.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 Fill = Callable[[BinaryIO], object]
-"""A function that writes the contents."""
+"""A function that writes the contents of the file to a stream."""
 
 _OPEN = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
 _IN_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY)
-"""The errors of a folder that takes no other file, an owner that cannot be kept, and a name that is a mount point."""
+"""The errors by which a file cannot be replaced: no new file in the folder, another owner, or a mount point."""
 
 
 def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
-    """Write the file by `fill`, whole or not at all; `synced` waits until it is on the disk. Raises OSError.
+    """Write the file by `fill`, and wait until it is on the disk if `synced`. Raises OSError when that fails.
 
-    A reader meanwhile sees the old file or the new one. A file that is replaced keeps its mode and its owner.
+    Until the end readers see the old file; a new one takes its mode and its owner. A place that cannot be replaced (see
+    the module) is written directly.
     """
     place = _place(path)
     if place.is_kept or not _replace(place, fill, synced):
@@ -39,7 +40,7 @@ def write(path: Path, fill: Fill, *, synced: bool = True) -> None:
 
 
 def try_place(path: Path) -> None:
-    """Raise the OSError that says why the file cannot be written there. Changes nothing."""
+    """Check that `write` could write the file, and change nothing. Raises the OSError that says why it could not."""
     place = _place(path)
     if not place.is_kept:
         _replace(place, None, synced=False)
@@ -49,20 +50,20 @@ class _Place(NamedTuple):
     path: str
     """The path behind the links that are followed."""
     found: os.stat_result | None = None
-    """The file there; None for nothing, or for a link that is not followed."""
+    """The status of the file at the path; None without a file, or for a link that is not followed."""
     is_output: bool = False
-    """Whether standard output or standard error go to this file, so that its content follows the printed text."""
+    """Whether standard output or standard error go to this file, so that the contents are added to printed text."""
     no_link: int = os.O_NOFOLLOW
 
     @property
     def is_kept(self) -> bool:
-        """Whether the file is written in place."""
+        """Whether the file is written in place, not replaced."""
         plain = self.found is not None and stat.S_ISREG(self.found.st_mode) and self.found.st_nlink == 1
         return self.is_output or not (self.found is None or plain)
 
 
 def _place(path: Path) -> _Place:
-    """Return where the file is written. Raises OSError where that cannot be."""
+    """Return the place where the file is to be written. Raises OSError for a folder, and if writing is not allowed."""
     place, found = _behind_links(os.fspath(path))
     if found is None:
         # The target of a link below /proc, a pipe for example, may have no path.
@@ -88,7 +89,10 @@ def _refusal(number: int, path: str) -> OSError:
 
 
 def _behind_links(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the path of the file itself, and its status: None for no file, or a link of another user."""
+    """Return the path behind symbolic links, and its status: None for no file, or for a link of another user.
+
+    Raises OSError for more than _MOST_LINKS links, and when a folder cannot be read.
+    """
     for _ in range(_MOST_LINKS):
         try:
             descriptor = os.open(path, _LOOK)
@@ -107,7 +111,10 @@ def _behind_links(path: str) -> tuple[str, os.stat_result | None]:
 
 
 def _replace(place: _Place, fill: Fill | None, synced: bool) -> bool:
-    """Make the new file and rename it, or only try to make it without `fill`. Return whether the place allows it."""
+    """Make the new file and rename it; without `fill` only try to make it. Return whether the place allows it.
+
+    Raises OSError when writing fails for another reason.
+    """
     folder, name = os.path.split(place.path)
     try:
         with _folder(folder or ".") as above, _new_file(above, place.found) as (temporary, file):
@@ -126,7 +133,7 @@ def _replace(place: _Place, fill: Fill | None, synced: bool) -> bool:
 
 @contextmanager
 def _new_file(above: int, old: os.stat_result | None) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager for the temporary file with the old one's owner and mode; an unrenamed file is removed."""
+    """Context manager for a temporary file with the owner and mode of the old file; it is removed unless renamed."""
     name = f".bufferlab-{os.urandom(8).hex()}.new"
     with open(os.open(name, _OPEN | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=above), "wb") as file:
         try:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 
 def processes(proc: Path = Path("/proc")) -> Iterator[int]:
-    """Yield the processes that there are."""
+    """Yield the numbers of all processes. Raises OSError when `proc` cannot be read."""
     return (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit())
 
 
 def stat_fields(pid: int | str, proc: Path = Path("/proc")) -> list[str]:
-    """Return the fields behind the name, from the state on (proc_pid_stat(5): field 3). Raises OSError.
+    """Return the fields of a process behind its name, from the state on (proc_pid_stat(5): field 3).
 
-    The process chose the name: it may hold any bytes, also brackets and invalid UTF-8.
+    The process chose its name, which may hold any bytes, also brackets and invalid UTF-8. Raises OSError when the
+    process has ended or its file cannot be read.
     """
     return (proc / f"{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()

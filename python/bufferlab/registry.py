@@ -1,4 +1,4 @@
-"""Makes the one registry, from the declarations of all engines and workloads; opens sweep folders with it."""
+"""Makes the registry from the declarations of all engines and workloads, and opens sweep folders with it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @cache
 def registry() -> Registry:
-    """Return all metrics, engines and parameters there are."""
+    """Return the registry of all metrics, engines and parameters."""
     results = {name: engines.declaration(name).results for name in engines.names(hidden=True)}
     return Registry.of(results, workloads.WORKLOADS)
 
 
 def open_sweep(path: Path | str) -> SweepFolder:
-    """Open the sweep folder at a path: see `SweepFolder.open`."""
+    """Open the sweep folder at a path with the registry, and raise what `SweepFolder.open` raises."""
     from bufferlab.results.store import SweepFolder  # It loads the whole schema, which `bufferlab list` never reads.
 
     return SweepFolder.open(path, registry())
 
 
 def declared(name: str) -> Metric:
-    """Return the declaration of a metric, for callers who have no sweep at hand."""
+    """Return the declaration of a metric, for callers that have no sweep."""
     return registry().metric(name)

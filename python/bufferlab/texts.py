@@ -1,11 +1,11 @@
 """Makes texts from elsewhere safe to show and to parse: no terminal control, no password of a URL, no deep nesting.
 
-Files, servers and file names may hold any characters. Code that shows them passes them through here first.
+Files, servers and file names may hold any characters. Code that shows such texts passes them through here first.
 
-The password of an address (a URL, a DSN, `user:password@host`, mistyped or not) begins behind the first `:` that
-follows the user, or behind the `=` of a word such as "password". It ends at the last `@`, or with the address. By this
-rule servers' addresses are judged, and the command's own arguments. In other texts the end of an address is unknown:
-there a password ends at a blank as well.
+An address is a URL, a DSN or `user:password@host`, mistyped or not. Its password begins behind the first `:` that
+follows the user, or behind the `=` of a word such as "password". It ends at the last `@`, or with the address. This
+rule holds for addresses of servers and for the arguments of the command bufferlab. In other texts the end of an address
+is unknown, so a password also ends at a blank.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-#: Control characters but newline and tab, marks of writing direction, Unicode's line ends, and lone surrogates.
+#: Control characters except newline and tab, marks of writing direction, Unicode's line ends, and lone surrogates.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 PASSWORD_HINT = "leave it out of the URL: set BUFFERLAB_PASSWORD, or add ?password_file=/path (an option file)"
 #: Passwords in texts that are not addresses.
 _PASSWORD = re.compile(
-    # In a URL, also with an @ or blank not written as %40 or %20.
+    # In a URL, also if an @ or a blank in the password is not written as %40 or %20.
     r"(?P<url>://[^\s:/?#@\"']*:)(?!…@)(?:\S{0,300}|(?![0-9]{1,5}[/?\s])[^\"'@\n]{0,80})(?=@)"
-    # As an option: of a URL, of a list of options, of a client.
+    # As an option of a URL, in a list of options, or of a client's command.
     r"|(?P<option>\b(?:pass|passwd|password|passwort|passphrase|pwd|pw)\s?=\s?)(?!\.\.\.|…)"
     r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s&]+)"
     r"|(?P<client>\b(?:mysql|mariadb|psql)\b[^\n]{0,400}?\s-p)(?!…)\S+"
-    # A URL without its scheme, or with half of it.
+    # In a URL without its scheme, or with half of it.
     r"|(?P<plain>(?<![\w.:-])[\w.-]{1,32}:)(?!…)[^\s/]{1,80}(?=@)",
     re.IGNORECASE,
 )
 _SCHEME = r"(?<![^\s,(\"'])[A-Za-z][A-Za-z0-9+.-]*://"
 _HOST = r"(?:\[[0-9A-Fa-f:.]*\]|[^\s:/?#@\[\],]*)(?::[0-9]{1,5})?(?:/[^\s:/?#@,]*)?"
-#: URLs with a user, or without a user and without any @, and the text before them: no colon there begins a password.
+#: URLs in which no colon begins a password, with the text before them: URLs with a user, or without any @.
 _RIGHT_URLS = rf"(?:[^:@]*?{_SCHEME}(?:[^\s:/?#@]+@{_HOST}(?:\?[^\s,]*)?|{_HOST}(?:\?[^\s@,]*)?)(?=[\s,]|$))*"
 _BEFORE_USER = re.compile(rf"{_RIGHT_URLS}(?P<scheme>[^:]*?{_SCHEME})?")
 _WORD_OF_PASSWORD = re.compile(
@@ -45,8 +45,8 @@ _WORD_OF_PASSWORD = re.compile(
 _PATH = re.compile(r"(?:/(?!/)|\.\.?/|~)(?!.*://)", re.DOTALL)
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
-"""Levels of tables and arrays; an experiment has five."""
-#: For a key of this many parts, tomllib and spec/lines.py take time that grows with the square of its length.
+"""The most levels of tables and arrays in a TOML; an experiment has five."""
+#: A key of so many parts is refused, because tomllib and spec/lines.py take time that grows with its squared length.
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY}(?:[ \t]*+\.[ \t]*+{_KEY}){{{4 * _DEEPEST_TOML}}}")
 _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep"
 
@@ -54,9 +54,10 @@ _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 
-    Raises ValueError when it is nested too deep, and tomllib.TOMLDecodeError, with the place, when it is not TOML.
+    Raises ValueError when it is nested too deep or has a whole number of more than 64 bits, and
+    tomllib.TOMLDecodeError, with the place, when it is not TOML.
     """
-    import tomllib  # Late: most commands read no TOML.
+    import tomllib  # Imported late, because most commands read no TOML.
 
     if _LONG_KEY.search(text):
         raise ValueError(_TOO_DEEP)
@@ -95,7 +96,9 @@ def printable_json(text: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """Return the text with an ellipsis in place of every password: of an address, of an option, of the arguments.
+    """Return the text with an ellipsis in place of every password in an address or an option, or of the arguments.
+
+    The passwords of the arguments are those that `hide_passwords_of` was given.
 
     >>> without_password("server = mysql://me:secret@host/db"), without_password("host=h password=secret")
     ('server = mysql://me:…@host/db', 'host=h password=…')
@@ -106,12 +109,12 @@ def without_password(text: str) -> str:
 
 
 def has_password(text: str) -> bool:
-    """Return whether the text has what looks like a password: of a URL, mistyped or not, or of an option."""
+    """Return whether the text seems to have a password in a URL, mistyped or not, or in an option."""
     return _PASSWORD.search(text) is not None
 
 
 def address_has_password(text: str) -> bool:
-    """Return whether this whole text, which is meant as the address of a server, holds what may be a password.
+    """Return whether the text, which is meant as the address of a server, may hold a password.
 
     >>> address_has_password("me:a b/c@host"), address_has_password("mysql://me@host:3306/lab?password_file=/a@b")
     (True, False)
@@ -120,9 +123,9 @@ def address_has_password(text: str) -> bool:
 
 
 def hide_passwords_of(arguments: Sequence[str]) -> None:
-    """Let `without_password` hide the passwords of these arguments from now on: the command's own, as they were typed.
+    """Let `without_password` hide from now on the passwords in these arguments of the command, as they were typed.
 
-    A password of which a shell made several arguments, because it holds blanks, is hidden piece by piece.
+    A shell makes several arguments of a password with blanks; each of its pieces is hidden.
     """
     global _of_arguments
     found = {(before, form) for group in _between_options(arguments) for before, piece in _pieces(group)
@@ -136,7 +139,7 @@ _of_arguments: re.Pattern[str] | None = None
 
 
 def _password_of(address: str) -> tuple[int, int] | None:
-    """Return where the password of an address begins and ends; None without one."""
+    """Return where the password of an address begins and ends; None for a path or an address without a password."""
     if _PATH.match(address):
         return None
     word = _WORD_OF_PASSWORD.search(address)
@@ -152,7 +155,7 @@ def _password_of(address: str) -> tuple[int, int] | None:
 
 
 def _between_options(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the arguments between two options, each list with the value of the option before it."""
+    """Yield the lists of arguments between two options; each begins with the value of the option before it."""
     group: list[str] = []
     for argument in arguments:
         if argument.startswith("-"):
@@ -165,9 +168,9 @@ def _between_options(arguments: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _pieces(group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the parts of arguments that lie in a password, of each argument and of all joined by blanks.
+    """Yield the parts of arguments that lie in a password, found in each argument and in all joined by blanks.
 
-    Each has the pattern of what stands before it: a short password is not hidden in other words.
+    Before each part a pattern for the place before it is given, so that a short password is not hidden in other words.
     """
     for joined in (*([one] for one in group), [one for one in group if not _PATH.match(one)]):
         if span := _password_of(" ".join(joined)):
@@ -180,7 +183,7 @@ def _pieces(group: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _forms(piece: str) -> tuple[str, ...]:
-    """Return the text in the forms that messages show: unchanged, as a value, in Python, in JSON, as part of a path."""
+    """Return a text in the forms that messages may show: unchanged, stripped at the end, as in Python, JSON, paths."""
     return piece, piece.rstrip(), repr(piece)[1:-1], json.dumps(piece)[1:-1], re.sub("/+", "/", piece)
 
 

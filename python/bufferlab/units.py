@@ -1,8 +1,8 @@
 """Reads sizes, shares, durations and numbers from text, and writes them for people.
 
-Units of size are powers of two: "64MiB", "64M" and "4k" are 1024-based, as every engine's manual reads them.
-"64MB" is refused, because half the world reads it as 64,000,000. Code holds ratios of 0-1; "%" stands only in
-texts that people write and read.
+Units of size are powers of two: "64MiB", "64M" and "4k" are 1024-based, as in every engine's manual. "64MB" is refused,
+because many people read it as 64,000,000. Code holds a share as a ratio of 0 to 1; "%" stands only in texts that people
+write and read.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ _DURATION_UNITS_S = {
     "min": Decimal(60),
     "h": Decimal(3600),
 }
-#: At most 40 digits on each side of the point: no size of anything needs more, and Python refuses to write thousands.
+#: A number with at most 40 digits on each side of the point, because no quantity needs more, and Python refuses to
+#: write numbers of thousands of digits.
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?[0-9][0-9_]{0,39}(?:\.[0-9]{1,40})?)\s*([A-Za-z%]*)\s*")
 _LONGEST_SHOWN = 60
 
 
 class UnitError(ValueError):
-    """The error of a text that is not the quantity it should be. `hint` says how to write that quantity."""
+    """An error of a text that is not the quantity it should be. `hint` says how to write that quantity."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -68,7 +69,9 @@ class Size:
 
 
 def parse_bytes(text: str | int) -> int:
-    """Return the bytes in "64MiB", "4k", "512" or 512. Raises UnitError for a share or an unclear unit.
+    """Return the number of bytes in "64MiB", "4k", "512" or 512.
+
+    Raises UnitError for a share, an unknown or unclear unit, a text without a number, and a part of a byte.
 
     >>> parse_bytes("4k"), parse_bytes("1.5MiB"), parse_bytes(512)
     (4096, 1572864, 512)
@@ -97,7 +100,7 @@ def parse_bytes(text: str | int) -> int:
 
 
 def parse_size(text: str | int) -> Size:
-    """Return the size in a text: bytes, or a share of the database such as "10%". Raises UnitError.
+    """Return the size in a text: bytes, or a share of the database such as "10%". Raises UnitError for other texts.
 
     >>> str(parse_size("10%")), str(parse_size("65536k"))
     ('10%', '64MiB')
@@ -108,7 +111,7 @@ def parse_size(text: str | int) -> Size:
 
 
 def parse_percent(text: str) -> Decimal:
-    """Return the ratio in "10%"; exact, so that 5 % of a database is the same number of bytes everywhere.
+    """Return the ratio in "10%". It is exact, so that 5 % of a database is the same number of bytes on every host.
 
     Raises UnitError when the text is not a share.
     """
@@ -119,7 +122,7 @@ def parse_percent(text: str) -> Decimal:
 
 
 def parse_duration(text: str | int | float) -> float:
-    """Return the seconds in "90s", "5min", "1h", "250ms", or in a plain number of seconds. Raises UnitError.
+    """Return the seconds in "90s", "5min", "1h", "250ms" or a number of seconds. Raises UnitError for other values.
 
     >>> parse_duration("5min"), parse_duration("250ms"), parse_duration(2)
     (300.0, 0.25, 2.0)
@@ -137,7 +140,9 @@ def parse_duration(text: str | int | float) -> float:
 
 
 def parse_number(text: str | int | float) -> Decimal:
-    """Return the decimal number in 0.9, "0.9", "1_000" or 3; exact, so that equal settings have equal texts.
+    """Return the exact number in 0.9, "0.9", "1_000" or 3, so that equal settings have equal texts.
+
+    Raises UnitError for a number with a unit, one that is not finite, and any other value.
 
     >>> parse_number("1_000"), parse_number(0.5)
     (Decimal('1000'), Decimal('0.5'))
@@ -167,7 +172,7 @@ def canonical_number(number: Decimal) -> str:
 
 
 def canonical_duration(seconds: float) -> str:
-    """Return the exact text of a duration, in seconds.
+    """Return the exact text of a duration in seconds: equal durations give equal texts.
 
     >>> canonical_duration(90.0), canonical_duration(0.25)
     ('90s', '0.25s')
@@ -188,7 +193,7 @@ def canonical_bytes(size_bytes: int) -> str:
 
 
 def readable(canonical: str) -> str:
-    """Return the canonical text of a size or share as people write it; any other text stays unchanged.
+    """Return the canonical text of a size or share with a space before its unit; any other text stays unchanged.
 
     >>> readable("64MiB"), readable("5%"), readable("direct")
     ('64 MiB', '5 %', 'direct')
@@ -198,7 +203,7 @@ def readable(canonical: str) -> str:
 
 
 def format_bytes(size_bytes: float) -> str:
-    """Return a size for people, with three digits: "64 MiB", "1.21 GiB".
+    """Return a size for readers, with three digits: "64 MiB", "1.21 GiB".
 
     >>> format_bytes(64 * 1024 * 1024), format_bytes(1300000000), format_bytes(12)
     ('64 MiB', '1.21 GiB', '12 B')
@@ -210,7 +215,7 @@ def format_bytes(size_bytes: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for people: "12 s", "4 min 10 s", "1 h 05 min".
+    """Return a duration for readers: "12 s", "4 min 10 s", "1 h 05 min".
 
     >>> format_duration(0.25), format_duration(12), format_duration(250), format_duration(3900)
     ('0.25 s', '12 s', '4 min 10 s', '1 h 05 min')
@@ -228,12 +233,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """Return a whole number with separators: "1,234,567"."""
+    """Return a number, rounded to a whole one, with separators: "1,234,567"."""
     return f"{count:,.0f}"
 
 
 def format_percent(ratio: float) -> str:
-    """Return a ratio for people: 0.125 is "12.5 %".
+    """Return a ratio in per cent for readers, with three digits: 0.125 is "12.5 %".
 
     >>> format_percent(0.125), format_percent(1), format_percent(0.000123)
     ('12.5 %', '100 %', '0.0123 %')
@@ -242,12 +247,12 @@ def format_percent(ratio: float) -> str:
 
 
 def brief(written: object) -> str:
-    """Return a value as a message repeats it: whole, or its first 60 characters and an ellipsis.
+    """Return a value as a message repeats it, without passwords: whole, or its first 60 characters and an ellipsis.
 
     >>> brief(100), brief("9" * 70)[-4:]
     ('100', '999…')
     """
-    text = without_password(str(written))  # A text cut off could be taken for another text.
+    text = without_password(str(written))  # Before the text is cut, because a cut password might not be recognised.
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

@@ -1,7 +1,7 @@
-"""Decides whether a server's version is in a text such as "mysql >= 5.7.5; mariadb >= 10.2, < 10.5".
+"""Decides whether a text such as "mysql >= 5.7.5; mariadb >= 10.2, < 10.5" holds a server's version.
 
-It is pure and knows no server. No version of a server that the text does not name is in it. The empty text holds all
-versions of all servers.
+The text holds no version of a server that it does not name. The empty text holds all versions of all servers. This
+module asks no server.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 SERVERS = {"mysql": "MySQL", "mariadb": "MariaDB", "postgres": "PostgreSQL"}
-"""The servers' names as people write them, by flavour."""
+"""The servers' names for readers, by flavour."""
 _PART = re.compile(r"(?P<flavour>[a-z_]+)(?P<bounds>(?:\s*,?\s*(?:>=|<)\s*[0-9.]+)*)")
 _BOUND = re.compile(r"(>=|<)\s*([0-9.]+)")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
@@ -33,19 +33,22 @@ def has(versions: str, flavour: str, version: str) -> bool:
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the first dotted numbers in a version: (5, 7, 22) of "5.7.22-log"; () of a text without a number."""
+    """Return the first dotted numbers of a version: (5, 7, 22) for "5.7.22-log"; () for a text without a number."""
     found = _NUMBERS.search(version)
     return tuple(int(number) for number in found[0].split(".")) if found else ()
 
 
 def in_words(versions: str) -> str:
-    """Return the versions for a message: "MySQL 5.7.5 or later, and MariaDB from 10.2 to before 10.5"."""
+    """Return the versions for a message: "MySQL 5.7.5 or later, and MariaDB from 10.2 to before 10.5".
+
+    Raises ValueError for a malformed text.
+    """
     return ", and ".join(_part_in_words(part.strip()) for part in versions.split(";"))
 
 
 def _within(version: str, sign: str, bound: str) -> bool:
     given, limit = numbers(version), numbers(bound)
-    # "5.7" may be any 5.7.x: the numbers that are known decide, and a missing number is taken to be a recent one.
+    # "5.7" may be any 5.7.x. The known numbers decide; if they equal the bound's, the version is taken as a recent one.
     if len(given) < len(limit) and limit[: len(given)] == given:
         return sign == ">="
     return given >= limit if sign == ">=" else given < limit

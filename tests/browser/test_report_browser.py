@@ -233,7 +233,7 @@ def test_the_page_of_a_sweep_that_runs_is_whole_at_its_begin_and_in_its_middle(
 ) -> None:
     sweep = build(tmp_path)
     for runs in (0, 7):
-        write_page(Running().answer(sweep, sweep.runs()[:runs], 90), sweep)
+        write_page(Running().answer(sweep, sweep.runs()[:runs], 90), sweep, 300)
         look(browser, sweep.path / "report.html", width=width)
         assert console_messages(browser) == []
         assert browser.execute_script(_CUT_OFF) == []

@@ -37,10 +37,10 @@ WORDS = {
     "beside": Word(r"beside", "with, and, next to, compared with, during, in addition to", 1, 5, 0),
     "told": Word(r"told|tells?|telling", "says, reports, records, shows, returns, separates", 5, 13, 0),
     "what is": Word(
-        r"what (?:is|are|was|were|it)", "the thing's name: the loaded pages, the message, the cost", 7, 8, 0
+        r"what (?:is|are|was|were|it)", "the thing's name: the loaded pages, the message, the cost", 6, 7, 0
     ),
-    "is no": Word(r"(?:is|are|was) no(?! (?:longer|more))", "is not a; without; lacks", 4, 0, 0),
-    "of its own": Word(r"of (?:its|their|his|our) own", "its own NAME, another NAME, a separate NAME", 1, 0, 0),
+    "is no": Word(r"(?<!there )(?:is|are|was) no(?! (?:longer|more))", "is not a; without; lacks", 0, 0, 0),
+    "of its own": Word(r"of (?:its|their|his|our) own", "its own NAME, another NAME, a separate NAME", 0, 0, 0),
 }
 
 

@@ -42,7 +42,8 @@ class Predictor:
         traces = PlannedTraces(recorder=None, keep="one", by_name=False, why_not="there is no recorder for it")
         monkeypatch.setattr(module.planned_traces, "planned", lambda *_: traces)
 
-    def predict(self, plan: Plan, server: Server, watch: Callable[[float], None]) -> Any:
+    def predict(self, plan: Plan, server: Server, watch: Callable[[float], None], sweep_s: float) -> Any:
+        assert sweep_s > 0
         self.asked.append((server, [point.index for point in plan.points]))
         watch(0.5)
         if self.ends:

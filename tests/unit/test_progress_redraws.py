@@ -54,8 +54,8 @@ def test_a_terminal_has_the_answer_so_far_above_its_bar_around_the_last_run_wher
         monkeypatch.setenv(name, value)
     runs = sorted(folder.runs(), key=lambda record: record.run.point.index)
     with progress() as shown:
-        shown.look(Standing(folder, [*runs[:2], *runs[3:]], 60))
-        shown.look(Standing(folder, runs, 60))
+        shown.look(Standing(folder, [*runs[:2], *runs[3:]], 60, 300))
+        shown.look(Standing(folder, runs, 60, 300))
         shown.show(SweepStatus("measuring 40%", 4, 5, "pool_size 40%, block 1", 0.7, 60))
         lines = _last_frame(terminal)
     assert [
@@ -73,7 +73,7 @@ def test_without_a_terminal_the_page_is_written_and_an_empty_table_is_not_printe
     folder, words = build(tmp_path, Sweep(blocks=1)), io.StringIO()
     monkeypatch.setattr("sys.stderr", words)
     with progress() as shown:
-        shown.look(Standing(folder, [], 60))
-        shown.look(Standing(folder, folder.runs(), 0))
+        shown.look(Standing(folder, [], 60, 300))
+        shown.look(Standing(folder, folder.runs(), 0, 300))
     assert words.getvalue() == ""
     assert "5 of 5 runs" in (folder.path / "report.html").read_text()

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -193,6 +193,20 @@ def test_a_folder_that_does_not_exist_is_refused_with_a_hint(tmp_path: Path) -> 
     with pytest.raises(DataFileError, match="no such sweep folder") as error:
         open_sweep(tmp_path / "nowhere")
     assert "bufferlab run" in (error.value.hint or "")
+
+
+def test_planned_runs_are_found_in_a_few_passes_over_a_plan(sweep: SweepFolder) -> None:
+    passes = 0
+
+    class Counted(list[dict[str, Any]]):
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            nonlocal passes
+            passes += 1
+            return super().__iter__()
+
+    sweep.plan["runs"] = Counted({"point": point, "block": block} for point in range(50) for block in range(3))
+    assert len(sweep.planned_cells) == 150
+    assert passes < 5
 
 
 def test_an_interrupted_publication_is_ignored_and_cleaned(sweep: SweepFolder) -> None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Hashable
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
 
+from bufferlab import spec
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.execute.host.storage import folder_lock
+from bufferlab.execute.progress import Pace
 from bufferlab.registry import open_sweep
 from bufferlab.report.build import build as build_report
+from bufferlab.report.build import publish
 from bufferlab.report.html import render_html
+from bufferlab.report.running import Running, write_page
 from bufferlab.results.store import SweepFolder
+from support.fake import Bench, Heard
 from support.synthetic import Sweep, build
 
 
@@ -54,6 +61,32 @@ def test_only_the_page_of_a_sweep_that_runs_refreshes_itself(tmp_path: Path) -> 
     assert refresh not in render_html(replace(build_report(sweep), headline=None, sections=()))
 
 
+def test_the_page_of_a_sweep_that_runs_says_when_it_was_written_and_which_silence_is_an_end(tmp_path: Path) -> None:
+    sweep = without(build(tmp_path, Sweep(blocks=2)), (4, 1))
+    before = datetime.now(UTC).replace(microsecond=0)
+    write_page(Running().answer(sweep, sweep.runs(), 30), sweep, 301)
+    page = (sweep.path / "report.html").read_text()
+    told = re.search(r"written ([-0-9]+ [:0-9]+) UTC", page)
+    assert told
+    assert before <= datetime.fromisoformat(f"{told[1]}+00:00") <= datetime.now(UTC)
+    assert f"more than 6 min ago, the sweep was probably stopped: bufferlab report {sweep.path}" in page
+    publish(sweep)
+    assert "probably stopped" not in (sweep.path / "report.html").read_text()
+
+
+def test_the_silence_that_is_an_end_follows_the_longest_run(tmp_path: Path) -> None:
+    pace = Pace(load_seconds=10, run_seconds=30, runs=4)
+    assert pace.longest_s == 30
+    for seconds in (5, 20, 10):
+        pace.finish(0, seconds)
+    assert pace.longest_s == 20
+    bench, heard = Bench(tmp_path), Heard()
+    bench.measure(bench.experiment(repetitions=1), heard)
+    silent = spec.loads(bench.sweep().experiment_toml, "experiment.toml").limits.worker_silent
+    assert all(standing.silence_s > silent for standing in heard.looks)
+    assert heard.looks[1].silence_s != heard.looks[0].silence_s, "the first run was timed"
+
+
 def test_looking_whether_a_sweep_runs_holds_nothing(tmp_path: Path) -> None:
     sweep = build(tmp_path, Sweep(blocks=1))
     assert not sweep.is_running
@@ -64,6 +97,15 @@ def test_looking_whether_a_sweep_runs_holds_nothing(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     assert not sweep.is_running
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_run_that_failed_is_not_missing(tmp_path: Path) -> None:
+    whole = build(tmp_path, Sweep(blocks=2))
+    failed = [replace(record, run=record.run.model_copy(update={"status": "failed"})) for record in whole.runs()[:1]]
+    assert Analysis.of(whole, [(record, None) for record in failed]).missing_cells == whole.planned_cells - {
+        (record.run.point.index, record.run.block) for record in failed
+    }
+    assert Analysis.of(without(whole, (3, 1), (4, 1))).missing_cells == {(3, 1), (4, 1)}
 
 
 @pytest.mark.parametrize("lacking", [(4,), (1, 3), (0, 1, 2, 3), (0, 2, 4)])

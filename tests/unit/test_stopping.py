@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import signal
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bufferlab.chapter import stopping
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.errors import DataFileError, SpecError
+from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
 from bufferlab.execute import sweep_runs
 from bufferlab.execute.progress import Standing
 from bufferlab.execute.sweep import run_sweep
@@ -23,6 +26,7 @@ from bufferlab.results.schema import StoredStop
 from bufferlab.spec import Overrides, load, loads, to_toml
 from bufferlab.stats.fit import Cell, Fit, fit
 from bufferlab.stats.stopping import Aim, blocks_needed, is_enough
+from bufferlab.units import parse_duration
 from support.fake import Bench, Heard
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -203,16 +207,42 @@ def test_a_number_of_repetitions_and_auto_replace_each_other(tmp_path: Path) -> 
     again = load(path, Overrides(repetitions="auto", precision="3%"))
     assert (again.design.most, again.design.precision) == (4, 0.03)
     assert loads(to_toml(again), "experiment.toml").same_work(again) == []
-    with pytest.raises(SpecError, match="precision belongs to repetitions"):
-        load(path, Overrides(repetitions=3, precision="3%"))
+    assert loads(to_toml(fixed), "experiment.toml").same_work(fixed) == []
 
 
-def test_a_number_of_repetitions_drops_the_precision_that_the_experiment_asks_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", ['precision = "3%"', "at_most = 4", 'smallest_effect = "1%"'])
+@pytest.mark.parametrize("table", ["design", "quick.design", "engines.fake.design"])
+def test_an_aim_of_a_fixed_number_of_repetitions_is_refused_at_its_line(
+    tmp_path: Path, written: str, table: str
+) -> None:
+    path = Bench(tmp_path).experiment()
+    text = path.read_text().replace("repetitions = 2", f"{written}\nrepetitions = 2") if table == "design" else (
+        f"{path.read_text()}\n[{table}]\n{written}\nrepetitions = 2\n"
+    )  # fmt: skip
+    path.write_text(text)
+    key = f"{table}.{written.split(' ')[0]}"
+    with pytest.raises(SpecError) as error:
+        load(path)
+    assert 'it belongs to repetitions = "auto"' in error.value.what
+    assert error.value.where == f"{path}:{text[: text.index(written)].count(chr(10)) + 1} ({key})"
+    assert error.value.hint == "leave it out, or ask for that"
+
+
+def test_a_precision_that_is_asked_for_by_an_option_needs_auto(tmp_path: Path) -> None:
+    _, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    for asked, fixed in ((Overrides(repetitions=3, precision="3%"), path), (Overrides(precision="3%"), None)):
+        with pytest.raises(SpecError, match='it belongs to repetitions = "auto"') as error:
+            load(fixed or Bench(tmp_path).experiment(), asked)
+        assert error.value.where == "--precision 3%"
+
+
+def test_a_number_of_repetitions_drops_the_aim_that_the_experiment_has(tmp_path: Path) -> None:
     _, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', more='precision = "3%"')
     path.write_text(path.read_text() + '[quick.design]\nrepetitions = 2\n[full.design]\nprecision = "1%"\n'
                     'repetitions = "auto"\n')  # fmt: skip
     for fixed in (Overrides(repetitions=3), Overrides(profile="quick")):
         assert load(path, fixed).design.precision is None
+        assert "at_most" not in to_toml(load(path, fixed))
     assert load(path, Overrides(profile="full")).design.precision == 0.01
     assert load(path, Overrides(repetitions="auto")).design.precision == 0.03
 
@@ -229,6 +259,11 @@ def test_a_dry_run_shows_the_least_and_the_most(tmp_path: Path) -> None:
     bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]', most=5)
     ended = bench.bufferlab("run", path, "--dry-run")
     assert "2 points x 2 to 5 repetitions = 4 to 10 runs" in ended.out
+    times = dict(re.findall(r"^(load|measure|all) +(.+)$", ended.out, re.MULTILINE))
+    assert " to " not in times["load"]
+    for stage in ("measure", "all"):
+        least, most = (parse_duration(text.strip()) for text in times[stage].split(" to "))
+        assert least < most
 
 
 def test_a_sweep_that_is_interrupted_before_its_first_look_lacks_runs_of_two_blocks_alone(tmp_path: Path) -> None:
@@ -276,6 +311,48 @@ def test_a_stop_that_cannot_be_of_this_sweep_is_refused(tmp_path: Path, blocks: 
     (folder.path / "stop.json").write_text(stored % blocks)
     with pytest.raises(DataFileError, match=r"stop\.json is"):
         open_sweep(folder.path)
+
+
+def _damage(stop: Path, kind: str) -> None:
+    stop.rmdir() if stop.is_dir() else stop.unlink()
+    match kind:
+        case "folder":
+            stop.mkdir()
+        case "pipe":
+            os.mkfifo(stop)
+        case "link to nothing":
+            stop.symlink_to("nothing")
+        case content:
+            stop.write_text(content)
+
+
+def test_a_stop_that_cannot_be_read_is_named_with_what_to_do_and_that_helps(tmp_path: Path) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    stop = bench.measure(path).folder.path / "stop.json"
+    for kind in ("folder", "pipe", "link to nothing", "{}", "{"):
+        _damage(stop, kind)
+        with pytest.raises(DataFileError, match=r"stop\.json (is|was) ") as error:
+            open_sweep(stop.parent)
+        assert error.value.where == str(stop)
+        assert error.value.hint == f"remove it; bufferlab run --resume {stop.parent} decides anew"
+    stop.unlink()
+    assert bench.bufferlab("run", "--resume", stop.parent, "--json").json["stopped"] == "resolved"
+
+
+def test_a_stop_that_this_user_may_not_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, path = bench_of(tmp_path, 'pool_size = ["5%", "80%"]')
+    folder, whole = bench.measure(path).folder.path, Path.open
+
+    def refused(path: Path, *arguments: Any, **more: Any) -> Any:
+        if path.name == "stop.json":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return whole(path, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", refused)
+    with pytest.raises(EnvironmentLackingError, match=r"stop\.json cannot be read: Permission denied") as error:
+        open_sweep(folder)
+    assert error.value.where == str(folder / "stop.json")
+    assert "make it readable" in (error.value.hint or "")
 
 
 @pytest.mark.parametrize(("key", "changed"), [("at_most", ""), ("smallest_effect", "x"), ("smallest_effect", "")])

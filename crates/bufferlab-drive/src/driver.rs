@@ -22,7 +22,7 @@ const MAX_RETRIES: u32 = 1000;
 /// Longest wait for an arrival that the driver does in one piece. Between the pieces of a longer wait it looks for
 /// requests of the sampler, and for a request to stop.
 const LONGEST_WAIT_NS: u64 = 5_000_000;
-/// A transaction that takes longer than this is long: [`Driver::was_long`] then tells the caller to check its time
+/// A transaction that takes longer than this is long: [`Driver::was_long`] then asks the caller to check its time
 /// limit.
 const LONG_NS: u64 = 10_000_000;
 /// Length of one piece of a longer wait. At least 1 ms of the wait is left after it, in which the driver wakes up

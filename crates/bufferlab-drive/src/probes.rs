@@ -2,7 +2,7 @@
 //! the run reads them at the edges of windows.
 //!
 //! A probe may also record between the edges of the measured window, as the block trace does. The caller that samples
-//! the edges tells the list of each edge. At the end of the run the list returns the recorded tables.
+//! the edges notifies the list of each edge. At the end of the run the list returns the recorded tables.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

@@ -6,7 +6,7 @@
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that a histogram tells apart from longer ones: one hour.
+/// The longest latency that a histogram separates from longer ones: one hour.
 pub const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
 /// A histogram of latencies.

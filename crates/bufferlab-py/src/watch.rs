@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 /// Least time between two calls of a watch, a function of Python.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A caller of a watch, which tells it the progress of the work at most ten times a second.
+/// A caller of a watch, which reports to it the progress of the work at most ten times a second.
 pub(crate) struct Teller {
     watch: Option<Py<PyAny>>,
     last: Instant,
@@ -21,7 +21,7 @@ impl Teller {
         Teller { watch, last: Instant::now(), raised: None }
     }
 
-    /// Calls the watch with `told` if 0.1 s have passed since the last call. Returns false if the watch or a handler of
+    /// Calls the watch with these arguments if 0.1 s have passed since the last call. Returns false if the watch or a handler of
     /// signals raised an exception; the work must then stop.
     pub(crate) fn tell<A: for<'py> PyCallArgs<'py>>(&mut self, told: A) -> bool {
         if self.last.elapsed() < INTERVAL {

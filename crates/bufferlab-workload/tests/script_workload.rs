@@ -1,7 +1,7 @@
 //! Tests of running scripts: the statements that reach a client, the shares of transactions, and that they allocate
 //! nothing.
 //!
-//! One test counts the allocations of its own thread.
+//! One test counts the allocations of the thread that runs it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-"""The Python interface: what `import bufferlab as bl` offers. docs/python.md shows each function at work.
+"""The Python interface: the functions of `import bufferlab as bl`. docs/python.md shows each function at work.
 
-It returns polars frames of what the commands compute. It computes nothing that a command does not.
+The functions return the commands' results as polars frames. They compute nothing that no command computes.
 """

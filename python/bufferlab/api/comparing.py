@@ -35,13 +35,13 @@ _RULES: dict[str, Any] = {
 
 
 class Comparison:
-    """Two sides, compared. `figures` has the numbers, `answer` the sentence."""
+    """A comparison of two sides: two sweeps, or two settings of one. `figures` has the numbers, `answer` a sentence."""
 
     def __init__(self, compared: SidesCompared) -> None:
         self._compared = compared
 
     def __repr__(self) -> str:
-        """Return the answer."""
+        """Return the answer, marked as that of a comparison."""
         return f"<Comparison: {self.answer}>"
 
     @cached_property
@@ -55,14 +55,14 @@ class Comparison:
 
     @property
     def warnings(self) -> list[str]:
-        """Return what a reader must know before believing the comparison."""
+        """Return the sentences that a reader must know before believing the comparison."""
         return self._answer.warnings
 
     @cached_property
     def rules(self) -> pl.DataFrame:
         """Return a row for each rule of `fail_if` at each matched setting: "broken", "holds" or "undecided".
 
-        `low` and `high` are the interval of the change towards bad, as shares: 0.05 is 5 %.
+        `low` and `high` are the ends of the interval of the change for the worse, as shares: 0.05 is 5 %.
         """
         rows = [
             (
@@ -82,9 +82,9 @@ class Comparison:
     def figures(self) -> pl.DataFrame:
         """Return a row for each figure at each matched setting.
 
-        `outcome` is "different", "same", "not_distinguishable" or "not_claimed", the last with its `reason`. `value`
-        is B over A where `contrast` is "ratio", B minus A where it is "difference"; `smallest_detectable` is the
-        change that four such comparisons of five would have found.
+        `outcome` is "different", "same", "not_distinguishable" or "not_claimed", the last with its `reason`. `value` is
+        B over A if `contrast` is "ratio", and B minus A if it is "difference". `smallest_detectable` is the smallest
+        change that four of five such comparisons would have found.
         """
         by_setting = sorted(self._compared.figures, key=lambda figure: figure.setting.place)
         return pl.DataFrame(map(_row, by_setting), schema=_FIGURES, orient="row")
@@ -102,7 +102,7 @@ def _row(figure: MetricCompared) -> tuple[Any, ...]:
 
 
 def _finite(number: float | None) -> float | None:
-    """Return a number; None where an interval's end lies beyond all floats."""
+    """Return a number; None for None, and for the end of an interval that is infinite."""
     return number if number is not None and math.isfinite(number) else None
 
 
@@ -116,8 +116,9 @@ def compare(
 ) -> Comparison:
     """Compare sweep `b` with sweep `a`, or two settings of `a`: between=("pool_size=10%", "pool_size=20%").
 
-    `fail_if` holds rules such as "reads_per_new_order worse 5%". Raises a BufferlabError where the comparison would
-    mean nothing, which `force` overrules, and for a rule that cannot be judged.
+    `fail_if` holds rules such as "reads_per_new_order worse 5%". Raises a BufferlabError when the comparison would mean
+    nothing, which `force` overrules. It also raises one for a folder that cannot be read, a setting that is not there,
+    a rule that cannot be judged, and unless exactly one of `b` and `between` is given.
     """
     rules = [parse(rule) for rule in fail_if]
     if (b is None) == (between is None):

@@ -1,4 +1,4 @@
-"""Gives the report's own figures to Python: each as a picture that Jupyter shows and that can be saved."""
+"""Gives the figures of a report to Python, each as a picture that Jupyter shows and that can be saved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bufferlab.report.markdown import figures_of
 
 
 class Plot:
-    """A figure of a report. Jupyter shows it, `svg` is its text, `save` writes it."""
+    """A figure of a report. Jupyter shows it, `svg` is the text of the picture, `save` writes it to a file."""
 
     def __init__(self, figure: Figure) -> None:
         self._figure = figure
@@ -43,7 +43,7 @@ class Plot:
 
     @property
     def svg(self) -> str:
-        """Return the figure as an SVG document on a white ground: the bytes of the report's own file."""
+        """Return the figure as an SVG document on a white ground, the same as in the report's file."""
         return draw(self._figure)
 
     def save(self, path: Path | str) -> Path:
@@ -63,12 +63,12 @@ class Plot:
 
 
 def plots_of(report: Report) -> dict[str, Plot]:
-    """Return every figure of a report by its name, the headline first."""
+    """Return every figure of a report by its name, the figure that answers the sweep's question first."""
     return {figure.id: Plot(figure) for figure in figures_of(report)}
 
 
 def chosen(plots: dict[str, Plot], name: str | None) -> Plot:
-    """Return the plot of this name; without one the first. Raises SpecError if it is missing."""
+    """Return the plot of this name, or the first for None. Raises SpecError if there is none."""
     if not plots:
         raise SpecError("this sweep has no figure", "plot", "a figure needs a point with a good run")
     if name is None:

@@ -1,4 +1,4 @@
-"""Gives the results of a sweep as polars frames: what its report shows, from the same analysis."""
+"""Gives the results of a sweep as polars frames: the numbers that its report shows, from the same analysis."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ _METRICS = dict.fromkeys(("metric", "title", "unit", "kind", "better", "meaning"
 
 
 def read(folder: Path | str) -> Sweep:
-    """Return the results of a sweep folder; of an interrupted sweep, its finished runs.
+    """Return the results of a sweep folder. For a sweep that was interrupted they are those of its finished runs.
 
-    Raises a BufferlabError, which names the fault, its place and a way out, for a folder that is foreign, damaged,
-    or of another version of the format.
+    Raises a BufferlabError, which names the fault, its place and a way out, for a folder that is not a sweep's, is
+    damaged, or has another version of the format.
     """
     return Sweep(open_sweep(folder))
 
 
 class Sweep:
-    """The results of one sweep. Every frame is computed when it is first asked for, from the stored samples."""
+    """The results of one sweep. Every frame is computed from the stored samples when it is first used."""
 
     def __init__(self, folder: SweepFolder) -> None:
         self._folder = folder
 
     def __repr__(self) -> str:
-        """Return the folder, and how much of the sweep is there."""
+        """Return the folder, and how many of the sweep's points ended well."""
         done = sum(point.status == "ok" for point in self._analysis.points)
         return f"<Sweep {self._folder.path}: {done} of {len(self._analysis.points)} points>"
 
@@ -74,9 +74,9 @@ class Sweep:
         return self._analysis.headline
 
     def plot(self, name: str | None = None) -> Plot:
-        """Return a figure of the report, by its name; without a name the one that answers the sweep's question.
+        """Return the figure of the report with this name, or for None the one that answers the sweep's question.
 
-        `plots` has the names. Raises SpecError for a name that no figure of this sweep has.
+        `plots` has the names. Raises SpecError for a name that no figure of this sweep has, and without any figure.
         """
         return chosen(self.plots, name)
 
@@ -97,7 +97,7 @@ class Sweep:
     def points(self) -> pl.DataFrame:
         """Return a row for each point: its label, status, number of good runs, and the swept settings as they ran.
 
-        A setting in bytes or seconds says so at the end of its column's name: `pool_size_bytes`.
+        The column of a setting with a unit has the unit at the end of its name: `pool_size_bytes`.
         """
         points = self._analysis.points
         columns: dict[str, list[Any]] = {
@@ -113,7 +113,7 @@ class Sweep:
 
     @cached_property
     def settings(self) -> pl.DataFrame:
-        """Return a row for each setting of each point: as asked, as it ran, as a number with its unit, and a note."""
+        """Return a row for each setting of each point: as asked, as it ran, as a number, the unit, and a note."""
         rows = []
         for point in self._analysis.points:
             for name, one in point.settings.items():
@@ -125,9 +125,9 @@ class Sweep:
 
     @cached_property
     def runs(self) -> pl.DataFrame:
-        """Return a row for each run, also of those that failed; a column for each value that a run has.
+        """Return a row for each run, failed ones too, with a column for each metric of which some run has a value.
 
-        A value of a phase has the phase's name and a dot before its own. `metrics` has the units.
+        The column of a phase's metric has the phase's name and a dot before the metric's. `metrics` has the units.
         """
         values = {
             run.run.run_id: {
@@ -153,9 +153,9 @@ class Sweep:
 
     @cached_property
     def figures(self) -> pl.DataFrame:
-        """Return a row for each value of each point: the mean of its runs with its 95 % interval, n and unit.
+        """Return a row for each metric of each point: the mean of its runs, its 95 % interval, n and the unit.
 
-        With one run both ends of the interval are null. `source` is "measured" or "predicted".
+        Without an interval, as with one run, both of its ends are null. `source` is "measured" or "predicted".
         """
         source = {point.index: run.run.source for point in self._analysis.points for run in point.ok}
         rows = [
@@ -168,9 +168,10 @@ class Sweep:
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        """Return a row for each change from a point to its neighbour that the report judges, with its interval.
+        """Return a row for each change from one point to another that the report judges, with its interval.
 
-        A `contrast` of "ratio" is the second value over the first, "difference" the second minus the first.
+        `change` is the second value over the first if `contrast` is "ratio", and the second minus the first if it is
+        "difference".
         """
         rows = [
             (one.a, one.b, one.metric, one.direction, one.contrast, found.value, found.ci_low, found.ci_high, found.n,
@@ -181,23 +182,24 @@ class Sweep:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return the stored samples of every run, with the metric's unit: counters raw and cumulative."""
+        """Return the stored samples of every run, with the metric's unit; counters are counted from their start."""
         units = {name: metric.unit for name, metric in self._folder.registry.raw.items()}
         found = self._of_runs(SAMPLE_COLUMNS, lambda record: record.samples())
         return found.with_columns(pl.col("metric").replace_strict(units, return_dtype=pl.String).alias("unit"))
 
     @cached_property
     def latency(self) -> pl.DataFrame:
-        """Return the latency histograms of every run: the transactions of each type in each bucket of time."""
+        """Return the latency histograms of every run: how many transactions of each type are in each bucket of time."""
         return self._of_runs(LATENCY_COLUMNS, lambda record: record.latency())
 
     @cached_property
     def predictions(self) -> pl.DataFrame:
-        """Return a row for each run that a model filled: pages read in the window, and why to doubt them.
+        """Return a row for each predicted run: the pages that a model says are read in the window, and its doubts.
 
-        `reads` is null where they depend on the speed of the run; `reads_low` and `reads_high` then have the least and
-        the most of the replays, which are not bounds. LRU is the yardstick, OPT the floor, which generated runs lack.
-        A measured sweep has no row.
+        `reads` is null if the number depends on the speed of the run. Then `reads_low` and `reads_high` have the least
+        and the most reads of the replays, which are not bounds. `lru_reads` and `opt_reads` are the reads of an LRU
+        pool and of the best possible one; a prediction without a traced run lacks the latter. A measured sweep has no
+        row.
         """
         rows = []
         for point, prediction in predictions(self._analysis):
@@ -213,13 +215,13 @@ class Sweep:
 
     @cached_property
     def checks(self) -> pl.DataFrame:
-        """Return the integrity checks: one that failed puts the numbers that it touches in doubt."""
+        """Return a row for each integrity check. A failed check puts the numbers that it touches in doubt."""
         rows = [(check.name, check.title, check.status, check.detail) for check in self._analysis.checks]
         return pl.DataFrame(rows, schema=_CHECKS, orient="row")
 
     @cached_property
     def metrics(self) -> pl.DataFrame:
-        """Return what the metrics of `figures` and `runs` mean: title, unit, kind, which way is better."""
+        """Return a row for each metric of `figures`: its title, unit, kind, which way is better, and its meaning."""
         names = dict.fromkeys(self.figures["metric"])
         found = [self._analysis.metric(name) for name in names]
         rows = [
@@ -245,7 +247,7 @@ class Sweep:
 
 
 def _as_run(name: str, points: Sequence[PointRuns]) -> pl.Series:
-    """Return a swept setting at every point: numbers, with their unit in the column's name, or words."""
+    """Return the column of a swept setting, one value a point: numbers, with the unit in its name, or words."""
     values = [point.value(name) for point in points]
     units = {point.settings[name].unit for point in points if name in point.settings}
     if any(isinstance(value, bool | str) for value in values):

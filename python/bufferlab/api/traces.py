@@ -1,4 +1,4 @@
-"""Gives the page accesses of a traced run, and the misses of LRU pools of every size, also of files, as frames."""
+"""Gives the page accesses of a traced run, and the misses of LRU pools of every size, as polars frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def trace(run: Path | str) -> pl.DataFrame:
     """Return a row for each access to a page of the pool, in the order of time.
 
     `run` is the folder of a run with a page trace, or of a sweep with one such run. `object` is the table or index to
-    which the page belongs, null where it is not known. `in_window` marks the rows of the measured window. Raises a
+    which the page belongs, null if it is not known. `in_window` marks the rows of the measured window. Raises a
     BufferlabError for a run without a good trace.
     """
     return page_trace.read(Path(run)).named()
@@ -30,12 +30,12 @@ def trace(run: Path | str) -> pl.DataFrame:
 def curve(
     accesses: pl.DataFrame | Path | str, *, columns: str | None = None, page_size: str | int | None = None
 ) -> pl.DataFrame:
-    """Return a row for each size of an LRU pool, from none to all pages: its misses in the measured window.
+    """Return a row for each size of an LRU pool, from no page to all pages: its misses in the measured window.
 
-    `accesses` are rows of `trace`, all or some, or a run, whose misses are then also per transaction. Rows before
-    the window only fill the pool. Or they are a file in a format of `bufferlab curve`, whose options --columns and
-    --page-size are `columns` and `page_size`; all its gets count. Raises a BufferlabError for what cannot be read, and
-    for rows without a get in the window.
+    `accesses` are all or some rows of `trace`; rows before the window only fill the pool. Or they are the folder of a
+    run, whose misses are then given per unit of work too. Or they are a file in a format of `bufferlab curve`, with
+    `columns` and `page_size` like its options; all gets of a file count. Raises a BufferlabError for a run or file
+    that cannot be read, for rows that lack a column, and for rows without a get in the window.
     """
     if isinstance(accesses, pl.DataFrame):
         return _frame(_curve(accesses))

@@ -1,6 +1,6 @@
-"""Judges other people's files: compares their numbers with the meaning they are given. Reads no database.
+"""Judges the numbers in other people's files: whether they can mean what the files say. It reads no database.
 
-This is the door: outside of the package nothing imports a module inside it.
+Code outside of this package imports only this module, none inside the package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does an audit from files to findings, and makes the answer, which every format draws."""
+"""Audits files: reads them, asks every rule, and makes the answer that every output format draws."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bufferlab.report.document import Note, Report
 from bufferlab.results.check import Check
 
 RULE_NAMES = tuple(rule.name for rule in RULES)
-#: The most files that a page names above its answer; its last line names all.
+#: The most files that a page names above its answer. The page's last line names all files.
 _MOST_NAMED = 6
 _MOST_BANNERS = 3
-#: The most findings that stand open on a page; a fold has the others.
+#: The most findings that a page shows at once. It folds the others.
 _MOST_OPEN = 20
 _LIMITS = (
     "A rule that finds nothing has found nothing in what was given: a number that is not in the files is not judged.",
@@ -32,7 +32,7 @@ _LIMITS = (
 
 @dataclass(frozen=True)
 class Audit:
-    """The case that was read, the findings, and the corrected tables."""
+    """The result of an audit: the case that was read, the findings, and the corrected tables."""
 
     PRINTED: ClassVar = ("files", "unrecognised", "judged", "lines", "lines_read", "findings", "corrected")
 
@@ -76,9 +76,9 @@ class CorrectedTable:
 
 
 def audit_files(paths: Sequence[Path]) -> Audit:
-    """Audit these files together.
+    """Audit these files together, and return the result.
 
-    Raise DataFileError when a file cannot be opened, or when no file has a number of a run.
+    Raises DataFileError if a file cannot be opened, or if no file has a number of a run.
     """
     files: list[FileEvidence] = []
     empty: list[Problem] = []
@@ -100,7 +100,7 @@ def audit_files(paths: Sequence[Path]) -> Audit:
 
 
 def _set_up_alone(audit: Audit) -> Iterator[Problem]:
-    """Yield a problem for each file that only states a set-up, unless a run in another file, or a finding, uses it."""
+    """Yield a problem for each file that only states a set-up which no run in another file and no finding uses."""
     files = audit.case.files
     used = {pieces_key(one.file) for one in files if one.measured}
     used |= {pieces_key(finding.where.file) for finding in audit.findings}
@@ -110,7 +110,7 @@ def _set_up_alone(audit: Audit) -> Iterator[Problem]:
 
 
 def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
-    """Ask every rule about the evidence that was read; return the audit."""
+    """Ask every rule about the evidence of these files, and return the audit."""
     case = Case.of(files)
     findings = tuple(finding for rule in RULES for finding in rule.findings(case))
     found = {finding.rule for finding in findings}
@@ -118,7 +118,7 @@ def audit_evidence(files: Sequence[FileEvidence]) -> Audit:
     return Audit(case, findings, corrected_tables(case), (), judged)
 
 
-#: The rules whose findings change numbers most, the worst first; the others follow in the order of RULES.
+#: The rules whose findings change numbers most, the worst first. All other rules come after them, as in RULES.
 _WORST_FIRST = (
     "minute-by-second",
     "sectors-as-kib",
@@ -132,7 +132,10 @@ _WORST_FIRST = (
 
 
 def worst(audit: Audit) -> AuditFinding:
-    """Return the finding that changes numbers most; of several by one rule the first. There must be a finding."""
+    """Return the finding that changes numbers most; of several findings of one rule the first.
+
+    Raises ValueError without a finding.
+    """
     order = {name: place for place, name in enumerate(dict.fromkeys((*_WORST_FIRST, *RULE_NAMES)))}
     return min(audit.findings, key=lambda finding: order[finding.rule])
 
@@ -152,7 +155,7 @@ def summary(audit: Audit) -> str:
 
 
 def _judged(audit: Audit) -> str:
-    """Return how many rules had something to judge, and how many lines were read, in a sentence."""
+    """Return a sentence with the number of rules that had something to judge, and of lines that were read."""
     count = len(audit.judged)
     return f"{plural(count, 'rule')} of {len(RULES)} had something to judge{_share(audit)}."
 
@@ -178,7 +181,7 @@ def _given(audit: Audit) -> str:
 
 
 def as_report(audit: Audit) -> Report:
-    """Return the audit in the form that every writer of reports takes."""
+    """Return the audit as the document that every output format draws."""
     files = audit.files
     sections = [Section("findings", "Findings", "", _findings_tables(audit))] if audit.findings else []
     if audit.tables:
@@ -206,14 +209,14 @@ def as_report(audit: Audit) -> Report:
 
 
 def _banners(audit: Audit) -> Iterator[Banner]:
-    """Yield a banner for each line that was not recognised, or one for all where they would fill the screen."""
+    """Yield a warning for each file or piece that was not recognised, or one for all if there are more than three."""
     told = [f"{problem.where}: {problem.what}" for problem in audit.unrecognised]
     for text in told if len(told) <= _MOST_BANNERS else ["; ".join(told)]:
         yield Banner("warning", text)
 
 
 def _notes(audit: Audit) -> Iterator[Note]:
-    """Yield the lines of each finding for a terminal."""
+    """Yield the lines that a terminal shows for each finding."""
     for finding in audit.findings:
         yield Note(finding.rule, f"  {finding.where}", "found")
         yield Note(finding.what, indent=2)

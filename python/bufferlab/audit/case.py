@@ -1,7 +1,7 @@
-"""The case of one audit: its files, and the runs they are about; and the form of a rule, and of its finding.
+"""The case of one audit: its files and the runs in them. Also the types of a rule and of a finding.
 
-Pieces under the same caption of one file are one run. Files without captions are one run when their names agree up to
-the first dot, such as 4k.tpcc.log and 4k.iostat.txt.
+Pieces of a file under the same caption are one run. Files without captions are one run if their names agree up to the
+first dot, such as 4k.tpcc.log and 4k.iostat.txt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from bufferlab.audit.parsers.tpcc_mysql import TpccLog
 TRANSACTIONS_PER_NEW_ORDER = 2.3
 DEFAULT_PAGE_BYTES = 16384
 POSTGRES_PAGE_BYTES = 8192
-#: A run and the time between two printouts may differ by this share, and by the two seconds that uptimes leave out.
+#: The length of a run may differ from the time between two printouts by this share plus two seconds, because uptimes
+#: are whole seconds.
 _SAME_TIME = 0.1
 PAGE_SIZES = (4096, 8192, 16384, 32768, 65536)
 _ENOUGH_READS_PER_S = 20
@@ -50,9 +51,9 @@ class AuditFinding:
 
 @dataclass(frozen=True)
 class AuditRule:
-    """A question that the audit asks of every case: its name, its words, and the module that answers it.
+    """A question that the audit asks of every case: its name, its words, and the module with its functions.
 
-    The module is loaded for a case that has evidence of its kinds.
+    The module is loaded only for a case that has evidence of the kinds in `_EVIDENCE`.
     """
 
     name: str
@@ -60,7 +61,7 @@ class AuditRule:
     module: str
 
     def findings(self, case: Case) -> Iterator[AuditFinding]:
-        """Yield the answers about a case, under the rule's name."""
+        """Yield the findings of this rule in a case."""
         if module := self._loaded_for(case):
             check: Callable[[Case], Iterator[AuditFinding]] = getattr(module, self.name.replace("-", "_"))
             yield from (replace(finding, rule=self.name) for finding in check(case))
@@ -86,7 +87,7 @@ _EVIDENCE = {
     "iostat": ("reports",),
     "block_trace": ("traces", "unread"),
 }
-"""The lists of FileEvidence of which a module's rules need one; of other modules they may need none."""
+"""The lists of FileEvidence of which a module's rules need one with an entry, by module; other modules need none."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +100,14 @@ class CounterRates:
     read_per_s: float
 
     def per_s(self, counter: str) -> float | None:
-        """Return the rate of another counter; None when it is not shown or went backwards."""
+        """Return the rate of another counter; None if a printout lacks it, or if it went backwards."""
         change = _change(self.start, self.end, counter)
         return change / self.seconds if change is not None else None
 
 
 @dataclass
 class RunEvidence:
-    """The pieces of evidence about one setting, or of one file."""
+    """The pieces of evidence about one run: those under one caption, or those of one file or group of files."""
 
     label: str
     file: str
@@ -129,9 +130,9 @@ class RunEvidence:
 
     @property
     def page_bytes(self) -> int:
-        """Return the stated page size, else the one in the outputs, else InnoDB's default.
+        """Return the page size of the run: the stated one, else the one in the outputs, else InnoDB's default.
 
-        If all outputs agree on another size than the stated one, that size ran.
+        If all outputs agree on another size than the stated one, the result is theirs. PostgreSQL's is always 8 KiB.
         """
         if any(dump.family == "postgres" for dump in self.dumps):
             return POSTGRES_PAGE_BYTES
@@ -140,13 +141,13 @@ class RunEvidence:
 
     @property
     def page_bytes_ran(self) -> int | None:
-        """Return the page size that printouts and samples agree on and that is not the stated one; else None."""
+        """Return the page size on which all outputs agree, if it is not the stated one; else None."""
         sizes = {*self.page_bytes_shown.values()}
         return sizes.pop() if len(sizes) == 1 and self.page_bytes_said not in (None, *sizes) else None
 
     @property
     def page_bytes_said(self) -> int | None:
-        """Return the page size of the caption, else of the set-up."""
+        """Return the stated page size: the caption's, else the set-up's."""
         name, value = self.setting
         labelled = parse_lenient_bytes(value) if name.endswith("page size") and value else None
         return labelled or self.stated.page_size_bytes
@@ -167,26 +168,26 @@ class RunEvidence:
             for row in self.spots()
             if (row.reads_per_s or 0) >= _ENOUGH_READS_PER_S
         }
-        # One request may read neighbouring pages, so a mean size that equals no page size says nothing.
+        # One request may read several neighbouring pages. So the mean size counts only if it is at most the stated one.
         if len(sizes) == 1 and (size := sizes.pop()) and (said := self.page_bytes_said) and size <= said:
             found["rareq-sz"] = size
         return found
 
     @property
     def pool_bytes(self) -> int | None:
-        """The bytes of the pool as the printouts show it."""
+        """Return the size of the pool in bytes, by the pages in a printout; None if no printout shows them."""
         return int(dump.fields["pool_pages"]) * self.page_bytes if (dump := self.pool_dump) else None
 
     @property
     def pool_dump(self) -> StatusDump | None:
-        """The first printout that has the pool's pages."""
+        """Return the first printout that shows the number of the pool's pages."""
         return next((dump for dump in self.dumps if dump.fields.get("pool_pages")), None)
 
     @property
     def timed_dumps(self) -> list[tuple[float, StatusDump]]:
-        """The printouts whose time is known, in the order of time, with their seconds from a common zero.
+        """Return the printouts whose time is known, in the order of time, with their seconds from a common zero.
 
-        Without captions and time stamps the times are the server's uptimes, in the order of the lines.
+        If neither captions nor time stamps give times, the server's uptimes do, in the order of the lines.
         """
         if all(dump.t_s is not None for dump in self.dumps):
             known = [(dump.t_s or 0.0, dump) for dump in self.dumps]
@@ -200,7 +201,7 @@ class RunEvidence:
 
     @property
     def _is_by_uptime(self) -> bool:
-        """Whether only uptimes give the time between two printouts."""
+        """Return whether only the server's uptimes give the time between two printouts."""
         stamped, up = (
             sum(told) > 1
             for told in (
@@ -212,7 +213,7 @@ class RunEvidence:
 
     @property
     def ordered_dumps(self) -> list[StatusDump]:
-        """The printouts in the order of time; without times, PostgreSQL's printouts in the order of their file."""
+        """Return the printouts in the order of time; without times, PostgreSQL's printouts in the order of a file."""
         timed = [dump for _, dump in self.timed_dumps]
         if timed:
             return timed
@@ -220,7 +221,10 @@ class RunEvidence:
         return [dump for dump in counted if dump.place.file == counted[0].place.file]
 
     def rates(self) -> CounterRates | None:
-        """Return the counters' rates from first to last printout; None when time or counters do not allow it."""
+        """Return the counters' rates from the first to the last printout.
+
+        The result is None with fewer than two times, or if reads or uptime fell, or a view was reset in between.
+        """
         timed = self.timed_dumps
         for name in ("pages_read", "uptime_s"):
             values = [value for _, dump in timed if (value := dump.fields.get(name)) is not None]
@@ -236,7 +240,7 @@ class RunEvidence:
 
     @property
     def new_orders_per_s(self) -> float | None:
-        """The New-Orders per second: by the log's counts, its TpmC, its interval lines, or HammerDB's NOPM."""
+        """Return the New-Orders per second, by a log's counts, TpmC or interval lines, or by HammerDB's NOPM."""
         for log in self.logs:
             if found := log.counted:
                 return found.tpmc / 60
@@ -250,9 +254,9 @@ class RunEvidence:
         return next((load.nopm / 60 for load in self.loads if load.nopm), None)
 
     def new_orders_per_s_beside(self, rates: CounterRates) -> float | None:
-        """Return the New-Orders per second in the interval of the rates; None if the run was at another time.
+        """Return the New-Orders per second in the interval of the rates; None if the run may be of another time.
 
-        Uptimes do not show when a run was, so the run must have been as long as the interval.
+        If only uptimes give the interval, they do not show when the run was. Then the run must be as long as it.
         """
         if not self._is_by_uptime:
             return self.new_orders_per_s
@@ -262,14 +266,14 @@ class RunEvidence:
         return self.new_orders_per_s if alike else None
 
     def spots(self) -> list[DeviceRow]:
-        """Return the busiest device's row of every report that is not an average since the start of the system."""
+        """Return the busiest device's row of each iostat report, without averages since the start of the system."""
         reports = [report for report in self.reports if not report.since_boot]
         device = busiest(reports)
         return [report.devices[device] for report in reports if device in report.devices] if device else []
 
     @property
     def device(self) -> str:
-        """The busiest device's name."""
+        """Return the name of the busiest device in iostat's reports; "?" without one."""
         return busiest(self.reports) or "?"
 
 
@@ -282,7 +286,7 @@ class Case:
 
     @classmethod
     def of(cls, files: Sequence[FileEvidence]) -> Case:
-        """Sort the pieces of all files into runs."""
+        """Sort the pieces of all files into runs, and return the case."""
         runs: dict[tuple[str, str], RunEvidence] = {}
         pieces: dict[tuple[str, str], list[Stated]] = {}
         for evidence in files:
@@ -311,7 +315,7 @@ class Case:
         return (log for run in self.runs for log in run.logs)
 
     def loads(self) -> Iterator[LoadRun]:
-        """Yield what load generators printed of every run."""
+        """Yield the reports of load generators of every run."""
         return (load for run in self.runs for load in run.loads)
 
     def traces(self) -> Iterator[BlockTraceText]:
@@ -324,7 +328,7 @@ class Case:
 
     @cached_property
     def runs_by_file(self) -> dict[str, list[RunEvidence]]:
-        """The runs of each file, in their order there."""
+        """Return the runs of each file, in the file's order."""
         found: dict[str, list[RunEvidence]] = {}
         for run in self.runs:
             found.setdefault(run.file, []).append(run)
@@ -332,7 +336,10 @@ class Case:
 
     @cached_property
     def runs_by_setting(self) -> dict[tuple[str, int | str], list[RunEvidence]]:
-        """Return the runs with a log by a row's names for them: (file, caption's value) or (folder, name)."""
+        """Return the runs that have a log, by the keys under which a table's row may name them.
+
+        A key is (file, value of the caption) or (folder, first part of the file's name).
+        """
         found: dict[tuple[str, int | str], list[RunEvidence]] = {}
         for run in self.runs:
             if run.logs:
@@ -343,25 +350,25 @@ class Case:
         return found
 
     def runs_of(self, row: ResultRow) -> list[RunEvidence]:
-        """Return the runs with a log that have the setting of a table's row."""
+        """Return the runs that have a log and the setting of a table's row; the row's own file comes first."""
         setting = _setting(row.setting)
         beside = self.runs_by_setting.get((row.place.file, setting), [])
         return beside or self.runs_by_setting.get((pieces_key(row.place.file)[0], setting), [])
 
 
 def pieces_key(file: str) -> tuple[str, str]:
-    """Return the folder and the first part of a name, which the files of one run share."""
+    """Return the folder and the name up to its first dot, which the files of one run have in common."""
     path = Path(file)
     return str(path.parent), path.name.split(".")[0]
 
 
 def _setting(text: str) -> int | str:
-    """Return a setting for comparison: a size in bytes, or its words."""
+    """Return a setting in a form that can be compared: a size in bytes, else its text in small letters."""
     return parse_lenient_bytes(text) or text.strip().lower()
 
 
 def _page_size(size_bytes: float) -> int | None:
-    """Return the page size that a mean size equals within its rounding, or None."""
+    """Return the page size that a mean size equals within 1 %, or None."""
     return next((size for size in PAGE_SIZES if abs(size_bytes / size - 1) <= 0.01), None)
 
 
@@ -374,7 +381,7 @@ def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> CounterR
 
 
 def _by_uptime(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:
-    """Return printouts with their seconds from the first; one after a start of the server is its uptime later."""
+    """Return printouts with their seconds from the first, by uptimes. A restart counts as if it took no time."""
     timed = [(0.0, dumps[0])]
     for a, b in pairwise(dumps):
         before, after = a.fields["uptime_s"], b.fields["uptime_s"]
@@ -383,11 +390,13 @@ def _by_uptime(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:
 
 
 def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:
-    """Return a counter's change; None for one that went backwards (a restart, a misread digit)."""
+    """Return a counter's change; None if a printout lacks it, or it went backwards (a restart, a misread digit)."""
     before, after = a.fields.get(name), b.fields.get(name)
     return after - before if before is not None and after is not None and after >= before else None
 
 
 Judges = Mapping[str, Callable[[Case], object]]
-"""Functions by the rule's name: whether a case has something for it to judge. Where it has nothing, the absence of a
-finding means nothing."""
+"""Rule's name -> function that returns whether a case has something for the rule to judge.
+
+If it has nothing, the absence of a finding means nothing.
+"""

@@ -1,6 +1,7 @@
-"""Makes corrected tables: rates from counters, I/O per New-Order, exclusive shares, pools as run.
+"""Makes corrected tables: rates from counters, I/O per New-Order, shares that add up to one, pools as run.
 
-Rules are loaded for the tables that need them. A cell holds only what follows from the numbers given, else a dash.
+The modules of rules are loaded only for tables that need them. A cell has a number that follows from the given numbers,
+or a dash.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _Cells = list[tuple[str, str]]
 
 
 def corrected_tables(case: Case) -> tuple[Table, ...]:
-    """Return every table that can be made from this case, except those without a single derived figure."""
+    """Return every corrected table of this case that has at least one derived number."""
     results = [(evidence, table) for evidence in case.files for table in evidence.results]
     made = [_results(case, evidence, table, place) for place, (evidence, table) in enumerate(results, start=1)]
     return tuple(filter(None, [_runs(case), _loads(case), _traces(case), *made]))
@@ -59,7 +60,7 @@ def _run_cells(run: RunEvidence) -> _Cells:
 
 
 def _gets_cells(rates: CounterRates, new_orders: float | None) -> _Cells:
-    """Return the gets and misses by the server's counters; the status text does not have them."""
+    """Return the cells of page gets and misses, by the server's counters; empty if a printout lacks them."""
     gets, misses = rates.per_s("gets"), rates.per_s("misses")
     if gets is None:
         return []
@@ -157,7 +158,7 @@ def _results(case: Case, evidence: FileEvidence, table: ResultTable, place: int)
 
 
 def _of_pools(evidence: FileEvidence, pools: list[str]) -> str:
-    """Return the meaning of the column of pools, and whether it is known."""
+    """Return the caption's words on the column of pools, which say whether the server's version is known."""
     if not pools:
         return ""
     how = "the server rounds it" if evidence.stated.version else "MySQL 5.7 and 8.0 round it: no version is named"
@@ -195,7 +196,7 @@ def _share_cells(row: ResultRow) -> _Cells:
 
 
 def _pool(evidence: FileEvidence, table: ResultTable, row: ResultRow) -> str | None:
-    """Return the pool that a row named by its size was run with, as a server with chunks rounds it."""
+    """Return the pool with which a row ran that is named by its pool's size, as a server with chunks rounds it."""
     from bufferlab.audit.rules.set_up import named_by_pools, sizes_run
 
     size = parse_lenient_bytes(row.setting)

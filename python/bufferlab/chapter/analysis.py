@@ -1,6 +1,6 @@
-"""Turns stored runs into estimates: the points, their order, and one fit per metric.
+"""Turns stored runs into estimates: the points of a sweep in order, and one fit per metric.
 
-It decides which points are compared with which. It knows no sentences, tables or pictures.
+It decides which points are compared with each other. It makes no sentences, tables or pictures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from bufferlab.units import format_bytes, readable
 
 #: The headline metric of a workload that this version does not know.
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
-#: Writes and rates depend on checkpoints and on other load on the host: no claim rests on shorter windows.
+#: The shortest window on which claims on writes and rates rest: they depend on checkpoints and other load on the host.
 LONG_WINDOW_SECONDS = 60.0
-#: Claims across hosts need a host that measured this many whole blocks; otherwise points also differ by their hosts.
+#: The fewest whole blocks for claims across hosts: with fewer, points may also differ by their hosts.
 _LEAST_ACROSS_HOSTS = 2
-#: A value that is a word of the settings: its underscores are spaces to a reader.
+#: A value that is made of words: readers see its underscores as spaces.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _MADE_HERE_TOO = frozenset({"warm_up_gate"})
 
@@ -52,7 +52,7 @@ class PointRuns:
     records: tuple[RunRecord, ...]
     ok: tuple[MeasuredRun, ...]
     planned: dict[str, StoredSetting] = field(default_factory=dict)
-    """Every setting by its name, as planned."""
+    """Every setting by its name, with the value that was planned."""
 
     @property
     def runs(self) -> int:
@@ -61,22 +61,22 @@ class PointRuns:
 
     @property
     def failures(self) -> list[RunRecord]:
-        """Return the runs that failed and whose place no later run took."""
+        """Return the runs that failed, of blocks in which no other run of this point ended well."""
         done = {run.run.block for run in self.ok}
         return [record for record in self.records if not record.ok and record.run.block not in done]
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
-        """Return every setting by its name, from the first run that ended well; as planned where none did."""
+        """Return every setting by its name, from the first run that ended well; the planned ones if none did."""
         return self.ok[0].settings if self.ok else self.planned
 
     def value(self, name: str) -> Value:
-        """Return the value of a setting that ran; the planned one where none was read back."""
+        """Return the value of a setting in the first run that ended well, else the planned value; None without any."""
         setting = self.settings.get(name)
         return setting.value if setting else None
 
     def number(self, name: str) -> int | None:
-        """Return the value of a setting that is a whole number; None for any other."""
+        """Return the value of a setting if it is a whole number, else None."""
         found = self.value(name)
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
@@ -95,7 +95,7 @@ class PointRuns:
         return self.failures[0].reason if self.failures else None
 
     def values(self, metric: str) -> list[tuple[Hashable, Hashable, float]]:
-        """Return (point, block, value) of every run that has the metric, of the measured window or of a phase."""
+        """Return (point, block, value) of every good run that has the metric, in the measured window or in a phase."""
         phase, name = phase_of(metric)
         found: list[tuple[Hashable, Hashable, float]] = []
         for run in self.ok:
@@ -107,7 +107,7 @@ class PointRuns:
 
 @dataclass(frozen=True)
 class Group:
-    """Points that differ in the axis alone, in its order."""
+    """A group of points that differ only in the axis, in the order of their values on it."""
 
     label: str
     points: tuple[PointRuns, ...]
@@ -125,22 +125,22 @@ class Analysis:
     """The setting along which points are compared."""
     groups: tuple[Group, ...]
     headline: str
-    """The metric that answers the question."""
+    """The metric that answers the experiment's question."""
     compared: tuple[str, ...]
     """The metrics whose steps are judged, the headline first."""
     reads: str = "reads"
-    """The count of reads that tables begin with: the engine's own, where memory is divided with the page cache."""
+    """The count of reads that tables begin with: reads of the device if pool and page cache divide the memory."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
-    """The words for readers, by setting of the engine."""
+    """The words that a reader is shown for a setting and its values, by setting of the engine."""
     fixed: frozenset[str] = frozenset()
-    """The swept settings that have one value only, so that no two points differ in them."""
+    """The swept settings that have only one value, so that no two points differ in them."""
     workload: str = ""
     """The name of the workload."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sweep: SweepFolder, runs: Sequence[tuple[RunRecord, MeasuredRun | None]] | None = None) -> Analysis:
-        """Read every run of a sweep; `runs` are those that were read before, the good ones with their values."""
+        """Return the analysis of a sweep. Read all its runs, unless `runs` has them, good ones with their values."""
         points = _points(
             sweep, [(one, one.measured() if one.ok else None) for one in sweep.runs()] if runs is None else runs
         )
@@ -176,29 +176,34 @@ class Analysis:
 
     @property
     def across_hosts(self) -> bool:
-        """Return whether several hosts measured, each its own blocks."""
+        """Return whether several hosts measured this sweep, each in its own blocks."""
         return len(self.sweep.hosts) > 1
 
     @cached_property
     def whole_blocks(self) -> tuple[int, ...]:
-        """Return the blocks that have a run of each point that ran well anywhere."""
+        """Return the blocks that have a good run of each point; points without a good run in any block do not count."""
         ran = [{run.run.block for run in point.ok} for point in self.points if point.ok]
         return tuple(block for block in self.sweep.blocks if ran and all(block in blocks for blocks in ran))
 
+    @property
+    def missing_cells(self) -> set[tuple[int, int]]:
+        """Return point and block of every run that is planned and was not made, well or not."""
+        done = {(record.run.point.index, record.run.block) for point in self.points for record in point.records}
+        return self.sweep.planned_cells - done
+
     @cached_property
     def _begun_blocks(self) -> set[int]:
-        """Return the blocks with runs to come: only a known scatter judges one run of some points in addition."""
-        done = {(record.run.point.index, record.run.block) for point in self.points for record in point.records}
-        return {block for _, block in self.sweep.planned_cells - done}
+        """Return the blocks with runs to come. A fit leaves their runs out, unless it has a known scatter."""
+        return {block for _, block in self.missing_cells}
 
     @property
     def engine(self) -> str:
-        """Return the name of the engine that ran; "" where no run ended well."""
+        """Return the name of the engine of the first good run; "" if no run ended well."""
         return self.runs[0].run.engine if self.runs else ""
 
     @property
     def source(self) -> str:
-        """Return engines with their versions, runs per point and date: the caption that every figure must have."""
+        """Return the line that every figure must have: engines, versions, runs per point, date; "" without a run."""
         runs = self.runs
         if not runs:
             return ""
@@ -217,7 +222,7 @@ class Analysis:
 
     @property
     def work_noun(self) -> str:
-        """Return the unit of work in a reader's words: "New-Order"."""
+        """Return the unit of work as a reader is shown it: "New-Order"."""
         return metrics.WORK[self.unit_of_work]
 
     def per_work(self, count: str) -> str:
@@ -231,42 +236,36 @@ class Analysis:
 
     @cached_property
     def phases(self) -> tuple[str, ...]:
-        """Return the phases that any run went through after its measured window, in their order."""
+        """Return the names of all phases that runs went through after their measured windows, in order."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.phases))
 
     @cached_property
     def checks(self) -> list[Check]:
-        """Return the integrity checks over all runs, and those the executor made itself."""
+        """Return the integrity checks over all good runs, and those that the executor made during the runs."""
         found = [*check_sweep(self.runs), *_executor_checks(self.runs)]
         return [_not_of_smoke(check) for check in found] if self.is_smoke else found
 
     @cached_property
     def is_smoke(self) -> bool:
-        """Return whether the sizes are the smoke sizes, which only show that everything runs."""
+        """Return whether the sweep ran with the smoke sizes, which only show that everything works."""
         return bool(self.sweep.asked.get("profile") == "smoke")
 
     @cached_property
     def shortest_window_s(self) -> float | None:
-        """Return the length of the shortest measured window; None where no time passes, as in predictions."""
+        """Return the length of the shortest measured window; None if no time passes in any, as in predictions."""
         return min((run.window.seconds for run in self.runs if run.window.seconds), default=None)
 
     @property
-    def stops_itself(self) -> bool:
-        """Return whether the sweep was asked for as many blocks as its answer needs."""
-        design = self.sweep.asked.get("design")
-        return isinstance(design, dict) and design.get("repetitions") == "auto"
-
-    @property
     def looks(self) -> int:
-        """Return how often the sweep is judged: its intervals hold over all looks."""
-        return LOOKS if self.stops_itself else 1
+        """Return how often the sweep is judged until it stops; its intervals hold over all these looks."""
+        return LOOKS if self.sweep.stops_itself else 1
 
     def fit(self, metric: str) -> Fit | None:
-        """Return the fit of one metric over all points and blocks; None without any value."""
+        """Return the fit of one metric over all points and blocks; None if no good run has a value."""
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}
-            # The known scatter is that between runs of one host.
+            # The known scatter is the scatter between runs of one host.
             scatter = {} if self.across_hosts else known.deviations(runs, self.metric(metric))
             if not scatter:
                 values = [value for value in values if value[1] not in self._begun_blocks] or values
@@ -279,27 +278,27 @@ class Analysis:
         return self._fits[metric]
 
     def mean(self, metric: str, point: PointRuns) -> Estimate | None:
-        """Return the mean of a point's runs; None if the metric is missing in all."""
+        """Return the mean of a metric over a point's runs; None if no run has the metric."""
         found = self.fit(metric)
         return found.mean(point.index) if found and point.index in found.points else None
 
     def verdicts(self, metric: str, group: Group) -> SweepVerdict | None:
-        """Return the verdicts along one group; None when fewer than two of its points have the metric."""
+        """Return the verdicts along one group; None when fewer than two of its `distinct` points have the metric."""
         found = self.fit(metric)
         places = [point.index for point in self.distinct(group, metric)]
         return judge_sweep(found, places) if found and len(places) > 1 else None
 
     def verdict(self, metric: str, a: int, b: int) -> Verdict | None:
-        """Return the verdict on one step; None unless both points have the metric."""
+        """Return the verdict on point b compared with a, given by index; None if the fit does not compare them."""
         found = self.fit(metric)
         return judge(found, a, b) if found and (a, b) in found.comparisons else None
 
     def steps(self) -> list[tuple[PointRuns, PointRuns]]:
-        """Return the neighbouring points that ran, and ran differently, in every group."""
+        """Return, for every group, the pairs of neighbouring points with good runs and different values of the axis."""
         return [pair for group in self.groups for pair in pairwise(self._apart([p for p in group.points if p.ok]))]
 
     def distinct(self, group: Group, metric: str) -> list[PointRuns]:
-        """Return the points of a group that have the metric; of neighbours that ran the same setting, the first."""
+        """Return the points of a group that have the metric; of neighbours that `ran_alike`, only the first."""
         found = self.fit(metric)
         return self._apart([point for point in group.points if found and point.index in found.points])
 
@@ -317,7 +316,7 @@ class Analysis:
 
     @property
     def too_few_blocks(self) -> str | None:
-        """Return why nothing may be claimed across these hosts; None where it may be, and for one host."""
+        """Return why nothing may be claimed across several hosts; None if claims are allowed, or for one host."""
         whole = len(self.whole_blocks)
         if not self.across_hosts or whole >= _LEAST_ACROSS_HOSTS:
             return None
@@ -325,7 +324,7 @@ class Analysis:
         return f"{words.plural(whole, 'whole block')}, a claim across {hosts} needs {_LEAST_ACROSS_HOSTS}"
 
     def claim_blocked(self, metric: str) -> str | None:
-        """Return why nothing may be claimed about this metric, at any interval; None when claims are allowed."""
+        """Return why nothing may be claimed about this metric, however narrow its intervals; None if claims may be."""
         if self.too_few_blocks:
             return self.too_few_blocks
         if self.metric(metric).is_timed and (broken := self.with_gaps(phase_of(metric)[0])):
@@ -340,7 +339,7 @@ class Analysis:
         return None
 
     def with_gaps(self, phase: str = "") -> list[tuple[MeasuredRun, Gaps]]:
-        """Return the runs whose window, or whose phase, had gaps so long that its times are not to be believed."""
+        """Return the good runs whose window, or whose named phase, has gaps so long that its times are not credible."""
         found = []
         for run in self.runs:
             values = run.phases.get(phase, {}) if phase else run.values
@@ -375,7 +374,7 @@ class Analysis:
         return any(setting is not None and setting.unit == "bytes" for setting in settings)
 
     def short_label(self, point: PointRuns) -> str:
-        """Return the axis' value alone ("5 %"), or the whole label without an axis."""
+        """Return the point's value of the axis as it was asked for ("5 %"); without an axis its whole label."""
         if self.axis is None or self.axis not in point.swept:
             return self.rest_label(point) or point.label
         return value_words(self.knob_words.get(self.axis), point.swept[self.axis])
@@ -389,7 +388,7 @@ class Analysis:
         return ", ".join(filter(None, [shown, self.rest_label(point)]))
 
     def rest_label(self, point: PointRuns, but: str = "") -> str:
-        """Return the swept settings other than the axis, and `but`, in words: "page size 4 KiB, layout clustered"."""
+        """Return the swept settings in words, but not the axis and not `but`: "page size 4 KiB, layout clustered"."""
         return _rest_label(point, {self.axis or "", but, *self.fixed}, self.knob_words)
 
     def value_label(self, name: str, value: str) -> str:
@@ -401,16 +400,16 @@ class Analysis:
         return _setting_label(name, value, self.knob_words)
 
     def axis_value(self, point: PointRuns) -> float | None:
-        """Return the axis' value that ran, if it is a number."""
+        """Return the point's value of the axis that ran (or was planned) if it is a number, else None."""
         value = point.value(self.axis) if self.axis else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
     def axis_bytes(self, point: PointRuns) -> int | None:
-        """Return the axis' value that ran, if it is a whole number that was read back."""
+        """Return the point's value of the axis if a run ended well and the value is a whole number, else None."""
         return point.number(self.axis) if self.axis and point.ok else None
 
     def tick(self, point: PointRuns) -> str:
-        """Return the label of a point at an axis: the value asked for, and the bytes or the count that ran."""
+        """Return the label of a point at an axis: the value asked for, and below it the bytes or count that ran."""
         asked, value = self.short_label(point), self.axis_value(point)
         if value is None or point.swept.get(self.axis or "") is None:
             return asked
@@ -445,21 +444,24 @@ def _setting_label(name: str, value: str, knob_words: Mapping[str, SettingWords]
 
 
 def _rest_label(point: PointRuns, apart: set[str], knob_words: Mapping[str, SettingWords]) -> str:
-    # Settings with words come in the order of these words, so that all legends have one order.
+    # Settings come in the order of the engine's words, so that all legends have one order.
     order = {name: place for place, name in enumerate(knob_words)}
     rest = sorted((name for name in point.swept if name not in apart), key=lambda name: order.get(name, len(order)))
     return ", ".join(_setting_label(name, point.swept[name], knob_words) for name in rest)
 
 
 def _of_servers(metric: metrics.Metric, log: str) -> str:
-    """Return the figure that replaces one of an engine inside the driver: a server has its own log and process."""
+    """Return the metric that a server has in place of one of an engine inside the driver, else the metric's name.
+
+    A server writes its own `log`, and uses the CPU in its own process.
+    """
     if metric.count == "wal_write_bytes" and metric.work:
         return metrics.per_work(log, metric.work)
     return "server_cpu_us_per_transaction" if metric.name == "cpu_us_per_transaction" else metric.name
 
 
 def _device_reads(points: tuple[PointRuns, ...]) -> str:
-    """Return the count of reads of the device where every run divides memory with the page cache; else ""."""
+    """Return the engine's count of device reads if every good run divides memory with the page cache, else ""."""
     told = {run.engine.device_reads if run.divides_memory else "" for point in points for run in point.ok}
     return told.pop() if len(told) == 1 else ""
 
@@ -485,7 +487,7 @@ def _points(sweep: SweepFolder, runs: Sequence[tuple[RunRecord, MeasuredRun | No
 
 
 def _workload(sweep: SweepFolder, points: tuple[PointRuns, ...]) -> str:
-    """Return the name of the sweep's workload."""
+    """Return the name of the sweep's workload, from its first run, or else from the experiment."""
     name = next((record.run.workload.get("name") for point in points for record in point.records), None)
     if name is None:
         table = sweep.asked.get("workload")
@@ -502,9 +504,9 @@ def _swept_values(points: tuple[PointRuns, ...]) -> dict[str, set[str]]:
 
 
 def _axis(points: tuple[PointRuns, ...], pools: set[str]) -> str | None:
-    """Return the swept setting to compare along.
+    """Return the swept setting along which points are compared; None if no setting has two values.
 
-    It is the one with most values; among equals the pool, then the first written.
+    It is the setting with most values; among equals the size of the pool, then the first in the plan.
     """
     values = _swept_values(points)
     swept = [knob for knob in values if len(values[knob]) > 1]
@@ -514,7 +516,7 @@ def _axis(points: tuple[PointRuns, ...], pools: set[str]) -> str | None:
 
 
 def _fixed(points: tuple[PointRuns, ...]) -> frozenset[str]:
-    """Return the swept settings with one value, where others have several."""
+    """Return the swept settings with one value; none if no setting has several."""
     values = _swept_values(points)
     alone = frozenset(knob for knob, found in values.items() if len(found) == 1)
     return alone if alone != values.keys() else frozenset()
@@ -531,7 +533,7 @@ def _groups(
 
 
 def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
-    """Return a sort key: numbers in their order, a rate without limit last, words in the order of the plan."""
+    """Return a key that sorts numbers by size, a rate without limit last, and words in the order of the plan."""
     if axis is None or axis not in point.swept:
         return 0.0, point.index
     value = point.value(axis)
@@ -541,20 +543,24 @@ def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
 
 
 _NOT_OF_SMOKE = ("warm_up_gates", "steady_window", "page_gets_constant", "littles_law", "arrival_rate")
-"""The checks of warm pools, and of windows so long that the mix of transactions, beginning and end even out."""
+"""The checks that need a warm pool, or a window so long that the mix of transactions and its edges even out."""
 
 
 def _not_of_smoke(check: Check) -> Check:
-    """Excuse a smoke size from checks that it cannot pass: its warm-ups end at their cap, and its windows are short."""
+    """Return a check of a sweep with smoke sizes, excused if it fails and its name is in _NOT_OF_SMOKE.
+
+    Such sweeps cannot pass these checks: their warm-ups end at a time limit, and their windows are short.
+    """
     if check.name not in _NOT_OF_SMOKE or check.status != "failed":
         return check
     return replace(check, status="not_applicable", detail=f"not asked of a smoke size ({check.detail})")
 
 
-#: A window that its cap ended has fewer transactions than others: its counts are still given per transaction.
+#: The numbers that a failed check touches, if not all. A window that its time limit ended has fewer transactions than
+#: others, but its counts are given per transaction.
 _TOUCHED: Mapping[str, tuple[Numbers, ...]] = {"window_complete": ("times",), "phases_complete": ("times",)}
 
-#: The conditions of the checks that only the executor makes.
+#: The conditions that hold if the checks pass that only the executor makes, by check.
 _TITLES = {
     "same_start": "Every run began with the loaded data",
     "settings_applied": "The engine ran with the settings asked for",
@@ -566,7 +572,7 @@ _TITLES = {
 
 
 def _executor_checks(runs: list[MeasuredRun]) -> list[Check]:
-    """Return the checks in run.json that the samples do not repeat, one row per name: failed if any run failed it."""
+    """Return the checks in run.json that are not made again from samples: one a name, failed if any run failed it."""
     rows: dict[str, list[tuple[MeasuredRun, IntegrityRow]]] = {}
     for run in runs:
         for row in run.run.integrity:

@@ -1,4 +1,4 @@
-"""The blocks of a report as data: tables, figures and sections, already in words and numbers, with no markup."""
+"""The blocks of a report as data: tables, figures and sections, with finished words and numbers, and no markup."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Literal
 
 from bufferlab.chapter.words import NOTHING
 
-#: The factor by which an interval may exceed the height of the runs before the axis leaves its end out (squared on a
-#: log axis). Two runs that differ can have an interval in which the runs themselves could not be seen.
+#: The factor by which an interval may exceed the values of the runs before the axis leaves its end out (squared on a
+#: log axis). The interval of two runs that differ may be so long that a whole axis would hide the runs.
 INTERVAL_REACH = 2.5
 
-#: The factor by which the axis of effects reaches past the effects; a longer interval leaves the picture.
+#: The factor by which the axis of effects reaches at most past the effects; a longer interval leaves the picture.
 EFFECTS_REACH = 4.0
 
-#: How a line that was not measured is drawn.
+#: The ways to draw a line that was not measured.
 Look = Literal["line", "dashed", "yardstick", "floor"]
-#: The looks of lines that alone show their series.
+#: The looks of lines whose series has no other marks.
 WHOLE_SERIES = ("yardstick", "floor")
 
-#: The most rows of a table that stands open; a longer one is folded.
+#: The most rows of a table that a page shows open; a longer one is folded.
 LONGEST_OPEN = 10
-#: The most panels over time of a figure that stands open.
+#: The most panels of a figure over time that a page shows open.
 MOST_OPEN_PANELS = 6
 
 
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a title; it opens on demand if it is `folded`."""
+    """A table with a title. If it is `folded`, a page shows only the title until a reader opens it."""
 
     id: str
     title: str
@@ -67,9 +67,9 @@ class Table:
         folded: bool = False,
         brief: Sequence[str] | bool = (),
     ) -> Table:
-        """Return a table of heads and rows. A column of words has "<" before its head, which is not shown.
+        """Return a table of heads and rows. A head that begins with "<", which is not shown, has a column of words.
 
-        With `brief` a terminal shows these columns, or all of them.
+        `brief` names the columns that a terminal shows; True stands for all.
         """
         columns = tuple(Column(head.removeprefix("<"), numeric=not head.startswith("<")) for head in heads)
         shown = tuple(one.title for one in columns) if brief is True else tuple(brief or ())
@@ -83,12 +83,12 @@ class Table:
 
     @property
     def folds(self) -> bool:
-        """Return whether a page shows the title alone until it is opened."""
+        """Return whether a page shows only the table's title until a reader opens it."""
         return self.folded or len(self.rows) > LONGEST_OPEN
 
     @property
     def filled(self) -> Table:
-        """Return the table as people see it: without the columns that have no value in any row."""
+        """Return the table as readers see it: without the columns that have no value in any row."""
         return self.of_columns(
             place
             for place in range(len(self.columns))
@@ -97,12 +97,12 @@ class Table:
 
     @property
     def shortened(self) -> Table:
-        """Return the table as a terminal shows it: of the columns that have a value, those of `brief`."""
+        """Return the table as a terminal shows it: with the columns that `brief` names and that have a value."""
         filled = self.filled
         return filled.of_columns(place for place, column in enumerate(filled.columns) if column.title in self.brief)
 
     def of_columns(self, places: Iterable[int]) -> Table:
-        """Return the table with these columns alone."""
+        """Return the table with only these columns, given by their places from 0."""
         kept = tuple(places)
         columns = tuple(self.columns[place] for place in kept)
         rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows)
@@ -115,7 +115,7 @@ def _says(cell: str) -> bool:
 
 @dataclass(frozen=True)
 class Dot:
-    """One point of a figure: its runs, and their mean with its interval."""
+    """One point of a figure: its runs, and their mean with the mean's interval."""
 
     x: float
     tick: str
@@ -127,7 +127,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Series:
-    """Dots that belong together, joined by a line unless the axis has no order or a model's curve replaces the line."""
+    """Dots that belong together. A line joins them, unless the axis has no order or a model's curve replaces it."""
 
     label: str
     dots: tuple[Dot, ...]
@@ -143,16 +143,16 @@ class Curve:
     ys: tuple[float, ...]
     series: int
     look: Look = "line"
-    """A dashed line shows a line that lies under it. A yardstick is wide, dashed and below all others, so that it is
-    seen where another line covers it; a floor is dotted. Yardstick and floor have no markers.
+    """A dashed line lets a line under it be seen. A yardstick is wide, dashed and below all other lines, so that it is
+    seen also where another line covers it. A floor is dotted. A yardstick or floor has no markers.
     """
     end: str = ""
-    """A word at its right end, outside the axes."""
+    """A word at the curve's right end, outside the axes."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A place on the horizontal axis to point at: a line from top to bottom, in the colour of a series."""
+    """A marked place on the horizontal axis: a line from top to bottom, in the colour of a series."""
 
     x: float
     label: str
@@ -162,7 +162,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Band:
-    """A shaded area between two lines, in the colour of a series: its dots then have no bars of their intervals."""
+    """A shaded area between two lines, in the colour of a series whose dots then have no bars for intervals."""
 
     xs: tuple[float, ...]
     lows: tuple[float, ...]
@@ -172,7 +172,7 @@ class Band:
 
 @dataclass(frozen=True)
 class PointsPlot:
-    """A metric over the points of a sweep: every run, and means with intervals."""
+    """A picture of a metric over the points of a sweep: every run, and means with intervals."""
 
     x_label: str
     y_label: str
@@ -186,11 +186,11 @@ class PointsPlot:
     marks: tuple[Mark, ...] = ()
     y_in_bytes: bool = False
     x_is_words: bool = False
-    """Whether the axis has words in place of numbers: its series then stand side by side, and nothing joins dots."""
+    """Whether the horizontal axis has words in place of numbers. Series then stand side by side, without lines."""
     names_at_ends: bool = False
     """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""
-    """The property by which the panel differs from others of the same metric."""
+    """The property by which this panel differs from other panels of the same metric."""
     bands: tuple[Band, ...] = ()
 
     @property
@@ -206,7 +206,7 @@ class PointsPlot:
 
 @dataclass(frozen=True)
 class Level:
-    """A stretch of a run at one level."""
+    """A stretch of a run, in seconds of the run, at one level."""
 
     start_s: float
     end_s: float
@@ -215,33 +215,33 @@ class Level:
 
 @dataclass(frozen=True)
 class Trace:
-    """One run over time: the end of each stretch, and its rate (None if it is missing)."""
+    """One run over time: the ends of its samples in seconds, and the rate in each sample (None if it is missing)."""
 
     label: str
     t_s: tuple[float, ...]
     values: tuple[float | None, ...]
     window_start_s: float | None
     levels: tuple[Level, ...] = ()
-    """The levels between which it changed; none when no change is resolved."""
+    """The levels of the measured window, one after the other; none when no change between them is resolved."""
     is_wide: bool = False
     """Whether the line is drawn wide and pale, so that it is still seen under another line."""
 
 
 @dataclass(frozen=True)
 class TimePlot:
-    """A rate second by second: one panel per point, all on the same vertical axis."""
+    """A picture of a rate second by second: one panel per point, all with the same vertical axis."""
 
     panels: tuple[str, ...]
     y_label: str
     traces: tuple[tuple[Trace, ...], ...]
     """The runs of each panel's point, by panel."""
     y_from_zero: bool = True
-    """Whether the vertical axis starts at zero; otherwise it shows where the measured parts lie."""
+    """Whether the vertical axis starts at zero. Otherwise it spans the values of the measured parts."""
 
 
 @dataclass(frozen=True)
 class PanelsPlot:
-    """Several metrics over the same points, or one metric by a factor, one panel each."""
+    """A picture of several metrics over the same points, or of one metric by a factor, with a panel for each."""
 
     panels: tuple[PointsPlot, ...]
     is_one_metric: bool = False
@@ -259,14 +259,14 @@ class Ratio:
 
 @dataclass(frozen=True)
 class EffectsPlot:
-    """Effects as ratios with their intervals about one: a row per effect, a panel per metric (a forest plot)."""
+    """A forest plot: effects as ratios with their intervals about one, a row per effect, a panel per metric."""
 
     rows: tuple[str, ...]
     series: tuple[str, ...]
-    """The runs that were looked at: all, or those at one level of a factor."""
+    """The names of the sets of runs from which effects were computed: all runs, or those at one level of a factor."""
     panels: tuple[str, ...]
     ratios: tuple[tuple[tuple[Ratio | None, ...], ...], ...]
-    """[panel][row][series]; None where this effect does not exist."""
+    """The effects as [panel][row][series]; None for an effect that does not exist."""
 
     def limits(self, panel: int) -> tuple[float, float]:
         """Return the ends of a panel's axis, which includes all effects and the ratio one."""
@@ -290,19 +290,19 @@ class EffectsPlot:
 
 @dataclass(frozen=True)
 class StackedPlot:
-    """Shares that add to one: a bar per point, a part of it per kind."""
+    """A picture of shares that add to one: a bar per point, with a part for each kind."""
 
     x_label: str
     y_label: str
     bars: tuple[str, ...]
     parts: tuple[str, ...]
     shares: tuple[tuple[float, ...], ...]
-    """[bar][part], the parts of a bar adding to one."""
+    """The shares as [bar][part]; the parts of a bar add to one."""
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """Dots without runs or intervals, such as requests."""
+    """A set of dots that stand for single things such as requests, without runs or intervals."""
 
     label: str
     xs: tuple[float, ...]
@@ -311,7 +311,7 @@ class Cloud:
 
 @dataclass(frozen=True)
 class ScatterPlot:
-    """Clouds of dots on the same axes."""
+    """A picture of clouds of dots on the same axes."""
 
     x_label: str
     y_label: str
@@ -329,7 +329,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class HistogramPlot:
-    """Histograms as shares, in one panel each, side by side."""
+    """A picture of histograms of shares, in panels side by side."""
 
     x_labels: tuple[str, ...]
     panels: tuple[tuple[Steps, ...], ...]
@@ -347,16 +347,16 @@ class Figure:
     plot: PointsPlot | TimePlot | PanelsPlot | EffectsPlot | StackedPlot | ScatterPlot | HistogramPlot
     data: Table
     source: str = ""
-    """Engine, version, runs and date, written under the picture: it may be seen without its page."""
+    """The engine, version, runs and date, written under the picture, because it may be seen without its page."""
 
     @property
     def is_tall(self) -> bool:
-        """Return whether the picture would fill a screen: a page then shows its title alone until it is opened."""
+        """Return whether the picture would fill a screen: a page then shows only the title until it is opened."""
         return isinstance(self.plot, TimePlot) and len(self.plot.panels) > MOST_OPEN_PANELS
 
     @property
     def is_by_second(self) -> bool:
-        """Return whether the data are those of every second of every run: paper leaves them out."""
+        """Return whether the data are of every second of every run; a printed report leaves them out."""
         return isinstance(self.plot, TimePlot)
 
 
@@ -369,12 +369,12 @@ class Section:
     intro: str
     blocks: tuple[Table | Figure, ...]
     folded: bool = False
-    """Whether a page has all of its blocks behind folds."""
+    """Whether a page shows all blocks of this section folded."""
 
 
 @dataclass(frozen=True)
 class Banner:
-    """A warning to read before believing anything below."""
+    """A warning at the top of a report, to read before believing its numbers."""
 
     kind: Literal["danger", "warning"]
     text: str

@@ -1,4 +1,4 @@
-"""Which numbers a failed check puts in doubt: those that it touches. All others stand."""
+"""Says which numbers a failed check puts in doubt: the numbers that it touches. All other numbers stand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bufferlab.chapter import words
 from bufferlab.results.check import ALL, Check, Numbers, numbers_of
 from bufferlab.results.metrics import Metric
 
-#: The text shown in place of a missing number.
+#: The words for checks that touch all numbers.
 EVERY = "every number"
 _WORDS: dict[Numbers, str] = {
     "reads": "reads and misses",
@@ -26,13 +26,13 @@ def failed(checks: Iterable[Check]) -> list[Check]:
 
 
 def doubting(checks: Iterable[Check], metric: Metric) -> list[Check]:
-    """Return the failed checks that touch a metric."""
+    """Return the failed checks that touch the numbers from which a metric is made."""
     numbers = numbers_of(metric)
     return [check for check in failed(checks) if numbers & set(check.touches)]
 
 
 def in_words(checks: Iterable[Check]) -> str:
-    """Return which numbers these checks touch: "times and rates and the device's figures"; "every number" for all."""
+    """Return which numbers these checks touch, "times and rates and the device's figures"; EVERY if all."""
     touched = {number for check in checks for number in check.touches}
     if touched == set(ALL):
         return EVERY
@@ -40,7 +40,10 @@ def in_words(checks: Iterable[Check]) -> str:
 
 
 def caption(checks: Sequence[Check], metrics: Iterable[Metric]) -> str:
-    """Return the sentences below a table on its metrics in doubt, and on caveats; "" if all or no metrics are."""
+    """Return the sentences below a table on which of its metrics are in doubt, and on the checks' caveats; or "".
+
+    Failed checks that touch all numbers are left out.
+    """
     partly = [check for check in failed(checks) if set(check.touches) != set(ALL)]
     shown = list(metrics)
     titles = dict.fromkeys(metric.label for metric in shown if doubting(partly, metric))

@@ -1,4 +1,4 @@
-"""The table with one row per point that every chapter uses: means with their intervals."""
+"""Makes the table with one row per point that every chapter uses: means with their intervals."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Heads = Mapping[str, str | Callable[[PointRuns], str]]
 
 
 def means_over_runs(analysis: Analysis) -> str:
-    """Return the beginning of a caption: whether numbers are means over a point's runs, or those of single runs."""
+    """Return the beginning of a caption, which says whether numbers are means over a point's runs, or of one run."""
     if all(len(point.ok) < 2 for point in analysis.points):
         return "One run of each point: no interval"
     return "Means over runs with 95 % intervals for the mean of many such runs"
 
 
 def claims_blocked(analysis: Analysis, metric: str, what: str = "") -> str:
-    """Return a caption's sentence: no difference between these figures is resolved; "" where one may be.
+    """Return a caption's sentence that says why no difference of this metric is resolved; "" if one may be.
 
-    It begins with a blank. `what` names the figures, such as " of throughput".
+    It begins with a space. `what` names the figures, with a space before it: " of throughput".
     """
     blocked = analysis.claim_blocked(metric)
     return f" Differences{what} are not resolved ({blocked})." if blocked else ""
@@ -40,10 +40,10 @@ def point_table(
     brief: tuple[str, ...] = (),
     folded: bool = False,
 ) -> Table:
-    """Return a table with one row per point: means with their intervals, dashes where no run ended well.
+    """Return a table with one row per point: means with their intervals, dashes if no run of the point ended well.
 
-    `known_only` leaves out columns of metrics that no run has, and all rows where no column is left. `name` says how
-    a point is called here.
+    `known_only` leaves out columns of metrics that no run has, and all rows if no column is left. `name` gives a
+    point's name in this table. The caption also says which metrics are in doubt, and which have fewer runs than others.
     """
     if known_only and analysis.runs:
         heads = {head: of for head, of in heads.items() if not isinstance(of, str) or analysis.fit(of) is not None}
@@ -62,7 +62,7 @@ def point_table(
 
 
 def _fewer(analysis: Analysis, columns: Iterable[str | Callable[[PointRuns], str]]) -> str:
-    """Return the sentence on metrics that some runs of a point do not have, so that their n is less than its row's."""
+    """Return the sentence that names the metrics which some good run lacks, so that their n is less; or ""."""
     names = (of for of in columns if isinstance(of, str))
     fewer = [
         words.lowered(analysis.metric(name).label)
@@ -75,9 +75,9 @@ def _fewer(analysis: Analysis, columns: Iterable[str | Callable[[PointRuns], str
 def point_rows(
     points: Sequence[PointRuns], width: int, row: Callable[[PointRuns], Row], name: Callable[[PointRuns], str]
 ) -> tuple[Row, ...]:
-    """Return a row for every point; none where no run of any point ended well.
+    """Return a row of `width` cells for every point; none if no run of any point ended well.
 
-    A row's second cell is the number of its runs: "2 of 3" where one failed. The table of failures has the reason.
+    A row's second cell is the number of the point's good runs: "2 of 3" if one failed. The table of failures says why.
     """
     if not any(point.ok for point in points):
         return ()
@@ -85,13 +85,13 @@ def point_rows(
 
 
 def headed(analysis: Analysis, metrics: Iterable[str]) -> dict[str, str]:
-    """Return heads for metrics: their titles without the unit of work, with the unit of the count."""
+    """Return the metrics by their heads of columns: titles without the unit of work, with the unit of the count."""
     declared = {metric: analysis.metric(metric) for metric in metrics}
     return {words.with_unit(words.heading(one), one): metric for metric, one in declared.items()}
 
 
 def _counted(point: PointRuns, row: Row) -> Row:
-    """Return the row of a point with the count of its runs, of which some may have failed."""
+    """Return the row of a point, whose cell of runs also counts failed ones: "2 of 3"."""
     if not point.failures:
         return row
     name, _, *rest = row.cells

@@ -1,4 +1,4 @@
-"""Makes figures over points as data: dots with runs and intervals. report/figures draws them."""
+"""Makes figures over points as data: dots with runs and intervals. report/figures draws the figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.blocks import Dot, Figure, PanelsPlot, PointsPlot, Row, Series, Table
 from bufferlab.results.metrics import Metric, phase_of
 
-#: The ratio of the largest value to the smallest from which a logarithmic axis reads better.
+#: The ratio of the largest value to the smallest from which on an axis is logarithmic: the vertical, the horizontal.
 _LOG_FROM = 12.0
 _LOG_X_FROM = 4.0
 #: The most series in one panel. With more, each level of a factor gets its own panel.
@@ -18,7 +18,10 @@ _MOST_SERIES = 4
 
 
 def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: bool = False) -> Figure | None:
-    """Return a metric over the points: each run as a dot, each mean with its interval."""
+    """Return a figure of a metric over the points: each run as a dot, each mean with its interval.
+
+    None if no run has the metric.
+    """
     fit = analysis.fit(metric)
     if fit is None:
         return None
@@ -57,7 +60,10 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
 
 
 def _by_factor(analysis: Analysis, groups: Sequence[Group], plot: PointsPlot) -> PointsPlot | PanelsPlot:
-    """Return the plot; where its series are too many for one panel, divided by the factor that makes most of them."""
+    """Return the plot; if it has more than _MOST_SERIES series, with a panel for each value of one factor.
+
+    It is the swept setting, other than the axis, with most values.
+    """
     if len(groups) <= _MOST_SERIES:
         return plot
     firsts = [group.points[0] for group in groups]
@@ -74,20 +80,20 @@ def _by_factor(analysis: Analysis, groups: Sequence[Group], plot: PointsPlot) ->
 
 
 def reads_better_on_a_log_axis(values: Sequence[float]) -> bool:
-    """Return whether the smallest of these values could hardly be seen on a linear axis."""
+    """Return whether all values are above zero, and the smallest could hardly be seen on a linear axis."""
     return min(values) > 0 and max(values) / min(values) >= _LOG_FROM
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The horizontal axis of figures over points: the swept setting's value that ran, or one place after another."""
+    """The horizontal axis of figures over points: numbers (values of the axis that ran), or words at even distances."""
 
     analysis: Analysis
     is_numeric: bool
     is_log: bool
     label: str
     ticks: tuple[str, ...]
-    """The words at an axis without numbers, in their order."""
+    """The labels of the points in order; an axis without numbers places points by them."""
 
     @classmethod
     def of(cls, analysis: Analysis, points: Sequence[PointRuns]) -> Axis:
@@ -101,17 +107,17 @@ class Axis:
 
     @property
     def in_bytes(self) -> bool:
-        """Return whether the axis' numbers are bytes."""
+        """Return whether the axis has numbers, and these are bytes."""
         return self.is_numeric and self.analysis.axis_in_bytes
 
     def place(self, point: PointRuns) -> float:
-        """Return where a point stands."""
+        """Return the place of a point on the axis: its value, or the place of its label from 0."""
         value = self.analysis.axis_value(point)
         return value if self.is_numeric and value is not None else float(self.ticks.index(self.analysis.tick(point)))
 
 
 def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) -> Dot:
-    """Return a point's runs and their mean as they are drawn: shares in per cent."""
+    """Return a point's runs and their mean as a dot at `x`; shares are in per cent. Some run must have the metric."""
     mean = analysis.mean(metric, point)
     assert mean is not None
     is_share = analysis.metric(metric).is_share
@@ -124,7 +130,7 @@ def dot(analysis: Analysis, metric: str, point: PointRuns, x: float, tick: str) 
     return Dot(x, tick, runs, factor * mean.value, low, high)
 
 
-#: Titles of axes where the setting's name alone would leave a reader guessing.
+#: Titles of axes for settings whose names would leave a reader guessing.
 _AXIS_WORDS = {
     "pool_size": "Buffer pool",
     "hot_rows": "Hot rows",
@@ -151,7 +157,7 @@ def _axis_label(analysis: Analysis) -> str:
 
 
 def _titled(metric: str, declared: Metric) -> str:
-    """Return the metric's words, with the phase it belongs to."""
+    """Return the metric's title, after the name of its phase if it has one."""
     phase, _ = phase_of(metric)
     title = declared.label
     return f"{phase.replace('_', ' ').capitalize()}: {words.lowered(title)}" if phase else title
@@ -186,7 +192,7 @@ def _flat(tick: str) -> str:
 
 
 def points_data(plot: PointsPlot, id: str, title: str) -> Table:
-    """Return the data of a figure over points as a table that opens on demand."""
+    """Return the data of a figure over points as a folded table, with a row for each dot."""
     rows = [
         Row(
             (
@@ -206,7 +212,7 @@ def points_data(plot: PointsPlot, id: str, title: str) -> Table:
 
 
 def side_by_side(plots: Sequence[PointsPlot], id: str, title: str) -> tuple[PointsPlot | PanelsPlot, Table]:
-    """Return plots of one metric as one picture, and their data as one table whose rows name the panel."""
+    """Return plots of one metric as one picture, and their data as one table; of several, rows name the panel."""
     parts = [points_data(plot, id, title) for plot in plots]
     if len(plots) == 1:
         return plots[0], parts[0]

@@ -1,6 +1,8 @@
-"""A sweep that does as many blocks as its answer needs: whether they are enough, how many are, and the words for it.
+"""Says of a sweep that does as many blocks as its answer needs whether they are enough, and how many should be.
 
-The headline alone decides: each of its steps is resolved, or shown to be smaller than what the experiment says matters.
+Only the headline metric decides. A sweep has enough blocks when each step of the headline is resolved, or shown to be
+smaller than the effect that matters by the experiment. If the experiment asks for a precision of means, they must have
+it too.
 """
 
 from __future__ import annotations
@@ -15,42 +17,44 @@ from bufferlab.stats.fit import Fit
 from bufferlab.stats.stopping import Aim, Step
 
 Reason = Literal["resolved", "cap", "fixed", "interrupted", "running"]
-"""Why a sweep has no more runs: its answer is resolved, its number of blocks was reached, was fixed before, or runs of
-its plan are missing; "running": it will have more."""
+"""The reason why a sweep has no more runs: its answer is resolved, its most blocks are done ("cap"), their number was
+fixed before, or it ended before its plan ("interrupted"). A sweep that is "running" will have more runs."""
 
 
 def is_enough(analysis: Analysis) -> bool:
-    """Return whether the sweep's runs reach its aim."""
+    """Return whether the runs so far reach the sweep's aim; False if none has the headline metric."""
     fit = analysis.fit(analysis.headline)
     return fit is not None and stopping.is_enough(fit, _steps(analysis, fit), _aim(analysis))
 
 
 def blocks_needed(analysis: Analysis, at_most: int) -> int:
-    """Return how many blocks should reach it, computed from those of the first look; `at_most` at most."""
+    """Return how many blocks should reach the sweep's aim, computed from its first blocks; `at_most` at most."""
     fit = analysis.fit(analysis.headline)
     return stopping.blocks_needed(fit, _steps(analysis, fit), _aim(analysis), at_most) if fit else at_most
 
 
 def is_undecided(analysis: Analysis) -> bool:
-    """Return whether the sweep may need more blocks, because it ended before their number was decided."""
+    """Return whether the sweep may need more blocks: it has not decided on their number, and they are not enough."""
     stop, design = analysis.sweep.stop, analysis.sweep.asked.get("design", {})
     return stop is not None and stop.enough is None and stop.blocks < design["at_most"] and not is_enough(analysis)
 
 
 def reason(analysis: Analysis) -> Reason:
     """Return why the sweep has no more runs."""
-    done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
-    if analysis.sweep.planned_cells - done or is_undecided(analysis):
+    if analysis.missing_cells or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
-    if not analysis.stops_itself:
+    if not analysis.sweep.stops_itself:
         return "fixed"
     return "resolved" if is_enough(analysis) else "cap"
 
 
 def said(analysis: Analysis) -> str:
-    """Return in a sentence what the blocks so far show, and how many are done; "" where their number was fixed."""
+    """Return a sentence on how many blocks are done and whether they are enough.
+
+    "" if the number of blocks was fixed before, or if no run has the headline metric.
+    """
     fit = analysis.fit(analysis.headline)
-    if not analysis.stops_itself or fit is None:
+    if not analysis.sweep.stops_itself or fit is None:
         return ""
     aim, steps = _aim(analysis), _steps(analysis, fit)
     lacking = sum(not stopping.is_shown(fit, step, aim) for step in steps)

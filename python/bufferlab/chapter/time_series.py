@@ -1,6 +1,6 @@
-"""The chapter of rates second by second: every run over time, its scatter, and where it changed its level.
+"""Makes the chapter of rates second by second: every run over time, its scatter, and where it changed its level.
 
-A window's mean is worth quoting only if the window had one level; checkpoints and bursts show here.
+A window's mean is worth quoting only if the window had one level. Checkpoints and bursts show in this chapter.
 """
 
 from __future__ import annotations
@@ -41,19 +41,22 @@ class _Run:
     point: PointRuns
     label: str
     traces: Mapping[str, Trace]
-    """The whole course, by metric."""
+    """The rate over warm-up and window, by metric."""
     measured: Mapping[str, tuple[float, ...]]
-    """The rates of the measured samples, by metric."""
+    """The rates of the window's samples except the last, by metric."""
     reasons: Mapping[str, str]
-    """The reason why a metric has no value, by metric."""
+    """The reason why no sample has a value, by metric without one."""
 
 
 def time_series(analysis: Analysis) -> Section | None:
-    """Return rates over time for every run of a few points, and the scatter of all."""
+    """Return a section with rates over time, for every good run of at most _MOST_PANELS points, and their scatter.
+
+    None if no run ended well.
+    """
     rates = _rates(analysis)
     runs = _read_all(analysis, list(rates))
     figures = _figures(analysis, runs, rates, "over-time")
-    # Ratios and requests of the device answer to reads and work, which are judged.
+    # Ratios and device requests follow from reads and work, so only these two are judged.
     own = [metric for metric in rates if metric not in _OF_A_DATABASE]
     scatter = _scatter(analysis, runs, [*own, "reads_per_s"])
     intro = (
@@ -67,13 +70,13 @@ def time_series(analysis: Analysis) -> Section | None:
 
 
 def course_figures(analysis: Analysis, labels: Mapping[str, str], id: str) -> list[Figure]:
-    """Return a figure for each rate or level (metric -> the label of its axis) that any run has over time."""
+    """Return a figure for each metric that some run has over time; `labels` has the label of its axis."""
     present = {metric: label for metric, label in labels.items() if analysis.fit(metric) is not None}
     return _figures(analysis, _read_all(analysis, list(present)), present, id)
 
 
 def _rates(analysis: Analysis) -> Mapping[str, str]:
-    """Return the rates that are drawn, with their words: those of a database, unless the engine names others."""
+    """Return the rates that are drawn, each with its axis label: a database's, unless the engine names others."""
     own: Mapping[str, str] = next((run.engine.over_time for run in analysis.runs), {})
     if own:
         return own
@@ -87,7 +90,7 @@ def _read_all(analysis: Analysis, names: Sequence[str]) -> list[_Run]:
 
 
 def _not_drawn(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str]) -> str:
-    """Return which rates no run has over time, with the reason that a sample gives."""
+    """Return a sentence on which rates no run has over time, and why; "" if each rate is drawn for some run."""
     missing = [metric for metric in rates if not any(_is_drawn(run.traces[metric]) for run in runs)]
     if not missing or not runs:
         return ""
@@ -103,7 +106,7 @@ def _is_drawn(trace: Trace) -> bool:
 
 
 def _spread_out(points: list[PointRuns]) -> list[PointRuns]:
-    """Return at most a handful of points, evenly chosen, the first and the last among them."""
+    """Return at most _MOST_PANELS points, evenly chosen, with the first and the last."""
     if len(points) <= _MOST_PANELS:
         return points
     step = (len(points) - 1) / (_MOST_PANELS - 1)
@@ -137,7 +140,7 @@ def _read(point: PointRuns, record: RunRecord, names: Sequence[str]) -> _Run:
 
 
 def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
-    """Return the stretches between changes of level; none when no change is resolved."""
+    """Return the stretches between changes of level in (time, rate) samples; none when no change is resolved."""
     if len(inside) < _FEWEST_SECONDS:
         return ()
     found = regimes([value for _, value in inside])
@@ -148,7 +151,7 @@ def _levels(inside: Sequence[tuple[float, float]]) -> tuple[Level, ...]:
 
 
 def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str], id: str) -> list[Figure]:
-    """Return a figure for each rate that some run has over time: a panel for each point, its runs as lines."""
+    """Return a figure for each rate that some run has over time: a panel for each point, a line for each run."""
     figures = []
     for metric, label in rates.items():
         factor = 100.0 if analysis.metric(metric).is_share else 1.0
@@ -164,7 +167,7 @@ def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str],
 
 
 def _scaled(trace: Trace, factor: float) -> Trace:
-    """Return a trace as it is drawn: shares in per cent."""
+    """Return a trace with its values and levels multiplied by `factor`, which is 100 for shares."""
     values = tuple(None if value is None else factor * value for value in trace.values)
     levels = tuple(replace(level, mean=factor * level.mean) for level in trace.levels)
     return replace(trace, values=values, levels=levels)
@@ -189,14 +192,14 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
 
 def _panel_title(analysis: Analysis, point: PointRuns) -> str:
     name = analysis.name_of(point)
-    # A number alone would not show its setting.
+    # A mere number would not show its setting.
     if analysis.axis and _A_NUMBER.fullmatch(name):
         name = f"{analysis.axis.replace('_', ' ')} {name}"
     return fill(name, _TITLE_CHARACTERS)
 
 
 def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) -> Table:
-    """Return one row per run and rate: mean by batches, coefficient of variation, levels."""
+    """Return a table with one row per run and judged rate: mean by batches, coefficient of variation, levels."""
     rows = []
     for run in runs:
         for metric in (metric for metric in run.traces if metric in judged):
@@ -226,7 +229,7 @@ def _scatter(analysis: Analysis, runs: Sequence[_Run], judged: Sequence[str]) ->
 
 
 def _per_cent(value: float, low: float | None, high: float | None) -> str:
-    """Return a coefficient of variation in per cent. It may be above one: it is not a share."""
+    """Return a coefficient of variation in per cent; unlike a share it may be above 100 %."""
     if low is None or high is None:
         return words.share(value)
     return f"{words.share(value)} ({100 * low:.1f}–{100 * high:.1f})"
@@ -235,7 +238,7 @@ def _per_cent(value: float, low: float | None, high: float | None) -> str:
 def _said(levels: Sequence[Level], metric: Metric) -> str:
     if not levels:
         return "one"
-    # Windows of a second or two have levels that differ within a second.
+    # Times of levels that last less than two seconds need decimals.
     decimals = 0 if min(one.end_s - one.start_s for one in levels) >= 2 else 2
     return "; ".join(
         f"{words.cell(metric, one.mean)} from {one.start_s:.{decimals}f} to {one.end_s:.{decimals}f} s"

@@ -1,6 +1,6 @@
 """Puts numbers and verdicts into words.
 
-Percent is made here; bounds are rounded outward, so no sentence claims more.
+Shares become per cent only here. Bounds are rounded outward, so that no sentence claims more than was found.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDEST_FACTOR = 100.0
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Return a value for a person, with three or four digits; bytes get their unit.
+    """Return a value for a reader, with at least three digits; a number of bytes gets its unit (KiB, MiB ...).
 
     >>> number(31.24), number(0.8999), number(12345.6), number(None)
     ('31.2', '0.900', '12,346', '–')
@@ -38,7 +38,7 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def four_digits(value: float) -> str:
-    """Return a value with four digits, for numbers that a model gives, and no exponent.
+    """Return a value with four digits and no exponent, for numbers that a model gives.
 
     >>> four_digits(9.7031), four_digits(1234.5), four_digits(4690944), four_digits(0.00001234)
     ('9.703', '1234', '4,690,944', '0.000012')
@@ -48,7 +48,7 @@ def four_digits(value: float) -> str:
 
 
 def two_digits(share: float) -> str:
-    """Return a share in per cent, for sizes of effects, rounded because their third digit is noise.
+    """Return the size of an effect, a share, in per cent without the sign %: two digits, because the third is noise.
 
     >>> two_digits(0.0345), two_digits(1.004), two_digits(12.34), two_digits(0.00001)
     ('3.5', '100', '1,234', '<0.01')
@@ -60,13 +60,13 @@ def two_digits(share: float) -> str:
 
 
 def is_unknown(estimate: Estimate) -> bool:
-    """Return whether the interval of a quantity above zero is wider than a factor of 100."""
+    """Return whether the ends of an interval without a negative one differ by more than the factor WIDEST_FACTOR."""
     low, high = estimate.ci_low, estimate.ci_high
     return low is not None and high is not None and low >= 0 and high > WIDEST_FACTOR * low
 
 
 def interval(estimate: Estimate, unit: str = "") -> str:
-    """Return a mean with its interval: "9.70 (9.51–9.89)".
+    """Return a mean with its interval, "9.70 (9.51–9.89)", or with a doubt if the interval is too wide.
 
     >>> interval(Estimate(2444.0, 0.02, 48395856.0, n=2))
     '2,444 (interval too wide, n = 2)'
@@ -75,12 +75,12 @@ def interval(estimate: Estimate, unit: str = "") -> str:
 
 
 def unsure(shown: str, estimate: Estimate) -> str:
-    """Return a value whose interval is too wide to be useful, with this doubt."""
+    """Return a value in words with the remark that its interval is too wide to be useful."""
     return f"{shown} (interval too wide, n = {estimate.n})"
 
 
 def with_bounds(estimate: Estimate, unit: str = "") -> str:
-    """Return a value with both its bounds, at any distance from each other.
+    """Return a value with both bounds of its interval, however far they are from each other.
 
     >>> with_bounds(Estimate(2000.65435, 2000.65340, 2000.65529, n=3))
     '2,000.65 (2,000.65–2,000.66)'
@@ -93,7 +93,7 @@ def with_bounds(estimate: Estimate, unit: str = "") -> str:
     half = (estimate.ci_high - estimate.ci_low) / 2
     if half > 0:
         decimals = min(5, max(0, 1 - math.floor(math.log10(half))))
-        # Six digits in all: no value here is more precise, and the least steps of a clock are not a result.
+        # Show six digits at most: no value here is more precise, and the smallest steps of a clock are not a result.
         whole_digits = math.floor(math.log10(abs(estimate.value))) + 1 if abs(estimate.value) >= 1 else 0
         decimals = min(decimals, max(0, 6 - whole_digits))
     low, high = _outward(estimate.ci_low, estimate.ci_high, decimals)
@@ -101,7 +101,7 @@ def with_bounds(estimate: Estimate, unit: str = "") -> str:
 
 
 def ratio(estimate: Estimate) -> str:
-    """Return a ratio with its interval, with no more digits than a reader of effects needs.
+    """Return a ratio with its interval, from 0.1 on with two decimals at most.
 
     >>> ratio(Estimate(1.5294, 1.5260, 1.5327, n=5)), ratio(Estimate(3.3, 1.2, 8.8, n=4))
     ('1.53 (1.52–1.54)', '3.3 (1.2–8.8)')
@@ -124,7 +124,7 @@ def ratio(estimate: Estimate) -> str:
 def cell(metric: Metric, found: Estimate | float | None) -> str:
     """Return a metric's value as every table shows it: a share in per cent, bytes with their unit, else a number.
 
-    An estimate brings its interval, if it has one.
+    An estimate is shown with its interval, if it has one.
     """
     if found is None:
         return NOTHING
@@ -135,7 +135,7 @@ def cell(metric: Metric, found: Estimate | float | None) -> str:
 
 
 def setting_value(setting: StoredSetting) -> str:
-    """Return the value of a setting that ran, or was planned: sizes, times and counts as people write them."""
+    """Return the value of a setting in words: bytes and seconds with their unit, other numbers with commas."""
     found, unit = setting.value, " s" if setting.unit == "s" else ""
     if isinstance(found, bool) or not isinstance(found, int | float):
         return NOTHING if found is None else str(found)
@@ -145,7 +145,7 @@ def setting_value(setting: StoredSetting) -> str:
 
 
 def share(value: float | None, decimals: int = 1) -> str:
-    """Return a ratio as per cent.
+    """Return a ratio in per cent; a dash for None.
 
     >>> share(0.9987, 2)
     '99.87 %'
@@ -154,7 +154,7 @@ def share(value: float | None, decimals: int = 1) -> str:
 
 
 def signed_share(value: float | None) -> str:
-    """Return a ratio less one as per cent with its sign.
+    """Return a relative change (a ratio less one) in per cent with its sign; a dash for None.
 
     >>> signed_share(0.0213), signed_share(-0.3), signed_share(-0.0002)
     ('+2.1 %', '-30.0 %', '0.0 %')
@@ -166,7 +166,7 @@ def signed_share(value: float | None) -> str:
 
 
 def share_interval(estimate: Estimate) -> str:
-    """Return a share with its interval as per cent. The interval is cut at 0 and 1, which the fit does not know.
+    """Return a share with its interval in per cent. The interval is cut at 0 and 100 %, because the fit is not.
 
     >>> share_interval(Estimate(0.412, 0.401, 0.423, n=5)), share_interval(Estimate(0.0205, None, None, n=1))
     ('41.2 (40.1–42.3) %', '2.05 %')
@@ -177,7 +177,7 @@ def share_interval(estimate: Estimate) -> str:
     """
     percent = 100 * estimate.value
     if estimate.ci_low is None or estimate.ci_high is None:
-        # Three digits of the share, and of its complement: 99.9 % hides whether 1 or 2 in a thousand miss.
+        # Show three digits of the share, and of its complement: 99.9 % hides whether 1 or 2 in a thousand miss.
         text = f"{percent:.{max(_decimals(percent), min(4, _decimals(100 - percent)))}f}"
         return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
     low, high = 100 * max(0.0, estimate.ci_low), 100 * max(estimate.value, min(1.0, estimate.ci_high))
@@ -200,12 +200,15 @@ def verdict(found: Verdict, unit: str) -> str:
 
 
 def change_is_unknown(found: Verdict) -> bool:
-    """Return whether nothing is known of a change: no direction, and bounds far from each other."""
+    """Return whether nothing is known of a ratio: its direction is not resolved, and its interval is too wide."""
     return found.contrast == "ratio" and not found.resolved and is_unknown(found.estimate)
 
 
 def change(found: Verdict, unit: str) -> str:
-    """Return the size of a claimed change, both bounds: "38–43 %" or, on the linear scale, "0.3–0.5 pages"."""
+    """Return both bounds of a claimed change: "38–43 %" for a ratio, "0.3–0.5 pages" for a difference.
+
+    Raise ValueError for a change without an interval.
+    """
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
         raise ValueError("a change without an interval cannot be claimed")
@@ -219,7 +222,7 @@ def change(found: Verdict, unit: str) -> str:
 def signed_change(found: Verdict, unit: str) -> str:
     """Return the interval of a change that is not resolved: "−3 to +5 %".
 
-    Where the interval is too wide to be useful, return the change that was seen: "−91 % (interval too wide, n = 2)".
+    If the interval is too wide to be useful, return the measured change: "−91 % (interval too wide, n = 2)".
     """
     low, high = found.estimate.ci_low, found.estimate.ci_high
     if low is None or high is None:
@@ -245,13 +248,16 @@ def _seen(found: Verdict, unit: str) -> str:
 
 
 def could_find(found: Verdict, unit: str) -> str:
-    """Return `detectable` as the end of a sentence; "" where that is not a useful size."""
+    """Return `detectable` as the end of a sentence, "; 3.5 % would have been found"; "" if that size is of no use."""
     said = detectable(found, unit)
     return f"; {said} would have been found" if said else ""
 
 
 def detectable(found: Verdict, unit: str) -> str:
-    """Return the change that a sweep like this one would find four times in five; "" if that is not a useful size."""
+    """Return the smallest change that four of five such sweeps would resolve: "3.5 %".
+
+    "" if there is none, or if it is a ratio above WIDEST_FACTOR, which is of no use.
+    """
     if found.detectable is None or (found.contrast == "ratio" and found.detectable > WIDEST_FACTOR):
         return ""
     if found.contrast == "difference":
@@ -260,7 +266,7 @@ def detectable(found: Verdict, unit: str) -> str:
 
 
 def percent_range(low: float, high: float) -> str:
-    """Return two ratios as per cent, rounded outward.
+    """Return the bounds of a claimed change, as shares, in per cent, rounded outward.
 
     >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731), percent_range(0.957, 0.9961)
     ('38–43 %', '97.1–97.4 %', '95.7–99.7 %')
@@ -277,7 +283,7 @@ def percent_range(low: float, high: float) -> str:
 
 
 def count(estimate: Estimate) -> str:
-    """Return a whole number of things with its interval: "17,243 (17,233–17,252)"."""
+    """Return a number of things, rounded to a whole one, with its interval: "17,243 (17,233–17,252)"."""
     if is_unknown(estimate):
         return unsure(f"{estimate.value:,.0f}", estimate)
     if estimate.ci_low is None or estimate.ci_high is None:
@@ -286,7 +292,7 @@ def count(estimate: Estimate) -> str:
 
 
 def outward_range(low: float, high: float) -> str:
-    """Return two positive bounds, rounded outward, with enough digits to differ.
+    """Return two positive bounds, rounded outward, with enough digits to differ if the bounds do.
 
     >>> outward_range(0.0412, 0.0587), outward_range(0.05, 0.05)
     ('0.041–0.059', '0.05000–0.05000')
@@ -301,30 +307,30 @@ def outward_range(low: float, high: float) -> str:
 
 
 def unit_of_change(metric: Metric) -> str:
-    """Return the unit of a difference of the metric: percentage points for shares, none for ratios."""
+    """Return the unit of a difference of the metric: percentage points for a share, "" for a ratio, else its unit."""
     return POINTS if metric.is_share else metric.unit.replace("us", "µs") if metric.unit != "1" else ""
 
 
 def heading(metric: Metric) -> str:
-    """Return a metric's title without its unit of work, for tables whose title names that unit.
+    """Return a metric's title without the unit of work that it is counted by, for tables whose title names that unit.
 
     >>> from bufferlab.results.metrics import PerWork, Rates
     >>> heading(PerWork.reads["new_order"]), heading(Rates.transactions_per_s)
     ('Reads', 'Transactions per second')
     """
-    from bufferlab.results.metrics import WORK  # Late: words of other things need no metric.
+    from bufferlab.results.metrics import WORK  # Imported late, because most callers of this module need no metrics.
 
     if metric.top_unit in (*WORK.values(), "rows"):
         return metric.label
     return metric.label.removesuffix(f" per {'second' if metric.per == 's' else metric.per}")
 
 
-#: Units that stand in the head of a column. Bytes and shares have theirs in each cell; other units are in the title.
+#: Units that the head of a column shows. Bytes and shares show their unit in each cell; other units are in the title.
 _UNITS_IN_HEADS = {"us": "µs", "ms": "ms", "pages": "pages", "gets": "gets", "requests": "requests", "KiB": "KiB"}
 
 
 def with_unit(title: str, metric: Metric) -> str:
-    """Return a title of the metric; add the unit where neither title nor cells show it.
+    """Return a title of the metric, with the unit if neither the title nor the cells show it.
 
     >>> from bufferlab.results.metrics import PerWork
     >>> with_unit("Reads", PerWork.reads["new_order"]), with_unit("Bytes read", PerWork.read_bytes["new_order"])
@@ -335,7 +341,7 @@ def with_unit(title: str, metric: Metric) -> str:
 
 
 def with_column(metric: Metric) -> str:
-    """Return a metric's title with the column of iostat or mpstat that shows the same, and the unit of its numbers.
+    """Return a metric's title with the column of iostat or mpstat that shows the same, and with the metric's unit.
 
     >>> from bufferlab.results.metrics import DeviceRest
     >>> with_column(DeviceRest.device_flush_await_ms), with_column(DeviceRest.device_flushes_per_s)
@@ -347,7 +353,7 @@ def with_column(metric: Metric) -> str:
 
 
 def axis_title(metric: Metric) -> str:
-    """Return a metric's title with the unit of the numbers at an axis; shares stand there in per cent."""
+    """Return a metric's title with the unit of the numbers at an axis, which shows shares in per cent."""
     if metric.is_share:
         return f"{metric.label} (%)"
     from bufferlab.results.metrics import WORK
@@ -363,7 +369,7 @@ _KEPT_TOGETHER = re.compile(
 
 
 def kept_together(text: str) -> str:
-    """Return a text with a number and its unit, a factor and its sign, a block and its number each on one line.
+    """Return a text with hard spaces, so that no line breaks between a number and its unit, or "block" and its number.
 
     >>> kept_together("5 runs of 30 MiB").replace("\u00a0", "_")
     '5_runs of 30_MiB'
@@ -372,7 +378,7 @@ def kept_together(text: str) -> str:
 
 
 def lowered(title: str) -> str:
-    """Return a title as it stands inside a sentence: without its capital, unless its first word is a name.
+    """Return a title for the inside of a sentence: its first letter is small, unless its first word is a name.
 
     >>> lowered("Hit ratio"), lowered("New-Orders per second"), lowered("LRU scan depth")
     ('hit ratio', 'New-Orders per second', 'LRU scan depth')
@@ -382,7 +388,7 @@ def lowered(title: str) -> str:
 
 
 def listing(items: list[str]) -> str:
-    """Return a list in a sentence: "a, b and c"."""
+    """Return one item or more as a list in a sentence: "a, b and c"."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
@@ -396,7 +402,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def _factor(unit: str) -> float:
-    """Return the factor for differences in this unit: those of shares are shown in percentage points."""
+    """Return the factor by which differences in this unit are shown: 100 for percentage points, else 1."""
     return 100.0 if unit == POINTS else 1.0
 
 
@@ -418,12 +424,12 @@ def _decimals(value: float) -> int:
 
 
 def _percent_decimals(width: float) -> int:
-    """Return no decimals for wide intervals, one for narrow ones, two for very narrow ones."""
+    """Return the number of decimals of per cents whose interval has this width, as a share: more for a narrow one."""
     return 0 if width >= 0.02 else 1 if width >= 0.001 else 2
 
 
 def _outward(low: float, high: float, decimals: int) -> tuple[float, float]:
-    # A hair of tolerance keeps 38.0 from becoming 37.9 through binary fractions.
+    # A small tolerance keeps 38.0 from becoming 37.9 because of binary fractions.
     factor, hair = 10**decimals, 1e-9
     return math.floor(low * factor + hair) / factor, math.ceil(high * factor - hair) / factor
 

@@ -9,10 +9,10 @@ def main() -> None:
     import signal
     import sys
 
-    # Modules make many objects, which all stay: to look for garbage among them so often is in vain.
+    # Imported modules make many objects, none of which is garbage. So let Python search for garbage less often.
     gc.set_threshold(50_000)
     try:
-        # A caller may have closed them, and a locale may lack a letter.
+        # A caller may have closed the streams, and the locale's encoding may lack a character.
         sys.stdout, sys.stderr = (
             stream or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w") for stream in (sys.stdout, sys.stderr)
         )
@@ -26,15 +26,15 @@ def main() -> None:
         _decided()
         print("interrupted", file=sys.stderr)
         code = 128 + signal.SIGINT
-    gc.freeze()  # The system takes all memory back; Python need not search it for garbage once more.
+    gc.freeze()  # The system takes all memory back, so Python need not search for garbage at its end.
     sys.exit(code)
 
 
 def _decided() -> None:
     """Ignore interrupts from here on, because the exit code is decided.
 
-    Python restores SIGINT's default while it ends. A second Ctrl-C would then kill a process that has already printed
-    its end. A signal that is ignored stays ignored.
+    While Python ends it sets SIGINT back to its default, unless the signal is ignored. A second Ctrl-C would then kill
+    a process that has already printed how it ended.
     """
     import signal
 

@@ -123,7 +123,10 @@ def command(
 
 
 def _consent(ready: Ready, yes: bool) -> None:
-    """Print the probes, their places and their cost, and ask the user. Raises SpecError without a terminal."""
+    """Print the probes, their places and their cost, and ask the user for consent, unless `yes`.
+
+    Does nothing without probes. Raises SpecError without a terminal to ask on, click.Abort if the user refuses.
+    """
     from bufferlab.live.tiers import sentence
 
     if not ready.plans:
@@ -152,7 +155,7 @@ def _cores(text: str) -> float:
 
 
 def _sizes(text: str | None) -> tuple[Callable[[int], int], ...]:
-    """Return functions from the present size to each size asked for, in bytes."""
+    """Return a function for each size of a pool asked for, which computes it from the present size, in bytes."""
     return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
 
 
@@ -172,7 +175,7 @@ def _of(ratio: float | None, size_bytes: int, present_bytes: int) -> int:
 
 
 class _Display:
-    """Shows the stage of the look on standard error."""
+    """A display of the stage of the look on standard error."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown = shown

@@ -1,6 +1,6 @@
-"""Runs the commands, and turns errors into text, JSON and exit codes; no other file does.
+"""Runs the commands, and turns errors into text, JSON and exit codes, which no other module does.
 
-A command is imported when it is called: `bufferlab --help` loads none of them.
+A command's module is imported when the command is called, so `bufferlab --help` imports none.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ COMMANDS: dict[str, str] = {
     "accuracy": "Tell how right a predicted sweep was about a measured one.",
     "audit": "Find wrong units, columns and numbers in other people's logs, status dumps and tables.",
 }
-"""The commands, each with a file of the same name. Their first line of help stands here, so that help imports none."""
+"""The commands, each with a module of its name, and the first lines of their help, so that help imports no module."""
 
 
-#: The errors of a disk, which are not bugs of bufferlab wherever they are raised.
+#: The numbers of errors of a disk, which are no bugs of bufferlab, whatever code raises them.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 _LOG_FORMAT = "%(relativeCreated)7.0f ms %(name)s: %(message)s"
 
 
 class _Commands(click.Group):
-    """The group that knows the commands' names and imports the one that is called."""
+    """The group of all commands; it knows their names, and imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -68,7 +68,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = cmd_name.replace("-", "_")  # No module's name has a dash.
+        module = cmd_name.replace("-", "_")  # The name of a module cannot have a dash.
         return _typed(cast(click.Command, importlib.import_module(f"bufferlab.cli.{module}").command))
 
     def resolve_command(
@@ -77,7 +77,7 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
-            # click proposes only commands that are loaded, which none is.
+            # click would propose only commands that are imported, and none is.
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -86,7 +86,7 @@ class _Commands(click.Group):
 
 
 def _typed(command: click.Command) -> click.Command:
-    """Return the command with the examples of its help as they can be typed here."""
+    """Return the command with the examples in its help, and in its subcommands', as the user can type them."""
     command.help = runnable(command.help or "")
     for below in getattr(command, "commands", {}).values():
         _typed(below)
@@ -141,11 +141,11 @@ def run(arguments: Sequence[str]) -> int:
         import logging
 
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr, format=_LOG_FORMAT)
-    # Outside a sweep, which has its own way to stop, SIGTERM ends a command as Ctrl-C does.
+    # SIGTERM ends a command as Ctrl-C does, except during a sweep, which handles both signals itself.
     signal.signal(signal.SIGTERM, _raise_interrupted)
     try:
         code = int(_main(list(arguments)) or 0)
-        sys.stdout.flush()  # Here, where a BrokenPipeError is handled, and not when Python ends.
+        sys.stdout.flush()  # Flush here, because a BrokenPipeError when Python ends would not be handled.
         return code
     except BufferlabError as error:
         return _show(error, debug, as_json)
@@ -159,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _give_up_output()  # The reader of the output (`head`) has seen enough.
         return 0
-    except Exception as error:  # A bug; the user gets a sentence and a file, not a page.
+    except Exception as error:  # A bug, unless it is of a disk, a path or the core. The traceback goes to a file.
         if isinstance(error, OSError) and error.errno in _DISK:
             return _show(_refused(error), debug, as_json)
         if isinstance(error, OSError) and error.errno in _PATH and error.filename is not None:
@@ -183,7 +183,7 @@ def _usage(error: click.UsageError) -> BufferlabError:
 
 
 def _refused_by_core(error: Exception) -> BufferlabError | None:
-    from bufferlab.engines.native import refusal_of_core  # Late: only this error needs it.
+    from bufferlab.engines.native import refusal_of_core  # Imported late, because only this error needs it.
 
     refusal = refusal_of_core(error)
     if refusal:
@@ -192,7 +192,7 @@ def _refused_by_core(error: Exception) -> BufferlabError | None:
 
 
 def _bug(error: Exception) -> InternalError:
-    import tempfile  # Late: a bug is rare.
+    import tempfile  # Imported late, because a bug is rare.
     import traceback
 
     hint = "please report it; there is no room for its log"
@@ -213,9 +213,9 @@ def _bug(error: Exception) -> InternalError:
 
 
 def _refused(error: OSError) -> EnvironmentLackingError:
-    """Return the error of a disk that refuses to write.
+    """Return the error for the user, of a disk that refuses to write.
 
-    An error without a file name may be standard output's, which is then given up.
+    If the error has no file name, standard output may have caused it. Nothing more is written there then.
     """
     if error.filename is None:
         _give_up_output()
@@ -226,7 +226,7 @@ def _refused(error: OSError) -> EnvironmentLackingError:
 
 
 def _unusable(error: OSError) -> EnvironmentLackingError:
-    """Return the error of a path that this user may not use, or that is too long."""
+    """Return the error for the user, of a path that this user may not use, or that is too long."""
     hint = "give another path, or make it readable for this user"
     return EnvironmentLackingError(f"this cannot be used: {error.strerror}", os.fsdecode(error.filename), hint)
 
@@ -237,7 +237,7 @@ def _give_up_output() -> None:
 
 
 def _tell(text: str) -> None:
-    """Write words to standard error. If that fails, the exit code alone reports."""
+    """Write a text to standard error. If that fails, only the exit code reports the error."""
     with suppress(OSError):
         say(text)
 
@@ -255,7 +255,7 @@ def _show(error: BufferlabError, debug: bool, as_json: bool) -> int:
         }
         try:
             print_error_json(told)
-        except OSError:  # The disk is full or the reader gone: the exit code alone reports.
+        except OSError:  # The disk is full or the reader gone, so only the exit code reports the error.
             _give_up_output()
     return error.exit_code
 

@@ -1,7 +1,7 @@
 """Completes the names of experiments, engines, settings and servers for the shell.
 
-click completes commands, options and their fixed choices by itself. Nothing here starts an engine. Every command's
-options name these functions, so they import what they need when a shell asks.
+click itself completes commands, options and their fixed choices. This module starts no engine. Options of commands name
+its functions, so the functions import what they need only when a shell asks.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 
 
 def experiments(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the built-in experiments that begin like this; files are completed too."""
+    """Return the built-in experiments whose names begin with `typed`, and an item by which files are completed too."""
     from bufferlab.catalog import builtin_experiments
 
     return [*_beginning(builtin_experiments(), typed), CompletionItem(typed, type="file")]
 
 
 def engine_names(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the engines that begin like this."""
+    """Return the engines whose names begin with `typed`."""
     from bufferlab.engines import registry as engines
 
     return _beginning(engines.names(), typed)
 
 
 def servers(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the servers that can be fetched and begin like this; paths are completed too."""
+    """Return the servers that can be fetched and begin with `typed`, and an item by which paths are completed too."""
     return [*fetchable(context, parameter, typed), CompletionItem(typed, type="file")]
 
 
 def fetchable(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the servers that can be fetched and begin like this."""
+    """Return the servers that can be fetched and whose names begin with `typed`."""
     from bufferlab.engines import families
 
     return _beginning(families.names(), typed)
 
 
 def settings(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Return the settings that begin like this, or after the equals sign a setting's words."""
+    """Return the settings that begin with `typed`, or, after its equals sign, the words that the setting takes."""
     name, equals, value = typed.partition("=")
-    # An option that still lacks its value keeps click from separating the arguments.
+    # While an option lacks its value, click does not separate the arguments, so take the first as the experiment.
     experiment = context.params.get("experiment") or next(iter(context.args), None)
     knobs = {knob.name: knob for knob in _knobs(context.params.get("engine"), experiment)}
     if not equals:
@@ -65,7 +65,7 @@ def _fits(name: str, typed: str) -> bool:
 
 
 def _knobs(engine: str | None, experiment: str | None) -> Iterator[Knob]:
-    """Yield the settings of the engine and workload on the command line; of all where they are not known."""
+    """Yield the settings of the engine and workload on the command line, or of all if these are not known."""
     from bufferlab.engines import registry as engines
     from bufferlab.knob import CONNECTIONS, LOAD_KNOBS
     from bufferlab.spec import load
@@ -77,7 +77,7 @@ def _knobs(engine: str | None, experiment: str | None) -> Iterator[Knob]:
             asked = load(experiment)
             engine, workload = engine or asked.engine, asked.workload.name
         except BufferlabError:
-            pass  # A mistake on the line is reported when it is run.
+            pass  # A mistake in the experiment is reported when the command runs.
     for name in [engine] if engine in engines.names(hidden=True) else engines.names():
         yield from engines.declaration(name).knobs
     for name in [workload] if workload else workloads.names():

@@ -104,7 +104,7 @@ def command(
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
     if window_s:
-        # The run's own misses are those of its measured window.
+        # The run reports its misses only for its measured window, so they do not belong to another one.
         accesses = replace(accesses, measured=None)
     window_s = window_s or accesses.window_s
     page_size_bytes, note = accesses.page_size(given_bytes)
@@ -160,7 +160,11 @@ def _window(text: str | None) -> tuple[float, float] | None:
 
 
 def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> list[int]:
-    """Return the sizes asked for, in pages, ascending. Raises SpecError for one that is not a pool of this trace."""
+    """Return the sizes of pools asked for, in pages, ascending.
+
+    Raises SpecError for a text that is not a size, for a size in bytes without the size of a page, and for a size below
+    one page or above all pages.
+    """
     found = set()
     for part in text.split(","):
         size = _pool(part.strip(), pages, page_size_bytes, note)
@@ -179,7 +183,7 @@ def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) 
         return int(match[1])
     size = parsed(parse_size, part, "--sizes", _HINT)
     if size.ratio is not None:
-        # The smallest pool there is has a page, and "101%" is larger than all pages however few there are.
+        # A small share is a pool of one page. "101%" must be more than all pages, however few there are.
         rounded = math.floor if size.ratio <= 1 else math.ceil
         return max(1, rounded(size.ratio * pages)) if size.ratio > 0 else 0
     if page_size_bytes is None and note:
@@ -193,7 +197,7 @@ def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) 
 
 @contextmanager
 def _told(what: str) -> Iterator[Callable[[float], None]]:
-    """Context manager for a function that hears the share done, and shows it from the third second on."""
+    """Context manager for a function that takes the share of the work done, and shows it after _SILENT_S seconds."""
     from bufferlab.execute.progress import SweepStatus
 
     start_s = time.monotonic()
@@ -208,7 +212,11 @@ def _told(what: str) -> Iterator[Callable[[float], None]]:
 
 
 def _target(to: tuple[str, str] | None, source: Path) -> Path | None:
-    """Return the file that --to names. Raises an error where it cannot be written, or is the file that is read."""
+    """Return the file that --to names; None without --to.
+
+    Raises SpecError for another format, or if it is the file that is read; EnvironmentLackingError if it cannot be
+    written.
+    """
     if to is None:
         return None
     if to[0].lower() != "oraclegeneral":

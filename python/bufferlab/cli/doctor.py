@@ -1,4 +1,4 @@
-"""`bufferlab doctor`: says item by item what this host can measure; if it cannot, why, and what to do.
+"""`bufferlab doctor`: says item by item what this host can measure, and for the rest why it cannot, and what to do.
 
 It makes the folders of data, cache and locks if they are missing, and writes and removes a probe file in them. It also
 undoes the changes of killed runs: it puts back settings of the host, and removes instances in tracefs.
@@ -34,9 +34,9 @@ from bufferlab.knob import values_of
 from bufferlab.units import format_bytes
 
 _ENOUGH_BYTES = 2 << 30
-"""The bytes of a default sweep's databases, copy and results, with room to spare."""
+"""The bytes that a default sweep's databases, copy and results take, with some room to spare."""
 _WIDTHS = (len("ok"), len("engine postgres"), len("page-trace mariadb-10.11"))
-"""The columns before the finding: each line is printed before the others are known."""
+"""The widths of the columns before the finding. They are fixed, because lines are printed one by one."""
 
 
 @dataclass(frozen=True)

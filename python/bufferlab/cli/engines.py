@@ -1,6 +1,6 @@
 """`bufferlab engines`: lists the database servers that can be used here; `bufferlab engines fetch` fetches others.
 
-The embedded engine needs no server. The engines mysql, mariadb and postgres use one (--set server=NAME).
+The embedded engine (SQLite) needs no server. The engines mysql, mariadb and postgres use one (--set server=NAME).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`bufferlab list`: lists experiments, engines, workloads, load settings and metrics, with units and limits.
 
-It reads declarations, and for `list runs` what past sweeps left. It drives nothing.
+It reads declarations, and for `list runs` the folders of past sweeps. It starts no engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bufferlab.results.metrics import Metric
 
 _LONG = 40
-"""The longest default, in characters, that is shown: a longer one would widen its column too far."""
+"""The length, in characters, of the longest default that is shown. A longer one would make its column too wide."""
 KINDS = ("experiments", "engines", "workloads", "load", "metrics")
 _RUNS = "runs"
 
@@ -127,14 +127,17 @@ def _settings_text(what: str, knobs: Sequence[Knob]) -> str:
 
 
 def _default(knob: Knob) -> str:
-    """Return a knob's default as it is written; for "auto", also the value that it stands for."""
+    """Return a knob's default as people write it; for "auto", also the value that it stands for.
+
+    In place of a long default of a TEXT "an example" is returned, and "none" without a default.
+    """
     if knob.kind is KnobKind.TEXT and len(knob.default) > _LONG:
         return "an example"
     return f"{knob.default}: {knob.auto}" if knob.auto and knob.default == AUTO else knob.default or "none"
 
 
 def _versions(knob: Knob) -> str:
-    """Return, in words, the server versions that have a knob or a value, if not all versions have it."""
+    """Return, in words, the versions of servers that have a knob and its values, as far as not all versions do."""
     limited = any(sign in knob.versions for sign in "<>")
     values = "".join(f"; {value}: {in_words(versions)}" for value, versions in knob.value_versions)
     return (f"; {in_words(knob.versions)}" if limited else "") + values

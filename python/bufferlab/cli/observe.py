@@ -99,7 +99,8 @@ def command(
 def _confirmed(facts: Facts) -> bool:
     """Print the cost of asking who fills the pool, and return whether the user agrees.
 
-    Raises SpecError without a terminal to ask on, and where it takes longer than a statement may.
+    A small cost needs no consent. Raises SpecError if asking takes longer than a statement may, and if there is no
+    terminal on which to ask the user.
     """
     from bufferlab.engines.servers.look import STATEMENT_SECONDS
     from bufferlab.live.pool_contents import foretell
@@ -116,7 +117,7 @@ def _confirmed(facts: Facts) -> bool:
 
 
 class _Shown:
-    """Shows each second as a line on standard error, and in the file for Prometheus."""
+    """A display of each second of the look as a line on standard error, and in the file for Prometheus, if any."""
 
     def __init__(self, prometheus: Path | None, server: str) -> None:
         self._prometheus, self._server = prometheus, server
@@ -125,7 +126,7 @@ class _Shown:
         self._refused = ""
 
     def begin(self, observation: Observation) -> None:
-        """Note that a look begins. Raises EnvironmentLackingError where the file for Prometheus cannot be written."""
+        """Note that a look begins. Raises EnvironmentLackingError if the file for Prometheus cannot be written."""
         self._observation = observation
         self._write(observation.window, None)
         if self._refused:
@@ -134,7 +135,7 @@ class _Shown:
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
-        """Context manager in which a terminal shows one line that is redrawn; anything else gets a line a second."""
+        """Context manager during which a terminal shows one line that is redrawn. Other outputs get a line a second."""
         if not sys.stderr.isatty():
             yield
             return
@@ -166,7 +167,7 @@ class _Shown:
             self._write(self._observation.window, None)
 
     def _write(self, window: LookWindow, row: SampledRow | None) -> None:
-        """Write the file. A disk that is full for a while does not end the observation."""
+        """Write the file for Prometheus, if any. If that fails, a message says so, and the observation goes on."""
         if self._prometheus is None or self._observation is None:
             return
         from bufferlab.live import prometheus

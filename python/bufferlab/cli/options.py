@@ -11,6 +11,7 @@ import click
 
 from bufferlab.cli.output import try_place
 from bufferlab.errors import SpecError
+from bufferlab.knob import AUTO
 from bufferlab.texts import PASSWORD_HINT, address_has_password, has_password
 from bufferlab.units import UnitError, format_duration, parse_duration
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 CSV = "csv"
-AUTO_BLOCKS: Literal["auto"] = "auto"
 _TEXT = "text"
 _LONGEST_LOOK_S = 86_400.0
 _OTHERS = "Output and help"
@@ -29,8 +29,8 @@ _Value = TypeVar("_Value")
 class Grouped(click.Command):
     """A command whose help shows its options in sections, each for one purpose.
 
-    `sections` maps a section's title to the names of its options' parameters. Options that no section names stand last,
-    under "Output and help".
+    `sections` has the names of the parameters of each section's options, by the section's title. Options of no section
+    come last, under "Output and help".
     """
 
     def __init__(self, *arguments: Any, sections: Mapping[str, tuple[str, ...]], **more: Any) -> None:
@@ -38,7 +38,7 @@ class Grouped(click.Command):
         self.named = sections
 
     def sections(self, context: click.Context) -> dict[str, list[tuple[str, str]]]:
-        """Return the sections in their order: for each option that help shows, its names and its help."""
+        """Return the sections in order, each with the names and the help of its options that help shows."""
         named = {name: title for title, names in self.named.items() for name in names}
         found: dict[str, list[tuple[str, str]]] = {title: [] for title in (*self.named, _OTHERS)}
         for parameter in self.get_params(context):
@@ -53,9 +53,9 @@ class Grouped(click.Command):
 
 
 class OutputFile(click.Path):
-    """The type of a file that a command writes at its end: the place is tried before the command does anything.
+    """The type of an option with the path of a file that a command writes at its end.
 
-    Raises EnvironmentLackingError where nothing can be written there.
+    The place is tried before the command does anything. Raises EnvironmentLackingError if the file cannot be written.
     """
 
     def __init__(self) -> None:
@@ -69,56 +69,56 @@ class OutputFile(click.Path):
 
 
 class Repetitions(click.ParamType[Any]):
-    """The type of a number of repetitions: a whole number, or "auto"."""
+    """The type of an option with a number of repetitions: a whole number, or "auto"."""
 
     name = "repetitions"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Literal["auto"]:
-        if value == AUTO_BLOCKS:
-            return AUTO_BLOCKS
+        if value == AUTO:
+            return AUTO
         try:
             return int(value)
         except ValueError:
-            self.fail(f'{value!r} is neither a whole number nor "{AUTO_BLOCKS}"', param, ctx)
+            self.fail(f'{value!r} is neither a whole number nor "{AUTO}"', param, ctx)
 
 
 def common(command: _Command) -> _Command:
     """Add --json and --debug, which every command has."""
-    # `app.run` reads it from the arguments.
+    # The command does not get --debug, because `app.run` reads it from the arguments.
     told = "Show log detail and tracebacks, on standard error."
     command = click.option("--debug", is_flag=True, expose_value=False, help=told)(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of text.")(command)
 
 
 def strict(command: _Command) -> _Command:
-    """Add --strict, for scripts that must not go on with numbers that are in doubt."""
+    """Add --strict, for shell scripts that must not go on with numbers that are in doubt."""
     return click.option("--strict", is_flag=True, help="End with code 1 when a check failed; it is 0 without.")(command)
 
 
 def html_page(meaning: str) -> Callable[[_Command], _Command]:
-    """Add --html, the file of a page; `meaning` is its help."""
+    """Return a decorator that adds --html, the file of a page; `meaning` is its help."""
     return click.option("--html", type=OutputFile(), metavar="FILE", help=meaning)
 
 
 def fail_if(meaning: str) -> Callable[[_Command], _Command]:
-    """Add --fail-if as `rules`; `meaning` is its help."""
+    """Return a decorator that adds --fail-if as the parameter `rules`; `meaning` is its help."""
     return click.option("--fail-if", "rules", metavar='"METRIC worse 5%"', multiple=True, help=meaning)
 
 
 def may_look_inside(meaning: str) -> Callable[[_Command], _Command]:
-    """Add --look-inside, by which a large pool is asked too."""
+    """Return a decorator that adds --look-inside, by which a large pool is looked into, too; `meaning` is its help."""
     return click.option("--look-inside", is_flag=True, help=meaning)
 
 
 def text_or_csv(meaning: str) -> Callable[[_Command], _Command]:
-    """Add --format as `form`: text, or CSV in its place."""
+    """Return a decorator that adds --format as the parameter `form`: text or CSV; `meaning` is its help."""
     return click.option(
         "--format", "form", type=click.Choice([_TEXT, CSV]), default=_TEXT, metavar="FORMAT", help=meaning
     )
 
 
 def require_one_format(form: str, as_json: bool) -> None:
-    """Refuse --format csv together with --json. Raises SpecError."""
+    """Raise SpecError for --format csv together with --json."""
     if form == CSV and as_json:
         raise SpecError("two formats are asked for", "--format csv, --json", "leave one out")
 
@@ -132,7 +132,10 @@ def parsed(parse: Callable[[str], _Value], text: str, flag: str, hint: str | Non
 
 
 def look_seconds(text: str, flag: str, shortest_s: float) -> float:
-    """Return the seconds of a look at a server: `shortest_s` to 24 h. Raises SpecError, which names `flag`."""
+    """Return the seconds of a look at a server, given as a text.
+
+    Raises SpecError, which names `flag`, for a text that is not a duration, or one not between `shortest_s` and 24 h.
+    """
     seconds = parsed(parse_duration, text, flag)
     if not shortest_s <= seconds <= _LONGEST_LOOK_S:
         what = f'"{text}" is not between {format_duration(shortest_s)} and 24 h'
@@ -151,9 +154,9 @@ def data_dir(command: _Command) -> _Command:
 
 
 def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the setting that --server stands for. A path becomes absolute, because runs start in another folder.
+    """Return the setting that --server stands for; none for None.
 
-    Raises SpecError for a URL with a password.
+    A path becomes absolute, because runs start in another folder. Raises SpecError for a URL with a password.
     """
     if build is None:
         return ()
@@ -163,7 +166,7 @@ def server_setting(build: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def refuse_password(address: str, flag: str = "--server") -> None:
-    """Refuse a server's address with a password: other users would see it, and results would keep it.
+    """Refuse a server's address with a password, because other users would see it, and results would keep it.
 
     Raises a SpecError, which names the flag and repeats nothing of the address.
     """
@@ -177,7 +180,7 @@ def _password_in(flag: str) -> SpecError:
 
 
 class SettingValue(click.ParamType[tuple[str, str]]):
-    """The type of setting=value."""
+    """The type of an option with setting=value."""
 
     name = "setting=value"
 
@@ -187,7 +190,10 @@ class SettingValue(click.ParamType[tuple[str, str]]):
         return settings(ctx, param, incomplete)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return setting and value, split at the first equals sign."""
+        """Return setting and value, split at the first equals sign.
+
+        Raises SpecError for a value with a password, click.BadParameter for a text without a setting or a value.
+        """
         if isinstance(value, tuple):
             return value
         setting, equals, text = str(value).partition("=")
@@ -199,7 +205,7 @@ class SettingValue(click.ParamType[tuple[str, str]]):
 
 
 class SettingValues(click.ParamType[tuple[str, tuple[str, ...]]]):
-    """The type of setting=a,b,c."""
+    """The type of an option with setting=a,b,c."""
 
     name = "setting=a,b,c"
 
@@ -209,7 +215,10 @@ class SettingValues(click.ParamType[tuple[str, tuple[str, ...]]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[str, ...]]:
-        """Return setting and values, split at the first equals sign, then at commas."""
+        """Return setting and values, split at the first equals sign, then at commas.
+
+        Raises SpecError for a value with a password, click.BadParameter for a text without a setting or a value.
+        """
         if isinstance(value, tuple):
             return value
         setting, text = SettingValue().convert(value, param, ctx)

@@ -1,4 +1,4 @@
-"""Writes a command's output: columns for people, one JSON object for programs, files, and words on standard error.
+"""Writes a command's output: text in columns, or one JSON object, files, and messages on standard error.
 
 It also prints a sweep's answer, and writes the reports into the sweep's folder.
 """
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from bufferlab.report.document import Report
     from bufferlab.results.store import SweepFolder
 
-#: The width of text that does not go to a terminal.
+#: The width, in characters, of an answer that does not go to a terminal.
 _WIDTH_WITHOUT_TERMINAL = 120
 _GAP = "  "
 _NARROWEST = 24
 _answers: list[bool] = []
-"""Has an item once the command has printed a JSON object."""
+"""A list that has an item once the command has printed a JSON object."""
 
 
 def print_json(document: object) -> None:
-    """Print the JSON object that `printed` makes of a document, with its format version, on standard output."""
+    """Print the JSON object that `printed` makes of a document, with the format version, on standard output."""
     found = {"format_version": FORMAT_VERSION, **printed(document)}
     text = json.dumps(found, ensure_ascii=False, allow_nan=False)
     print(printable_json(text), flush=True)
@@ -43,13 +43,13 @@ def print_json(document: object) -> None:
 
 
 def print_error_json(document: object) -> None:
-    """Print the JSON object of an error, unless the answer was printed: a program reads one object."""
+    """Print the JSON object of an error, unless the answer was printed, because a program reads only one object."""
     if not _answers:
         print_json(document)
 
 
 def forget_answer() -> None:
-    """Begin a command, which has printed nothing."""
+    """Note that a command begins, which has printed no JSON object yet."""
     _answers.clear()
 
 
@@ -59,7 +59,7 @@ def put(text: str) -> None:
 
 
 def show(answer: Report, as_json: bool, table: Table | None = None) -> None:
-    """Print an answer on standard output: as its JSON object, as the CSV of a given table, or for people."""
+    """Print an answer on standard output: as a JSON object, as the CSV of `table` if one is given, or as text."""
     if as_json:
         from bufferlab.report.document import as_json as document
 
@@ -71,7 +71,7 @@ def show(answer: Report, as_json: bool, table: Table | None = None) -> None:
 
 
 def _draw(answer: Report) -> None:
-    """Draw an answer on standard output. Only rich's own control sequences reach the terminal."""
+    """Print an answer as text on standard output. Of control sequences only those of rich reach the terminal."""
     from rich.console import Console
     from rich.segment import Segment, Segments
 
@@ -83,14 +83,14 @@ def _draw(answer: Report) -> None:
 
 
 def say(text: str) -> None:
-    """Print words for the user, which are not part of the data, on standard error."""
+    """Print a message for the user, which is not a part of the data, on standard error."""
     with unheard():
         print(printable(runnable(text)), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Context manager for words: if reader, terminal or disk are gone, the measurement goes on without them."""
+    """Context manager for messages on standard error. If they cannot be written, the command goes on without them."""
     try:
         yield
     except OSError:
@@ -99,9 +99,9 @@ def unheard() -> Iterator[None]:
 
 @contextmanager
 def beginning(what: str) -> Iterator[None]:
-    """Context manager for the work before the first words: a terminal shows `what` until it ends.
+    """Context manager for the work before a command's first message: a terminal shows `what` until the work ends.
 
-    Without a terminal it writes nothing.
+    If standard error is not a terminal, nothing is written.
     """
     shown = f"{what} ..." if sys.stderr.isatty() else ""
     print(shown, end="", file=sys.stderr, flush=True)
@@ -114,9 +114,9 @@ def beginning(what: str) -> Iterator[None]:
 
 @contextmanager
 def answering(*files: Callable[[], None]) -> Iterator[None]:
-    """Context manager for printing the answer. The files follow it, also where standard output has lost its reader.
+    """Context manager for printing the answer. At its end it writes the files, also if printing the answer failed.
 
-    An answer that cannot be written ends the command with EnvironmentLackingError, and the answer stands.
+    If files cannot be written, it raises one EnvironmentLackingError with all their problems.
     """
     try:
         yield
@@ -133,16 +133,16 @@ def answering(*files: Callable[[], None]) -> Iterator[None]:
 
 
 def try_place(path: Path, flag: str) -> None:
-    """Try whether the file that the user chose with `flag` can be written, before any work is done for it.
+    """Check that the file that the user chose with `flag` can be written, before any work is done for it.
 
-    Raises EnvironmentLackingError where it cannot, and leaves everything as it is.
+    Changes nothing. Raises EnvironmentLackingError if the file cannot be written.
     """
     with placing(path, flag):
         output_files.try_place(path)
 
 
 def write(path: Path, flag: str, content: str | output_files.Fill) -> None:
-    """Write the file that the user chose with `flag`, whole or not at all, and say so.
+    """Write the file that the user chose with `flag`, completely or not at all, and print its path as a message.
 
     Raises EnvironmentLackingError if that fails.
     """
@@ -167,7 +167,7 @@ def placing(path: Path, flag: str) -> Iterator[None]:
 
 
 def write_markdown(path: Path | None, flag: str, report: Report) -> None:
-    """Write a report as the Markdown that `flag` asks for, if it does; without its figure it needs no other file."""
+    """Write a report as Markdown to the path given with `flag`, if any. It has no figure, so it needs no other file."""
     if path is not None:
         from bufferlab.report.markdown import render_markdown
 
@@ -175,7 +175,7 @@ def write_markdown(path: Path | None, flag: str, report: Report) -> None:
 
 
 def write_page(path: Path | None, report: Report, folder_name: str = "", made_by: str = "", footer: str = "") -> None:
-    """Write a report as the page that --html asks for, if it does; `render_html` explains the names."""
+    """Write a report as a page to the path given with --html, if any; `render_html` explains the other arguments."""
     if path is not None:
         from bufferlab.report.html import render_html
 
@@ -183,7 +183,7 @@ def write_page(path: Path | None, report: Report, folder_name: str = "", made_by
 
 
 def write_figure(path: Path | None, report: Report) -> None:
-    """Write a report's first figure as the file that --svg asks for, if it does and one exists."""
+    """Write a report's headline figure, if it has one, to the path given with --svg, if any."""
     if path is not None and report.headline:
         from bufferlab.report.figures.svg import draw
 
@@ -191,7 +191,7 @@ def write_figure(path: Path | None, report: Report) -> None:
 
 
 def show_answer(folder: SweepFolder, as_json: bool) -> None:
-    """Write every form of the report to the sweep's folder, and print the answer."""
+    """Write the sweep's report in every form to the sweep's folder, and print the answer."""
     with beginning("making the report"):
         from bufferlab.report.build import publish
 
@@ -201,7 +201,7 @@ def show_answer(folder: SweepFolder, as_json: bool) -> None:
 
 
 def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: bool) -> None:
-    """Write only the forms of the report that were asked for. Print their paths, or with --json the answer."""
+    """Write only the forms of the report that are asked for. Print their paths, or with `as_json` the answer."""
     from bufferlab.report.build import build
     from bufferlab.report.html import write_html
     from bufferlab.report.markdown import write_markdown
@@ -219,7 +219,7 @@ def write_reports(folder: SweepFolder, as_json: bool, *, html: bool, markdown: b
 
 
 def strict_exit_code(folder: SweepFolder) -> int:
-    """Return the exit code of --strict, and name the checks that failed on standard error."""
+    """Return the exit code of --strict, and name on standard error the checks that failed."""
     from bufferlab.chapter.analysis import Analysis
     from bufferlab.chapter.doubts import failed
 
@@ -238,7 +238,7 @@ def write_tables(folder: SweepFolder) -> None:
 
 
 def rules_exit_code(rules: Iterable[RuleJudged]) -> int:
-    """Return the exit code of a command with --fail-if."""
+    """Return the exit code of a command with --fail-if: EXIT_RULE_BROKEN if a rule is broken, else 0."""
     return EXIT_RULE_BROKEN if any(judged.outcome == "broken" for judged in rules) else 0
 
 
@@ -250,7 +250,7 @@ def put_csv(table: Table) -> None:
 
 
 def _terminal_columns() -> int:
-    import shutil  # Late: it loads the compressors of archives.
+    import shutil  # Imported late, because it loads the compressors of archives.
 
     return shutil.get_terminal_size((110, 24)).columns
 

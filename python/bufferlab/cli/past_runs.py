@@ -1,6 +1,6 @@
-"""`bufferlab list runs`: the sweeps in a folder, each with its answer.
+"""`bufferlab list runs`: lists the sweeps in a folder, each with its answer.
 
-A damaged sweep is named, and the list goes on.
+A damaged sweep is listed with its problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bufferlab.errors import BufferlabError, DataFileError
 from bufferlab.registry import open_sweep
 
 _NEVER_WRAPPED = 1 << 20
-#: Files of a sweep folder: a folder with none of them is not a sweep, not even a damaged one.
+#: Files of a sweep folder. A folder with none of them is no sweep, not even a damaged one.
 _MARKS = ("plan.json", "host.json", "experiment.toml")
 
 
@@ -67,7 +67,7 @@ def as_text(sweeps: list[Past]) -> str:
         ]
         for sweep in sweeps
     ]
-    # One line each for programs that search lines; a terminal's lines are wrapped.
+    # Give each sweep one line for programs that search lines; on a terminal wrap long lines.
     width = None if sys.stdout.isatty() else _NEVER_WRAPPED
     return columns(("folder", "experiment", "engine", "began (UTC)", "status", "answer"), rows, width)
 

@@ -24,7 +24,7 @@ from bufferlab.units import format_bytes, format_duration
 
 
 def show_plan(experiment: Experiment, options: SweepOptions, as_json: bool) -> None:
-    """Print the plan that `run` would carry out, and its estimated cost."""
+    """Print the plan that `run` would carry out, its estimated cost, and the findings at running servers."""
     plan, cost, found = prepare_estimate(experiment, options)
     if as_json:
         print_json({"dry_run": True, "plan": plan, "estimate": cost, "servers": found})
@@ -60,11 +60,11 @@ def _text(plan: Plan, cost: SweepCost, found: Findings) -> str:
 
 
 def _empty(experiment: Experiment) -> list[str]:
-    """Return a line about a dump without rows, if it is one."""
+    """Return a line that says that the experiment's dump has no rows; none if it has rows, or there is no dump."""
     if (dump := experiment.workload.dump) is None:
         return []
     path = Path(dump.path)
-    with suppress(SpecError):  # A sweep that is resumed may have all that it needs of it.
+    with suppress(SpecError):  # A sweep that is resumed may no longer need the dump's file.
         if not has_rows(path, read_head(path)):
             return [f"the dump {path.name} holds no rows: its tables are empty until the script inserts"]
     return []
@@ -78,7 +78,7 @@ def _repetitions(plan: Plan) -> str:
 
 
 def _runs(plan: Plan) -> str:
-    """Return the number of runs: as many as the answer needs, where that was asked for."""
+    """Return in words the number of runs; a range if the sweep does as many as its answer needs."""
     return f"{_from(plan.least_runs, len(plan.runs))} runs"
 
 
@@ -127,14 +127,14 @@ def _order(plan: Plan) -> str:
 
 
 def checks_text(checks: Iterable[ServerCheck]) -> str:
-    """Return the findings at a server, a row each."""
+    """Return the checks of a server as a table, with a row for each."""
     rows = [["ok" if check.ok else "NO" if check.refuses else "no", check.name, check.detail
              + (f" -> {check.hint}" if check.hint else "")] for check in checks]  # fmt: skip
     return columns(("", "what", "found"), rows)
 
 
 def _time(least_s: float, most_s: float) -> str:
-    """Return the time of the least runs and of all."""
+    """Return in words the time of the fewest runs and that of all runs; one time if both are the same."""
     least, most = format_duration(least_s), format_duration(most_s)
     return most if least == most else f"{least} to {most}"
 
@@ -148,13 +148,11 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
         ("consistency checks", cost.check_seconds),
         ("all", cost.seconds),
     ]
-    # Every stage but the load grows with the runs.
-    share = plan.least_runs / len(plan.runs)
-    rows = [
-        [name, _time(seconds if name == "load" else (seconds - loaded) * share + loaded, seconds)]
-        for name, seconds in stages
-        for loaded in (cost.load_seconds if name == "all" else 0.0,)
-    ]
+    share, rows = plan.least_runs / len(plan.runs), []
+    for name, seconds in stages:
+        # All but the load grows with the runs.
+        fixed_s = cost.load_seconds if name in ("load", "all") else 0.0
+        rows.append([name, _time(fixed_s + (seconds - fixed_s) * share, seconds)])
     time = columns(["stage", "estimated time"], rows)
     space = (
         f"space: {format_bytes(cost.data_bytes)} for a run's copy, {format_bytes(cost.cache_bytes)} more in the cache, "

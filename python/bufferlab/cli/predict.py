@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULT_OUT = Path("runs")
 
 _OF_THE_REPORT = ("matplotlib.figure", "matplotlib.backends.backend_svg", "scipy.special", "jinja2")
-"""Modules that only the report needs, and that take half a second of one processor to import."""
+"""The modules that only the report needs; to import them takes half a second of one processor."""
 
 _SECTIONS = {
     "Settings": ("sweep", "set_knobs"),
@@ -99,13 +99,13 @@ def command(
     overrides = replace(given, sweep=sweep)
     if resume is not None and out is not None:
         raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
-    # While the core decodes, generates and replays, Python has time.
+    # Import the report's modules while the core decodes, generates and replays, because Python only waits then.
     Thread(target=_import_for_the_report).start()
     with progress() as shown:
         outcome = predict_sweep(run, overrides, out or _DEFAULT_OUT, resume, shown)
     folder = outcome.folder
     if outcome.signal_number is not None:
-        # To resume a generated sweep, no experiment is named: the folder has it as it was asked for.
+        # To resume a sweep predicted without a run, no experiment is named, because the folder has what was asked for.
         again = "predict" if "rules" in folder.plan[PREDICTED_FROM] else f"predict {run}"
         say(f"interrupted; the results are kept. To do the rest: bufferlab {again} --resume {folder.path}")
     show_answer(folder, as_json)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _PLAIN_INTERVAL_SECONDS = 5.0
 _BAR, _BAR_LINES = 24, 3
-"""The cells of the bar, and the most lines that it takes with its state."""
+"""The width of the bar in characters, and the most lines that the bar takes together with its state."""
 _WIDTH = 80
-"""The columns of the table before the first run, where no terminal has another width."""
+"""The width, in characters, of the table before the first run if standard error is not a terminal."""
 
 
 class _Shown(Protocol):
@@ -38,18 +38,18 @@ class _Shown(Protocol):
 
 
 class _SoFar:
-    """The answers of a sweep while it runs. Each is also the page in the sweep's folder."""
+    """The maker of a sweep's answers while it runs. Each answer is also written as the page in the sweep's folder."""
 
     def __init__(self) -> None:
         self._running: Running | None = None
 
     def answer(self, standing: Standing) -> Report:
-        """Return the answer so far, and write its page."""
-        from bufferlab.report.running import Running, write_page  # Late: it loads every metric.
+        """Return the answer from the runs so far, and write its page."""
+        from bufferlab.report.running import Running, write_page  # Imported late, because it loads every metric.
 
         self._running = self._running or Running()
         answer = self._running.answer(standing.folder, standing.runs, standing.seconds_left)
-        write_page(answer, standing.folder)
+        write_page(answer, standing.folder, standing.silence_s)
         return answer
 
 
@@ -64,21 +64,21 @@ def progress() -> Iterator[_Shown]:
 
 
 class PlainProgress:
-    """A display in plain lines, as for a log: at most one state every five seconds, and every event."""
+    """A display in plain lines, as for a log: every event, and at most one state every _PLAIN_INTERVAL_SECONDS."""
 
     def __init__(self) -> None:
         self._last = -_PLAIN_INTERVAL_SECONDS
         self._so_far = _SoFar()
 
     def show(self, status: SweepStatus) -> None:
-        """Print the state, unless one was printed in the last five seconds."""
+        """Print the state, unless one was printed in the last _PLAIN_INTERVAL_SECONDS."""
         now = time.monotonic()
         if now - self._last >= _PLAIN_INTERVAL_SECONDS:
             self._last = now
             self.say(describe(status))
 
     def look(self, standing: Standing) -> None:
-        """Write the page of the answer so far. Before the first run print the predictions."""
+        """Write the page of the answer so far. Before the first run also print the predictions, if there are any."""
         answer = self._so_far.answer(standing)
         if not standing.runs:
             from bufferlab.report.terminal import text
@@ -91,12 +91,12 @@ class PlainProgress:
         say(text)
 
     def warn(self, problem: Problem) -> None:
-        """Print a problem that did not stop the sweep."""
+        """Print a problem that did not stop the sweep as a warning."""
         self.say(problem.render().replace("error:", "warning:", 1))
 
 
 def describe(status: SweepStatus) -> str:
-    """Return the state in one line."""
+    """Return the state of a sweep in one line."""
     run = f"run {status.run} of {status.runs}: {status.label}: " if status.run else ""
     return f"{run}{status.stage} ({status.done:.0%}, about {format_duration(status.seconds_left)} left)"
 
@@ -107,13 +107,13 @@ def _live() -> Iterator[_Shown]:
     from rich.live import Live
 
     console = Console(stderr=True)
-    # Every redraw is asked for when something changed; a clock would redraw the same text ten times a second.
+    # The code asks for a redraw when something changed, because a clock would redraw the same text ten times a second.
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as live:
         yield _LiveProgress(live)
 
 
 class _LiveProgress:
-    """The answer so far and a bar at the bottom of the terminal; lines scroll above them."""
+    """A display of the answer so far and of a bar at the bottom of the terminal; lines scroll above both."""
 
     def __init__(self, live: Live) -> None:
         self._live, self._plain, self._so_far = live, PlainProgress(), _SoFar()
@@ -157,7 +157,10 @@ class _LiveProgress:
             self._live.update(Group(self._answer, Text(description), bar), refresh=True)
 
     def _lines(self, answer: Report) -> RenderableType:
-        """Return an answer drawn once for many redraws. A terminal too low for it has the rows around the last run."""
+        """Return an answer, drawn once for many redraws.
+
+        A terminal with too few lines for its table shows the rows around the row that changed.
+        """
         from rich.segment import Segment, Segments
 
         from bufferlab.chapter.blocks import Table

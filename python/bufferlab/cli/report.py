@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BLKPARSE, _CSV, _PDF = "blkparse", "csv", "pdf"
 
-#: The most letters without a font that are named.
+#: The most letters without a font that a message names.
 _MOST_NAMED = 5
 
 _SECTIONS = {
@@ -79,7 +79,7 @@ def command(
 def print_pdf(folder: SweepFolder) -> None:
     """Write the lab report of a sweep as a PDF and print its path.
 
-    Standard error names the letters that no font has. Raises EnvironmentLackingError without Typst.
+    Standard error names the letters that no font has. Raises EnvironmentLackingError if Typst is not installed.
     """
     with beginning("making the PDF"):
         from bufferlab.report.lab.pdf import write_pdf

@@ -227,7 +227,7 @@ def command(
       bufferlab run --resume runs/buffer-size-20260101-120000
     """
     with beginning("reading the experiment"):
-        from bufferlab.spec import Overrides  # Not at the top: wrong usage and --help need no schema.
+        from bufferlab.spec import Overrides  # Imported late, because wrong usage and --help need no schema.
 
         overrides = Overrides(
             profile=profile,
@@ -256,7 +256,7 @@ def command(
             raise SpecError("no data are restored that could be kept", "--keep-data", "add --load DUMP")
         requests = _trace_asked(probes, trace_buffer, trace_steps)
         wish = _page_trace_wish(probes, no_page_trace, trace_limit, keep_traces)
-        from bufferlab.execute.sweep import SweepOptions  # After the mistakes: it loads the models too.
+        from bufferlab.execute.sweep import SweepOptions  # Imported after all refusals, because it loads the models.
 
     options = SweepOptions(
         data_dir,
@@ -283,13 +283,13 @@ def command(
 def _experiment(
     name: str | None, overrides: Overrides, resume: Path | None, out: Path | None, blocks: str | None
 ) -> tuple[Experiment, tuple[int, ...] | None]:
-    """Return the experiment asked for, and its blocks to do (None: all); with --resume, the folder's.
+    """Return the experiment asked for, and its blocks to do (None for all); with --resume, those of the folder.
 
-    Raises SpecError when an experiment or blocks are given that the folder does not have, or when options come with
-    --resume alone.
+    Raises SpecError without an experiment, and for one that cannot be loaded. With --resume, raises it for another
+    experiment than the folder's, for blocks that the folder does not have, and for --out or options of an experiment.
     """
     from bufferlab.results.blocks import parse_blocks
-    from bufferlab.spec import Overrides, load  # Not at the top: as in `command`.
+    from bufferlab.spec import Overrides, load  # Imported late, as in `command`.
 
     if resume is None:
         if name is None:
@@ -297,7 +297,7 @@ def _experiment(
         begun = load(name, overrides)
         if blocks is None:
             return begun, None
-        # The hosts do not know of each other's blocks, so that none can say when they are enough.
+        # Hosts do not know of each other's blocks. So none can decide when there are enough, and their number is fixed.
         return begun.with_fixed_blocks, parse_blocks(blocks, begun.design.most)
     from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment
 
@@ -318,10 +318,10 @@ def _experiment(
 
 
 def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
-    """Refuse to continue a cluster's sweep on one host, or with other options than it was begun with."""
+    """Refuse to continue a cluster's sweep on one host, or with options of an experiment. Raises SpecError."""
     if resume is None:
         return
-    from bufferlab.execute.fleet.gathering import FILE  # A plain run loads nothing of a cluster.
+    from bufferlab.execute.fleet.gathering import FILE  # Imported late, because a plain run needs no cluster.
 
     if ray is None and (resume / FILE).exists():
         hint = f"bufferlab run --resume {resume} --ray HOST:PORT"
@@ -332,7 +332,7 @@ def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
 
 
 def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ...] | None]:
-    """Return the experiment and the blocks of a cluster's sweep that is continued."""
+    """Return the experiment and the blocks of a cluster's sweep that is continued. Raises SpecError for --out."""
     from bufferlab.execute.fleet.gathering import Gathering
 
     if out is not None:
@@ -342,7 +342,7 @@ def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ..
 
 
 def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None, keep: KeepTraces | None) -> TraceWish:
-    """Return what the command line says of page traces."""
+    """Return the wish for page traces that the command line states. Raises SpecError for a wrong --trace-limit."""
     from bufferlab.execute.probes.planned_traces import TraceWish
     from bufferlab.units import format_bytes, parse_bytes
 
@@ -354,7 +354,10 @@ def _page_trace_wish(probes: tuple[str, ...], unwanted: bool, limit: str | None,
 
 
 def _trace_asked(probes: tuple[str, ...], buffer: str | None, every_step: bool) -> BlockTraceAsked | None:
-    """Return the block trace that the command line asks for; None if it asks for none."""
+    """Return the block trace that the command line asks for; None if it asks for none.
+
+    Raises SpecError for a wrong size of the buffer, and for options of a trace that is not asked for.
+    """
     from bufferlab.execute.probes.block_trace_probe import BlockTraceAsked
     from bufferlab.units import GIB, parse_bytes
 
@@ -392,7 +395,7 @@ def _on_cluster(
     *,
     strict: bool,
 ) -> int:
-    """Measure on the nodes of a cluster, print the answer, and return the exit code."""
+    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are lacking."""
     from bufferlab.cli.progress import PlainProgress, progress
     from bufferlab.execute.fleet.fleet_sweep import resume_on_cluster, run_on_cluster
     from bufferlab.execute.sweep_runs import SweepOutcome

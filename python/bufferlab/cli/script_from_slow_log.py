@@ -78,8 +78,11 @@ def command(
 
 
 def _path(file: Path, out: Path | None) -> Path:
-    """Return the path of the script. Raises SpecError where `run` could not take it, or where a file is."""
-    # The names "." and "/" have no last part.
+    """Return the path of the script, by default named after the log, in the current folder.
+
+    Raises SpecError if the path does not end as `run` asks for, or if a file has it.
+    """
+    # The paths "." and "/" have no name.
     path = out or Path(file.name or "slow").with_suffix(_SUFFIX)
     if path.suffix != _SUFFIX:
         raise SpecError(
@@ -91,7 +94,7 @@ def _path(file: Path, out: Path | None) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a new file that its owner alone may read. Raises EnvironmentLackingError if that fails."""
+    """Write a new file that only its owner may read. Raises EnvironmentLackingError if that fails."""
     with placing(path, "-o"):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
@@ -105,7 +108,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _text(made: Made) -> str:
-    """Return the words and tables for a terminal. They hold digests and counts."""
+    """Return the answer as sentences and tables. They hold digests and counts, but no values of the log."""
     from bufferlab.chapter.words import plural
 
     share = 100 * made.statements_in_script / made.statements if made.statements else 0.0

@@ -1,4 +1,4 @@
-"""`--format tpcc-mysql` of `run` and `report`: prints the runs of a sweep as tpcc-mysql would have."""
+"""`--format tpcc-mysql` of `run` and `report`: prints the runs of a sweep as the program tpcc-mysql would have."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TPCC_MYSQL = "tpcc-mysql"
 
 
 def tpcc_options(**others: str) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds --format and --tpcc-limits; `others` are further formats, with what they do."""
+    """Return a decorator that adds --format and --tpcc-limits; `others` has the help of further formats, by name."""
 
     def options(command: _Command) -> _Command:
         command = click.option(
@@ -44,7 +44,10 @@ def tpcc_options(**others: str) -> Callable[[_Command], _Command]:
 
 
 def require_printable(form: str, as_json: bool, workload: str | None = None) -> None:
-    """Refuse, before anything is measured, a command whose output this format cannot express. Raises SpecError."""
+    """Raise SpecError, before anything is measured, for a command whose output the format `form` cannot express.
+
+    These are --json with any format but text, and tpcc-mysql for a workload other than tpcc.
+    """
     if form == TEXT:
         return
     if as_json:
@@ -54,7 +57,7 @@ def require_printable(form: str, as_json: bool, workload: str | None = None) -> 
 
 
 def print_tpcc(folder: SweepFolder, limit_unit: LimitUnit) -> None:
-    """Print every good run. Standard error names the runs that were left out, and how to read the others.
+    """Print every good run as tpcc-mysql would. Standard error names the runs left out, and says how to read the rest.
 
     Raises RunFailed when no run can be printed.
     """

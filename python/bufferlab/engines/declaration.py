@@ -82,7 +82,7 @@ class EngineDeclaration:
     """Whether the server refuses to run as root. Then it runs as another user, who must be able to reach the data."""
     default_connections: int = 1
     rounds: tuple[str, ...] = ()
-    """The size knobs that the engine may round to its own units. A report names the rounded value; it is no error."""
+    """The size knobs that the engine may round to its own units. A report names the rounded value."""
     edge_rows: int = 0
     """For each leaf of a table, the number of rows of its neighbours that a lookup by key reaches through this leaf."""
     updates_move_rows: bool = False

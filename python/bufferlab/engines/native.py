@@ -76,7 +76,7 @@ class ServerTrace(Protocol):
         file: NDArray[np.uint32],
         page: NDArray[np.uint32],
     ) -> None:
-        """Tell the trace which page each buffer held at `asked_ns`: per entry a number of buffer, file and page.
+        """Give the trace the page that each buffer held at `asked_ns`: per entry a number of buffer, file and page.
 
         `file` holds positions in `files`, which lists (device as the kernel numbers it, inode). A trace that does not
         follow calls ignores all this.

@@ -34,6 +34,8 @@ class Standing:
     folder: SweepFolder
     runs: Sequence[RunRecord]
     seconds_left: float
+    silence_s: float
+    """How long the next standing may take to come. After a longer silence the sweep was probably killed."""
 
 
 class Progress(Protocol):
@@ -93,6 +95,11 @@ class Pace:
         if self.finished_s:
             return sum(self.finished_s) / len(self.finished_s)
         return self.run_seconds
+
+    @property
+    def longest_s(self) -> float:
+        """Return the seconds of the longest run so far; as estimated before any has finished."""
+        return max(self.finished_s, default=self.run_seconds)
 
     def left(self, point: int, later: Sequence[int], now_s: float, stage_left_s: float) -> float:
         """Return the seconds until the sweep ends, `now_s` into a run of `point` whose stage needs `stage_left_s` more.

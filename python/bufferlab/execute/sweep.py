@@ -473,7 +473,7 @@ def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoi
     build = f"{engine.name} {plan.points[0].knobs['server']}" if engine.is_server else engine.name
     server = Server(engine.name, context.versions[build])
     watch = _shower(sweep, "predicting the points without any run")
-    found, why_not = generated_points(plan, server, watch)
+    found, why_not = generated_points(plan, server, watch, sweep.pace.run_seconds * sweep.pace.runs)
     for why in why_not:
         sweep.progress.say(f"no prediction without a run: {why}")
     return found

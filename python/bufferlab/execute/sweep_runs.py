@@ -15,15 +15,16 @@ from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
 from bufferlab.execute.run.run_checks import warnings
 from bufferlab.execute.stop import StopRequest
+from bufferlab.knob import AUTO
 from bufferlab.plan import Plan, PlannedRun
 from bufferlab.results.schema import Run, StoredStop
 from bufferlab.results.store import RunRecord, SweepFolder
-from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS
+from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
 from bufferlab.units import format_bytes
 
 _LOG = logging.getLogger(__name__)
 _POINTS_OF_A_LOOK = 50
-"""Up to so many points an answer so far takes little of a run's time: it compares every point with every other."""
+"""Up to this number of points, an answer so far takes little of a run's time. It compares every pair of points."""
 
 
 @dataclass
@@ -61,6 +62,11 @@ class SweepRuns:
     def _runs(self) -> int:
         return sum(run.block < self._blocks for run in self.plan.runs)
 
+    @property
+    def _runs_a_look(self) -> int:
+        """After how many runs the answer is shown: the time of a look grows with the square of the points."""
+        return max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
+
     def _is_over(self, run: PlannedRun) -> bool:
         """Return whether this run's block is not needed. After the first blocks, decide how many blocks are needed."""
         stop = self.folder.stop
@@ -68,7 +74,7 @@ class SweepRuns:
             analysis = Analysis.of(self.folder)
             enough = stopping.is_enough(analysis)
             most = self.plan.experiment.design.most
-            blocks = LEAST_AUTO_BLOCKS if enough else stopping.blocks_needed(analysis, most)
+            blocks = FIRST_LOOK_BLOCKS if enough else stopping.blocks_needed(analysis, most)
             self.folder.write_stop(StoredStop(blocks=blocks, enough=enough))
             self.progress.say(stopping.said(analysis))
         return run.block >= self._blocks
@@ -82,8 +88,8 @@ class SweepRuns:
         if stop is not None and stop.enough:
             lacking = resume.to_do(self.plan, self.folder)
             stop = None if any(run.block < stop.blocks for run in lacking) else stop
-        if self.plan.experiment.design.repetitions == AUTO_BLOCKS and stop is None:
-            self.folder.write_stop(StoredStop(blocks=LEAST_AUTO_BLOCKS, enough=None))
+        if self.plan.experiment.design.repetitions == AUTO and stop is None:
+            self.folder.write_stop(StoredStop(blocks=FIRST_LOOK_BLOCKS, enough=None))
 
     def do(self) -> SweepOutcome:
         """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
@@ -97,8 +103,6 @@ class SweepRuns:
         earlier = self.folder.runs()  # Called once, not after each run: it reads and hashes all files.
         runs = {(record.run.point.index, record.run.block): record for record in earlier}
         self._look(runs, todo)
-        # The time of a look grows with the square of the points, so with many points looks are rarer.
-        every = max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
         refused, refused_again = resume.refused_cells(self.folder), set[int]()
         for place, run in enumerate(todo):
             if self.stop.requested or self._is_over(run):
@@ -109,7 +113,7 @@ class SweepRuns:
             record = self._run(todo, place)
             resume.supersede(self.folder, earlier, record)
             runs[run.cell] = record
-            if place % every == 0:
+            if place % self._runs_a_look == 0:
                 self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
             if record.failure is not None and record.failure.lasts:
@@ -122,7 +126,10 @@ class SweepRuns:
         """Show the answer so far, from the last run of each point and block."""
         if self.looks:
             left_s = sum(self.pace.expected(run.point) for run in later if run.block < self._blocks)
-            self.progress.look(Standing(self.folder, list(runs.values()), left_s))
+            # A run may take twice as long as any before it, load its database, and fall silent until it is given up.
+            silence_s = 2 * self._runs_a_look * self.pace.longest_s + self.pace.load_seconds
+            silence_s += self.plan.experiment.limits.worker_silent
+            self.progress.look(Standing(self.folder, list(runs.values()), left_s, silence_s))
 
     def _before(self, todo: list[PlannedRun]) -> int:
         return len(self.plan.runs) - len(todo)

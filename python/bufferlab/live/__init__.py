@@ -1,1 +1,1 @@
-"""Looks at a server that runs: the misses of its pool, and the reads of other sizes. Changes nothing."""
+"""Looks at a server that runs, without changing it: the misses of its pool, and the reads of other pool sizes."""

@@ -1,7 +1,7 @@
-"""Looks at a server that runs for advice: its rates with nothing attached, the tiers in turn, then the answer.
+"""Looks at a server that runs for advice: its rates with nothing attached, then the tiers in turn, then the answer.
 
-`prepare` attaches nothing and raises what forbids it; between it and `advise` the user is asked. All counts are those
-of `observe`, over one session.
+`prepare` attaches nothing, and raises an error if something forbids to attach. Then the command asks the user, and
+calls `advise`. All counts are those of `observe`, over one session.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 10.0
-"""Evictions, as multiples of the frames that a size has more than the pool, after which `misses` has seen enough."""
+"""The tier `misses` has seen enough after this many evictions per frame that the largest size adds to the pool."""
 _SLACK_S = 60.0
-"""A look may take this much longer than its stages: to read each record, and to ask for the pool's pages."""
+"""The seconds that a look may take longer than its stages, to read records and to ask for the pool's pages."""
 _LISTS = 1 + len(rules.LIST_AT_SHARES)
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
-"""The last version of PostgreSQL that counts pages by which a relation grows as read (engines/postgres/look.py)."""
+"""The last version of PostgreSQL that counts pages as read by which a relation grows (engines/postgres/look.py)."""
 _SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
-"""The sizes that a tier judges where none are named, as shares of the present one."""
+"""The sizes that each tier judges by default, as shares of the present size."""
 
 _ENDED_EARLY: Mapping[Ended, NotTold] = {
     "lost": NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy"),
@@ -57,7 +57,7 @@ _ENDED_EARLY: Mapping[Ended, NotTold] = {
     ),
     "rate": NotTold("it came to more events than --max-cpu allows before a second was seen", "a larger --max-cpu"),
 }
-"""Why an attachment that ended early has no answer, the gravest first."""
+"""The reasons why an attachment that ended early has no answer, by its end, the gravest first."""
 
 Answer = Callable[
     [Sequence[Recorded], PoolFacts, Counted, Sequence[int], Sequence[int] | None], tuple[SizeEstimate, ...]
@@ -66,19 +66,19 @@ Answer = Callable[
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user asks for."""
+    """The options of the user."""
 
     within_s: float
     tier: Tier
     sizes: tuple[Callable[[int], int], ...]
-    """Each returns a size in bytes from the present one; empty for the usual sizes."""
+    """Functions that return a size in bytes from the present size; empty for the default sizes."""
     max_cores: float
     look_inside: bool = False
 
 
 @dataclass(frozen=True)
 class Ready:
-    """All that is known before anything is attached."""
+    """The facts and plans before anything is attached."""
 
     session: Session
     facts: Facts
@@ -90,14 +90,14 @@ class Ready:
     manager: BufferManager | None
     settings: Mapping[str, int | str]
     idle: NotTold | None
-    """Why nothing will be attached; None where something will."""
+    """The reason why nothing will be attached; None if something will be."""
     inside: str
-    """The cost and the time of asking which pages the pool holds; "" where it is not asked."""
+    """Words on the cost and the times of asking which pages the pool holds; "" if the server is not asked."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The findings of the look."""
+    """The result of `advise`."""
 
     PRINTED: ClassVar = (
         "seen.server", "seen.facts.engine", "seen.facts.version", "seen.window.seconds", "present", "counted",
@@ -119,7 +119,7 @@ class Advice:
 
     @property
     def present_bytes(self) -> int:
-        """The size of the pool now."""
+        """Return the present size of the pool in bytes."""
         return self.seen.facts.pool_size_bytes
 
     @property
@@ -140,17 +140,17 @@ class Advice:
 
     @property
     def largest_bytes(self) -> int | None:
-        """The largest pool that the memory of the host or the cgroup leaves room for; None where that is not known."""
+        """Return the largest pool, in bytes, for which the host or the cgroup has memory; None if unknown."""
         return self.present_bytes + self.memory_left.size_bytes if self.memory_left else None
 
     @property
     def others(self) -> tuple[SizeEstimate, ...]:
-        """The estimates of sizes other than the present one."""
+        """Return the estimates of the sizes other than the present one."""
         return tuple(one for one in self.sizes if one.pool_size_bytes != self.present_bytes)
 
     @property
     def now(self) -> SizeEstimate:
-        """The reads of the pool as it is, as the server counted them."""
+        """Return the reads of the present pool, as the server counted them."""
         return next(one for one in self.sizes if one.pool_size_bytes == self.present_bytes)
 
 
@@ -162,9 +162,10 @@ def prepare(
     sleep: Callable[[float], None] = time.sleep,
     server_pid: Callable[[Session, Facts], int | NotTold] = lambda session, facts: find(facts, session.peer),
 ) -> Ready:
-    """Look for a moment, and plan the tiers. Raises SpecError and EnvironmentLackingError; nothing is attached.
+    """Look for a few seconds with nothing attached, and return the plan of the tiers.
 
-    `clock`, `sleep` and `server_pid` are doors for tests.
+    Raises SpecError if options allow no answer or a tier would cost too much. Raises EnvironmentLackingError if the
+    server cannot be looked at, found on this host, or recorded. Tests replace `clock`, `sleep` and `server_pid`.
     """
     try:
         facts = session.facts()
@@ -199,7 +200,7 @@ def prepare(
 
 
 def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
-    """Raise SpecError if the options allow no answer, before anything is attached."""
+    """Raise SpecError if the options allow no answer: only the present size, or a smaller one with tier `misses`."""
     if sizes == (present_bytes,):
         raise SpecError("no other size than the present one is asked about", "--sizes", "name another, as in 50%,200%")
     if tier == "misses" and sizes[-1] < present_bytes:
@@ -208,7 +209,7 @@ def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
 
 
 def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
-    """Raise SpecError where no model can be believed of a server with these settings."""
+    """Raise SpecError if the server has no model, or settings with which the model must not be believed."""
     if manager is None:
         what = f"there is no model of {facts.engine} {facts.version}"
         raise SpecError(what, "--tier full", "--tier misses needs none")
@@ -225,13 +226,13 @@ def advise(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Advice:
-    """Attach the tiers in turn, and answer. Raises what attaching raised where nothing was recorded."""
+    """Attach the tiers in turn, and return the advice. If nothing was recorded, raise the error of attaching."""
     facts = ready.facts
     sizes = sizes_of(ready.asked, facts.pool_size_bytes)
     held: list[pool_facts.Page] = []
 
     def before_full() -> None:
-        # An answer that cannot be read is none: the estimate goes on without it.
+        # If the server refuses, or its answer cannot be read, the estimate goes on without the pool's pages.
         with suppress(Refused, Lost, *MISFITS):
             found = pool_facts.pages(ready.session.query, facts, look_inside=ready.asked.look_inside)
             held.extend([] if isinstance(found, NotTold) else found)
@@ -242,7 +243,7 @@ def advise(
             if not isinstance(found, NotTold):
                 trace.name_frames(found)
 
-    # The recorder's file holds page numbers of a user's data.
+    # The recorder's file has page numbers of a user's data, so its folder is removed at the end.
     with marked.folder(_temporary(), f"{_FOLDER}{os.getpid()}-{secrets.token_hex(4)}") as folder:
         attachments = Attachments(
             ready.planned, ready.plans, tracing, folder,
@@ -263,7 +264,7 @@ def advise(
 
 
 def remove_stale(parent: Path | None = None) -> None:
-    """Remove the folders of killed processes: their records hold page numbers of a user's data."""
+    """Remove the folders that killed processes left, because their records have page numbers of a user's data."""
     marked.remove_leftovers(parent or _temporary(), f"{_FOLDER}*")
 
 
@@ -272,7 +273,7 @@ def _temporary() -> Path:
 
 
 def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
-    """Return the sizes to judge, the present one left out, the smallest first."""
+    """Return the sizes to judge in rising order, without the present one, unless it is the only one."""
     wanted = asked.sizes or tuple(partial(_share, ratio) for ratio in _SHARES[asked.tier])
     return tuple(sorted({one(present_bytes) for one in wanted} - {present_bytes})) or (present_bytes,)
 
@@ -282,12 +283,12 @@ def _share(ratio: float, present_bytes: int) -> int:
 
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:
-    """Return whether the server is asked which page each buffer holds, while its calls are followed."""
+    """Return whether the server is asked which page each buffer holds while its calls are followed: PostgreSQL is."""
     return facts.flavour == "postgres" and bool(pool_facts.cost(facts, look_inside=asked.look_inside))
 
 
 def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
-    """Return in words the cost and the time of asking which pages the pool holds; "" where it is not asked."""
+    """Return the words on the cost and the times of asking which pages the pool holds; "" if it is not asked."""
     at_end = pool_facts.cost(facts, look_inside=False)
     before = pool_facts.cost(facts, look_inside=asked.look_inside) if is_full else ""
     meanwhile = pool_facts.cost(facts, look_inside=asked.look_inside) if _lists_buffers(facts, asked) else ""
@@ -299,7 +300,7 @@ def _inside(facts: Facts, asked: Asked, *, is_full: bool) -> str:
 def _first_look(
     session: Session, facts: Facts, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> list[SampledRow]:
-    """Return rows of a few seconds in which nothing is attached. Raises Refused and Lost."""
+    """Return the rows of FIRST_LOOK_S seconds in which nothing is attached. Raises Refused and Lost."""
     window = LookWindow(lambda grown: session.look.derive(grown, facts), clock())
     window.connected(window.begun_s, facts.identity)
     for place in range(FIRST_LOOK_S + 1):
@@ -346,16 +347,16 @@ def _advice(
 
 
 def _timed(one: SizeEstimate, read_us: float | None) -> SizeEstimate:
-    """Return an estimate with its time of reading, at the latency that was seen."""
+    """Return an estimate with its time of reading added, at the latency that was seen."""
     if one.reads_per_s is None or read_us is None:
         return one
     return replace(one, read_ms_per_s=one.reads_per_s * read_us / 1000)
 
 
 def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
-    """Return the rows of an attachment, with reads from which the pages that were made are taken, where they count so.
+    """Return the rows of an attachment. If the server counts created pages as read, they are subtracted from its reads.
 
-    Sessions report late: the rate of the whole attachment is taken from each row, which may get below zero.
+    Sessions report late, so the mean rate of creations is subtracted from each row, which may then be below zero.
     """
     recorded = one.recorded
     if facts.flavour != "postgres" or facts.numbers[0] > _COUNTS_CREATIONS or not recorded.seconds:
@@ -376,7 +377,7 @@ def _unrecorded(attachments: Attachments) -> NotTold:
 
 
 def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | None:
-    """Return the reads that were recorded in the seconds of the attachments' rows; None where not all are of calls."""
+    """Return the number of reads recorded in the seconds of the rows; None unless all attachments recorded calls."""
     found = 0
     for one in attached:
         if one.recorded.read_s is None:
@@ -387,7 +388,9 @@ def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | Non
 
 
 def count(rows: Sequence[SampledRow]) -> Counted:
-    """Return the counts of some rows. Work is counted in transactions if the server has any, else in statements."""
+    """Return the sums of the counts of these rows. The unit of work is a transaction if there were any, else a
+    statement.
+    """
     sums = {name: sum(row.counts.get(name, 0.0) for row in rows)
             for name in ("pages_read", "page_gets", "transactions", "statements")}  # fmt: skip
     unit: Literal["transaction", "statement"] = "transaction" if sums["transactions"] else "statement"

@@ -1,4 +1,4 @@
-"""Shows advice as a report: for the terminal, as a page, for JSON, and its sizes as a table for CSV."""
+"""Makes the report of advice, which every output format draws, and the table of its sizes for CSV."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from bufferlab.units import format_bytes, format_duration, format_percent
 
 _CANNOT = "cannot say"
 _LITTLE = 0.01
-"""The least share of reads into other memory that is worth a sentence."""
+"""The least share of bytes read into other memory than the pool's that the limits mention."""
 
 
 def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
-    """Return the report of an advice."""
+    """Return the advice as the document that every output format draws."""
     facts, seen = advice.seen.facts, advice.seen
     is_judged = any(one.cannot_say is None for one in advice.others)
     length = format_duration(seen.window.seconds)
@@ -44,10 +44,10 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
 
 
 def cost(one: TierCost) -> str:
-    """Return in words the cost of a tier, measured and foretold.
+    """Return the words on the cost of a tier, measured and foretold.
 
-    An interval too wide to compare with the time of the stops is said to be so, and only its end is given. An interval
-    that lies above twice the time of the stops is named: the seconds without the tier had less of other work.
+    If the interval of the measured cost is too wide, the words say so. If it lies above twice the cost by events, the
+    words say that other work on the host may be in it.
     """
     foretold = f"foretold {format_percent(one.foretold_cores)}"
     ours = f"the recorder itself {format_percent(one.ours_cores)}"
@@ -68,9 +68,9 @@ def cost(one: TierCost) -> str:
 
 
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
-    """Return a row for each size: its reads with their bounds, and the time of reading; then why one is not judged.
+    """Return the table of sizes: reads with their bounds, change, and time of reading.
 
-    `with_reasons` is for programs: changes are reads a second, and a value that is not known is a bound.
+    `with_reasons` is for programs: changes are in reads a second, and a last column says why a size is not judged.
     """
     asked = "Reads asked of the system a second" if advice.needs_restart else "Reads a second"
     heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")
@@ -87,12 +87,12 @@ def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
 
 
 def _is_bound(one: SizeEstimate) -> bool:
-    """Return whether a size is judged by a bound alone: it reads fewer than that."""
+    """Return whether only an upper bound of a size's reads is known."""
     return one.cannot_say is None and one.reads_per_s is None and one.high is not None
 
 
 def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
-    """Return a size's row. With numbers alone, for programs, a bound stands in its own column and nowhere else."""
+    """Return the cells of a size. With `numbers_alone`, for programs, bounds are only in their own columns."""
     reads, change = words.number(one.reads_per_s), _change(one, advice)
     low, high = one.low, one.high
     if not numbers_alone:
@@ -112,7 +112,7 @@ def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[s
 
 
 def _change(one: SizeEstimate, advice: Advice) -> str:
-    """Return how many reads a second more or fewer a size has than the present one."""
+    """Return the cell with a size's reads a second minus the present ones."""
     present = advice.now.reads_per_s
     if one.reads_per_s is None or present is None or one.pool_size_bytes == advice.present_bytes:
         return words.NOTHING
@@ -125,7 +125,10 @@ def _mark(one: SizeEstimate, advice: Advice) -> Any:
 
 
 def _figure(advice: Advice) -> Figure | None:
-    """Return reads a second against the size; bounds are shaded, the present size and the memory are marked."""
+    """Return the figure of reads a second over sizes: bounds shaded, the present size and the memory marked.
+
+    The result is None if fewer than two sizes were judged.
+    """
     told = [one for one in advice.sizes if one.cannot_say is None]
     if len(told) < 2:
         return None
@@ -135,7 +138,7 @@ def _figure(advice: Advice) -> Figure | None:
     if room is not None and room <= largest:
         marks.append(Mark(float(room), f"memory there is: {format_bytes(room)}", 1, dashed=True))
     asked = " asked of the system" if advice.needs_restart else ""
-    # Without bounds, as at the present size, the band is as thin as the line.
+    # A size without bounds, such as the present one, has a band of no width.
     lows = tuple(dot.mean if dot.ci_low is None else dot.ci_low for dot in dots)
     highs = tuple(dot.mean if dot.ci_high is None else dot.ci_high for dot in dots)
     plot = PointsPlot(
@@ -157,7 +160,7 @@ def _figure(advice: Advice) -> Figure | None:
 
 
 def _dot(one: SizeEstimate, advice: Advice) -> Dot:
-    # Where only a bound is known, the dot is that bound.
+    # If only an upper bound is known, the dot is at that bound.
     value = one.reads_per_s if one.reads_per_s is not None else one.high or 0.0
     tick = f"{format_percent(one.pool_size_bytes / advice.present_bytes)}\n{format_bytes(one.pool_size_bytes)}"
     return Dot(float(one.pool_size_bytes), tick, (), value, one.low, one.high)
@@ -197,12 +200,12 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
         "seconds of the server differ by more than the recording takes."
     )
     told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
-    # A terminal does not show these: the answer would scroll out of sight.
+    # A terminal does not show the sections from inside the server, because the answer would scroll out of sight.
     return (*told, *(replace(one, blocks=tuple(map(_page_only, one.blocks))) for one in inside_sections(advice.seen)))
 
 
 def _measured(one: TierCost) -> str:
-    """Return the measured cost of a tier, where it is resolved."""
+    """Return the cell with the measured cost of a tier, if its interval is narrow enough."""
     return format_percent(one.server_cores) if one.is_told and one.server_cores is not None else words.NOTHING
 
 
@@ -253,7 +256,7 @@ def _limits(advice: Advice) -> list[str]:
 
 
 def _page_cache(advice: Advice) -> str:
-    """Return the share of the reads that the page cache served in the look."""
+    """Return the words on the share of the reads that the page cache served."""
     host = advice.seen.inside.host
     share = None if isinstance(host, NotTold) else host.page_cache_ratio
     return (
@@ -262,7 +265,7 @@ def _page_cache(advice: Advice) -> str:
 
 
 def _refusals(advice: Advice) -> list[str]:
-    """Return for each reason the sizes that cannot be judged for it."""
+    """Return a sentence for each reason, with the sizes that cannot be judged for it."""
     sizes: dict[str, list[str]] = {}
     for one in advice.others:
         if one.cannot_say:

@@ -1,14 +1,15 @@
-"""Estimates the reads a second of each pool size, by the tier that can, or says why none can. Pure.
+"""Estimates the reads a second of each pool size by the tier that can, or says why none can. All functions are pure.
 
-Larger pools are estimated from reads and evictions alone, by the ghost list of pages that left (crates/bufferlab-sim,
-ghost_list.rs). A page that is read again at depth `d` of the list would still be there with `d` more frames. The list
-is empty when recording begins: of a page that it does not have, the depth is beyond its length at that moment and else
-unknown. Such a depth is censored, and the share of reads that remain with more frames is the product-limit estimate
+Larger pools are estimated only from reads and evictions, by the list of evicted pages (crates/bufferlab-sim,
+ghost_list.rs). If a page is read again at depth `d` of the list, it would still be in a pool with `d` more frames. The
+list is empty when recording begins. If it lacks a page, the page's depth is beyond the list's length at that moment,
+and otherwise unknown: it is censored. The share of reads that remain with more frames is the product-limit estimate
 (Kaplan and Meier: "Nonparametric estimation from incomplete observations", Journal of the American Statistical
-Association 53(282), 1958).
-So a list that is still short adds no false reads. Every read counts, of any origin:
-read-ahead and prefetches read a page where it is not in the pool, as gets do. A creation takes its page out of the list
-without a read. Reads by rings of PostgreSQL remain at any size. The list says nothing of smaller pools.
+Association 53(282), 1958). So a list that is still short adds no false reads.
+
+Reads of any origin count, because read-ahead and prefetches read only pages that are not in the pool, as gets do. A
+creation removes its page from the list without a read. Reads through rings of PostgreSQL remain at any size. The list
+says nothing about smaller pools.
 """
 
 from __future__ import annotations
@@ -51,31 +52,31 @@ class Distances:
     """The depth of each read in the list of evicted pages, in the order of time."""
 
     depth: NDArray[np.int64]
-    """The depth of its page; 0 where the list did not have it, `BY_RING` where its page had left by a ring."""
+    """The depth of the read's page in the list; 0 if it was not there, `BY_RING` if it was evicted by a ring."""
     length: NDArray[np.int64]
     """The length of the list before the read."""
     slice: NDArray[np.int64]
-    """The number of its slice."""
+    """The number of the slice of time in which the read was."""
     cut: Cut
     second: Floats
-    """When it was, in seconds since its window began."""
+    """The time of the read, in seconds since its window began."""
     moved: NDArray[np.bool_]
-    """Whether its page's leaving was not seen: it is taken as having left just before."""
+    """Whether the eviction of the read's page was not seen. Then it is assumed to have been just before."""
 
     @property
     def cold(self) -> NDArray[np.bool_]:
-        """Return which reads were of pages that the list did not have."""
+        """Return for each read whether the list lacked its page."""
         return np.equal(self.depth, 0)
 
     @cached_property
     def longest(self) -> int:
-        """Return the most added frames that enough reads reach."""
+        """Return the largest number of added frames that can be judged: at enough reads the list was as long."""
         least = max(rules.LEAST_READS, int(np.ceil(rules.LONGEST_SHARE * len(self.length))))
         return int(np.sort(self.length)[-least]) if len(self.length) >= least else 0
 
 
 def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
-    """Return the distances of all reads; each window begins with an empty list."""
+    """Return the depths of all reads; each window begins with an empty list."""
     found, first = cut(windows), 0
     depth, length, number, second, moved = [], [], [], [], []
     for window, ends in zip(windows, found.ends, strict=True):
@@ -94,8 +95,8 @@ def distances(windows: Sequence[Recorded], ring_reads: int) -> Distances:
 def remaining(found: Distances, more: int, weights: Floats) -> Floats:
     """Return the share of reads that remain with `more` frames, for each row of weights of the slices.
 
-    The product-limit estimate over bins of depths, each a two-hundredth of `more`. A read that is censored within a
-    bin is at risk in as much of it as lies below its length; in bins of one depth the estimate is exact.
+    It is the product-limit estimate over 200 bins of depths up to `more`. A read that is censored within a bin counts
+    as at risk for the part of the bin below its length. In bins of one depth the estimate is exact.
     """
     slices = len(found.cut.seconds)
     edges = np.unique(np.linspace(0, more, min(_BINS, more) + 1).astype(np.int64))
@@ -105,7 +106,7 @@ def remaining(found: Distances, more: int, weights: Floats) -> Floats:
         cells = found.slice[which] * bins + place[which]
         return np.bincount(cells, counts[which], slices * bins).reshape(slices, bins).astype(np.float64)
 
-    # A bin has the depths above its lower edge and up to its upper one.
+    # A bin has the depths above its lower edge, up to and including its upper edge.
     ones = np.ones(len(found.depth))
     hits = table((found.depth > 0) & (found.depth <= more), np.searchsorted(edges, found.depth, "left") - 1, ones)
     place = np.searchsorted(edges, found.length, "right") - 1
@@ -123,7 +124,7 @@ def remaining(found: Distances, more: int, weights: Floats) -> Floats:
 def estimates(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
 ) -> tuple[SizeEstimate, ...]:
-    """Return the reads a second of pools of each size, from windows in which reads and evictions were recorded."""
+    """Return the estimate for each size by the list of evicted pages, from windows with reads and evictions."""
     found = distances(windows, rules.ring_reads(pool.engine, pool.pool_pages))
     refused = next((one.cannot_say for one in windows if one.cannot_say), None) or _refused(found, counted, pool)
     return tuple(
@@ -135,7 +136,7 @@ def estimates(
 
 
 def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | None:
-    """Return why no size can be estimated; None where one can."""
+    """Return the reason why no size can be estimated; None if sizes can."""
     reads = found.cut.reads.sum()
     if reads < rules.LEAST_READS:
         return NotTold(f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed", _IDLE)
@@ -152,9 +153,9 @@ def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | N
 
 
 def _changing_mix(found: Distances) -> NotTold | None:
-    """Return why a window whose halves read pages of other distances gives no answer; None where they agree."""
+    """Return the reason that the halves of the window read pages of different depths; None if they agree."""
     more = found.longest // 4
-    # A list that is shorter knows its hits alone: their share would be one.
+    # Only reads at which the list was long enough count. A shorter list would know only its hits.
     known = found.length >= more
     spared = (found.depth > 0) & (found.depth <= more)
     slices = len(found.cut.seconds)
@@ -196,7 +197,7 @@ def _estimate(
 
 
 def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tuple[float, float, float]:
-    """Return the reads a second with more frames, and their bounds; beyond the longest distance those of that many."""
+    """Return the reads a second with `more` frames, and their bounds; at most `longest` added frames are judged."""
     present = counted.reads / counted.seconds
     scale = present / found.cut.reads_per_s
     used = more * rules.frames_used(pool.engine, pool.version)
@@ -229,9 +230,9 @@ def _rate(found: Distances, counted: Counted, pool: PoolFacts, more: int) -> tup
 
 
 def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> NotTold | None:
-    """Return that tables which scans read by a ring would need none in a pool of `frames` frames; None otherwise.
+    """Return the reason that a table which scans read through a ring needs none in a pool of `frames` frames, or None.
 
-    heapam.c, initscan: a scan has a ring where its table is larger than a quarter of the pool.
+    A scan uses a ring if its table is larger than a quarter of the pool (heapam.c, initscan).
     """
     by_ring = found.depth == BY_RING
     if by_ring.sum() <= rules.RING_SHARE * len(by_ring):
@@ -256,12 +257,12 @@ def _rings_end(windows: Sequence[Recorded], found: Distances, frames: int) -> No
 
 
 def _pages_of(window: Recorded, objects: NDArray[np.uint32]) -> int:
-    """Return the pages of the smallest of some objects, as far as the window saw them."""
+    """Return the number of pages of the smallest of these objects, by the largest page number that the window saw."""
     return min(int(window.page_in_object[window.object == one].max()) + 1 for one in objects)
 
 
 def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
-    """Return in words how long a window would have to be for `more` added frames."""
+    """Return in words how long to record so that `more` added frames can be judged."""
     longest = max(window.seconds for window in windows)
     reached = found.second[found.length >= more]
     if len(reached):
@@ -291,11 +292,12 @@ def answer(
     sizes_bytes: Sequence[int],
     resident: Sequence[int] | None,
 ) -> tuple[SizeEstimate, ...]:
-    """Return an estimate for each size. An object has one number in all windows (`resident.with_one_numbering`).
+    """Return an estimate for each size. An object must have the same number in all windows.
 
-    `resident` has the pages that the pool held when the first full window began, as `object << 32 | page_in_object`;
-    the one that leaves first is first. It is None where the server was not asked. Larger sizes that the model leaves,
-    and sizes of as many frames as the pool has, go to the list of evicted pages, in all windows.
+    `pool_facts.with_one_numbering` sees to that. `resident` has the pages that the pool held when the first window of
+    `full` began, as `object << 32 | page_in_object`, in the order of eviction; None if the server was not asked. The
+    list of evicted pages, over all windows, estimates larger sizes that the model leaves, and sizes of as many frames
+    as the pool has.
     """
     whole = [one for one in recorded if one.ended != "lost" and one.seconds > 0]
     if whole and counted.seconds > 0 and (held := _holds_all(whole, pool, counted, sizes_bytes)) is not None:
@@ -321,8 +323,8 @@ def answer(
 def _holds_all(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, sizes_bytes: Sequence[int]
 ) -> tuple[SizeEstimate, ...] | None:
-    """Return that larger pools bring nothing where hardly a read was counted, None where reads were."""
-    # Upper bound of 97.5 % of a Poisson count, a little wide (Garwood 1936: 3.7 of none, 11.7 of 5, 48.7 of 35).
+    """Return the estimates if hardly a read was counted, so that larger pools save nothing; None otherwise."""
+    # The 97.5 % upper bound of a Poisson count, a little too wide (Garwood 1936: 3.7 for 0, 11.7 for 5, 48.7 for 35).
     at_most_per_s = (counted.reads + 2 * sqrt(counted.reads) + 4) / counted.seconds
     recorded = sum(int(np.count_nonzero(one.columns["kind"] == number_of("read"))) for one in windows)
     if max(counted.reads, recorded) >= rules.LEAST_READS or at_most_per_s > rules.FEW_PER_S:
@@ -333,7 +335,7 @@ def _holds_all(
         "measure: bufferlab run with the same load",
     )
     return tuple(
-        # In this window a larger pool would have read no more.
+        # In this window a larger pool would not have read more than this pool.
         SizeEstimate(size, None, 0.0, counted.reads / counted.seconds, "counted")
         if pool.frames(size) >= pool.pool_pages
         else SizeEstimate(size, None, None, None, "counted", why)

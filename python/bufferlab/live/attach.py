@@ -1,11 +1,11 @@
-"""Attaches and detaches by a plan of stages while an observation samples the server once a second.
+"""Attaches and detaches tiers by a plan of stages, while an observation samples the server once a second.
 
-It is the observation's listener and its request to stop: a tier begins and ends right after a sample, so that the rows
-between are its window. Between samples it asks the recorder whether it is still attached.
+`Attachments` is the observation's listener and its request to stop. A tier begins and ends right after a sample, so
+that the rows between are its window. Between samples it asks the recorder whether it is still attached.
 
-The memory that is left bounds the recorder's file, and the pool's growth: MemAvailable of the host (proc(5)), and of
-each cgroup above the server its limit less its use, without file pages that the kernel gives back first (inactive_file:
-admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
+The memory that is left limits the recorder's file and the growth of the pool. It is MemAvailable of the host (proc(5)),
+and for each cgroup above the server its limit minus its use, without file pages that the kernel reclaims first
+(inactive_file: admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class MemoryLeft:
 
 
 def left(pid: int) -> MemoryLeft | None:
-    """Return how much memory a server may still take; None where the host does not say."""
+    """Return the memory that a server may still take, and who limits it; None if unknown."""
     return least(Path("/proc/meminfo"), groups_of(pid))
 
 
 def least(meminfo_file: Path, groups: Iterable[tuple[Literal[1, 2], Path]]) -> MemoryLeft | None:
-    """Return the least that the host and the groups leave. `groups` are versions and folders of cgroups."""
+    """Return the smallest of the host's and the cgroups' free memory. `groups` are versions and folders of cgroups."""
     host_bytes = meminfo.available_bytes(meminfo_file)
     found = [] if host_bytes is None else [MemoryLeft(host_bytes, "host")]
     for version, folder in groups:
@@ -65,37 +65,40 @@ def _given_back(folder: Path, name: str) -> int:
 
 
 LEAST_MISSES_S = 120.0
-"""`misses` stays attached so long at least: its bounds are of the scatter of slices of that time."""
+"""The least seconds for which `misses` stays attached, because its bounds come from the scatter of slices of time."""
 _PATIENCE_S = 3.0
-"""A stage ends that much later at most when no sample comes."""
+"""The most seconds that a stage is prolonged if no sample comes."""
 _OF_DISK, _OF_MEMORY, _MOST_BYTES = 4, 8, 1 << 30
-"""The recorder's file may have a quarter of its disk's free space, an eighth of the memory that is left, and no more
-bytes than the last: numbering its pages takes about twice the file's bytes of memory, which the server needs too."""
+"""The recorder's file may take a quarter of its disk's free space, an eighth of the memory that is left, and at most
+1 GiB. Numbering its pages takes memory of about twice the file's size, which the server needs too."""
 _UNEVEN_S = 0.3
-"""A row whose seconds differ by more from the time since the last one says nothing of its processor time."""
+"""If a row's seconds differ by more than this from the time since the last row, its processor time is not used."""
 
 
 class Tracing(Protocol):
     """The way to attach to a server that runs (live_trace.py)."""
 
     def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
-        """Return the plan of a tier; attach nothing. Raises SpecError for an unknown build, EnvironmentLackingError."""
+        """Return the plan of a tier; attach nothing. Raises SpecError and EnvironmentLackingError."""
 
     def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-        """Attach; makes the file `spool`, of at most `limit_bytes`. Raises BufferlabError."""
+        """Attach, and return the trace. Accesses go into the new file `spool` of at most `limit_bytes`.
+
+        Raises BufferlabError.
+        """
 
     def recorded(self, trace: LiveTrace, *, stopped: bool = False) -> Recorded:
         """End a trace and return its record. Raises BufferlabError."""
 
 
 class Shown(Protocol):
-    """The display."""
+    """The display of the progress."""
 
     def say(self, text: str) -> None:
-        """Show a line."""
+        """Show a line of text."""
 
     def at(self, what: str, done: float, left_s: float) -> None:
-        """Show the stage, the share of the look that is done and the seconds left."""
+        """Show the stage, the share of the look that is done, and the seconds left."""
 
 
 @dataclass(frozen=True)
@@ -114,34 +117,34 @@ class Attached:
 
 @dataclass(eq=False)
 class Attachments:
-    """The attachments of one observation, in turn. `close` always detaches."""
+    """The attachments of one observation, one after another. `close` detaches if something is attached."""
 
     planned: tuple[Stage, ...]
     plans: Mapping[Tier, LivePlan]
     tracing: Tracing
     spool: Path
     max_cores: float
-    """The processors that a tier may take."""
+    """The most processors that a tier may take of the server."""
     pages_wanted: float
-    """Evictions with which `misses` has seen enough for the largest size asked for."""
+    """The number of evictions after which `misses` has seen enough for the largest size."""
     processors: Processors | None
     stop: Stop
     shown: Shown
     clock: Callable[[], float]
     before_full: Callable[[], None] | None
-    """Called once, right before the tier `full` is attached for the first time."""
+    """A function that is called once, right before the tier `full` is attached for the first time."""
     list_buffers: Callable[[LiveTrace], None] | None = None
-    """Called a few times while `misses` is attached."""
+    """A function that is called a few times while `misses` is attached."""
     is_over: bool = False
     is_away: bool = False
-    """Whether the recorder saw the server end."""
+    """Whether the recorder saw that the server ended."""
     failed: BufferlabError | None = None
-    """Why a tier could not be attached."""
+    """The error of a tier that could not be attached or read."""
     attached: list[Attached] = field(default_factory=list)
     seconds: list[Second] = field(default_factory=list)
     _place: int = 0
     _limit: int = 0
-    # The first stage begins with the first row: the questions at the observation's begin are not its time.
+    # The first stage begins with the first row, after the questions at the observation's beginning.
     _due_s: float = math.inf
     _last_s: float | None = None
     _trace: LiveTrace | None = None
@@ -149,12 +152,12 @@ class Attachments:
     """The recorder's file, while something is attached."""
     _rows: list[SampledRow] = field(default_factory=list)
     _lists_due_s: list[float] = field(default_factory=list)
-    """When the server is asked for its buffers, the next time first."""
+    """The times at which the server is to be asked for its buffers, in order."""
     _is_fresh: bool = False
     """Whether no row has come since the tier was attached."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
-        """Keep a second, and go on to the next stage when this one has ended."""
+        """Keep the row, and go on to the next stage if this one has ended."""
         self._keep(row)
         now_s = self.clock()
         if self._trace and self.list_buffers and self._lists_due_s and now_s >= self._lists_due_s[0]:
@@ -172,7 +175,7 @@ class Attachments:
         self.shown.at(what, min(1.0, max(0.0, 1 - left_s / whole_s)), left_s)
 
     def event(self, event: ServerEvent) -> None:
-        """Show what happened to the server. Where no answer can come any more, detach and end."""
+        """Show an event of the server. If no answer is possible after it, detach and end the observation."""
         self.shown.say(f"{event.t_s:.0f} s  {event.what}")
         if event.kind in BROKEN:
             self.close()
@@ -180,7 +183,7 @@ class Attachments:
 
     @property
     def requested(self) -> bool:
-        """Return whether the observation must end, after a look at the recorder."""
+        """Return whether the observation must end. Before that, ask the recorder, and end a stage that is overdue."""
         if self._trace:
             state = str(self._trace.told()["state"])
             if state != "attached" or self.stop.requested or self.clock() > self._due_s + _PATIENCE_S:
@@ -190,7 +193,7 @@ class Attachments:
         return self.is_over or self.stop.requested
 
     def close(self) -> None:
-        """Detach, if something is attached still."""
+        """Detach if something is still attached."""
         if self._trace:
             self._detach(str(self._trace.told()["state"]))
 
@@ -198,7 +201,7 @@ class Attachments:
         now_s, last_s = self.clock(), self._last_s
         self._last_s = now_s
         stage = self.planned[min(self._place, len(self.planned) - 1)]
-        # The second in which a tier came or went is neither's.
+        # A second in which a tier was attached or detached belongs to neither stage.
         is_whole, self._is_fresh = (self._trace is not None) == (stage.tier is not None) and not self._is_fresh, False
         if self._trace and is_whole:
             self._rows.append(row)
@@ -227,7 +230,7 @@ class Attachments:
         stage = self.planned[self._place]
         if stage.tier:
             self._attach(stage.tier)
-        # Only now: reading a record, asking for the pool's pages and attaching may take seconds.
+        # The stage's time counts from now, because reading a record, asking for pages and attaching may take seconds.
         now_s = self.clock()
         self._due_s = now_s + stage.seconds
         after_s = (rules.LIST_AT_S, *(share * stage.seconds for share in rules.LIST_AT_SHARES))
@@ -245,7 +248,7 @@ class Attachments:
                 plan, self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self.spool)
             )
         except BufferlabError as error:
-            # The observation would take it for the server's refusal.
+            # If this error were raised here, the observation would take it for the server's refusal.
             self.failed, self.is_over = error, True
             return
         self._rows, self._is_fresh = [], True
@@ -264,7 +267,7 @@ class Attachments:
             self.failed, self.is_over = error, True
             return
         finally:
-            # The next file may have as much of the disk again.
+            # The next attachment's file may need the same space.
             self._file.unlink(missing_ok=True)
         found = Attached(recorded, tuple(self._rows), told["stops"], told["events"])
         self.attached.append(found)
@@ -280,7 +283,7 @@ class Attachments:
 
 
 def _limit_bytes(folder: Path) -> int:
-    """Return the most bytes of a recorder's file in a folder, by the space and the memory that we may take now."""
+    """Return the most bytes of the recorder's file in a folder, by the free space on its disk and the free memory."""
     free = left(os.getpid())
     of_memory = free.size_bytes // _OF_MEMORY if free else _MOST_BYTES
     return max(1, min(_MOST_BYTES, shutil.disk_usage(folder).free // _OF_DISK, of_memory))

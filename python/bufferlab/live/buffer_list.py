@@ -1,7 +1,7 @@
-"""Lists PostgreSQL's buffers by its view pg_buffercache, so that frames are known which no call has shown.
+"""Lists PostgreSQL's buffers by its view pg_buffercache, so that the recorder knows frames that no call has shown.
 
-Rows number buffers and name pages by their relation; calls name them by the device and inode of a segment's file.
-Where a list lies in memory the recorder finds itself (frames/names.rs).
+Rows of the view number buffers, and name pages by relation. Calls name pages by device and inode of a segment's file,
+so this module translates. The recorder finds out where in memory buffer 0 is (frames/names.rs).
 """
 
 from __future__ import annotations
@@ -24,31 +24,34 @@ SELECT bufferid, reltablespace, reldatabase, relfilenode, relforknumber, relbloc
 FROM {place}.pg_buffercache WHERE relfilenode IS NOT NULL"""
 _SEGMENT = Question("SELECT setting FROM pg_catalog.pg_settings WHERE name = 'segment_size' AND unit = '8kB'", _SUBJECT)
 _DEFAULT, _GLOBAL = 1663, 1664
-"""Tablespaces whose files are inside the data directory (pg_tablespace.dat)."""
+"""The numbers of the tablespaces whose files are inside the data directory (pg_tablespace.dat)."""
 _FORKS = ("", "_fsm", "_vm", "_init")
-"""The endings of files, by the fork's number (relpath.c)."""
+"""The ending of a file's name for each fork, by the fork's number (relpath.c)."""
 
 
 @dataclass(frozen=True)
 class BufferList:
-    """The pages of a pool's buffers at the moment of a question."""
+    """The pages in a pool's buffers at one moment."""
 
     asked_ns: int
-    """When it was asked, on the monotonic clock."""
+    """The moment before the question was asked, on the monotonic clock."""
     files: list[tuple[int, int]]
-    """Device, as the kernel numbers it, and inode."""
+    """(number of the device in the kernel's form, inode) of each file."""
     buffer: NDArray[np.uint32]
-    """The number of each buffer, from 0 on."""
+    """The number of each buffer, counted from 0."""
     file: NDArray[np.uint32]
-    """Its page's file, as a place in `files`."""
+    """The file of each buffer's page, as a place in `files`."""
     page: NDArray[np.uint32]
-    """The number of its page in the file."""
+    """The number of each buffer's page in its file."""
 
 
 def listed(
     query: Query, pid: int, proc: Path = Path("/proc"), clock_ns: Callable[[], int] = time.monotonic_ns
 ) -> BufferList | NotTold:
-    """Return the buffers of a server whose first process is `pid`. Errors other than refusals pass through."""
+    """Return the buffers of a server whose first process is `pid`, or why they are unknown.
+
+    Errors other than the server's refusal are not caught.
+    """
     where = ask(query, postgres.POOL_PLACE)
     if isinstance(where, NotTold):
         return where
@@ -67,7 +70,7 @@ def listed(
     segments = np.column_stack((table[:, 1:5], table[:, 5] // segment_pages))
     wanted, of_row = np.unique(segments, axis=0, return_inverse=True)
     found = [_file(proc / str(pid), *(int(number) for number in one)) for one in wanted]
-    # A file that is gone, or that we may not see, has no number: its rows go.
+    # Rows whose file is gone, or invisible to us, are left out.
     is_found = np.array([one is not None for one in found], bool)
     numbers = np.cumsum(is_found) - 1
     of_row = of_row.reshape(-1)
@@ -84,12 +87,12 @@ def listed(
 def _file(
     process: Path, tablespace: int, database: int, relation: int, fork: int, segment: int
 ) -> tuple[int, int] | None:
-    """Return device and inode of a relation's segment; None where it cannot be found."""
+    """Return the device and inode of a relation's segment; None if its file is not found."""
     if not 0 <= fork < len(_FORKS):
         return None
     name = f"{relation}{_FORKS[fork]}{f'.{segment}' if segment else ''}"
     try:
-        # Its working directory is the data directory (postmaster.c, ChangeToDataDir).
+        # The server's working directory is its data directory (postmaster.c, ChangeToDataDir).
         told = (_folder(process, tablespace, database) / name).stat()
     except OSError:
         return None
@@ -103,7 +106,7 @@ def _folder(process: Path, tablespace: int, database: int) -> Path:
     if tablespace == _DEFAULT:
         return process / f"cwd/base/{database}"
     link = process / f"cwd/pg_tblspc/{tablespace}"
-    # An absolute link leads through the server's own root: it may be in a container.
+    # An absolute link is resolved below the server's root, because the server may be in a container.
     place = Path(f"{process}/root{target}") if (target := os.readlink(link)).startswith("/") else link
     version = sorted(one for one in place.iterdir() if one.name.startswith("PG_"))
     if len(version) != 1:

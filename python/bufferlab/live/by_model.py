@@ -1,9 +1,9 @@
-"""Smaller and larger pools from all accesses, which the registered model of the server plays at each size.
+"""Estimates the reads of smaller and larger pools from all accesses: the model of the server replays them at each size.
 
-Windows are played one after the other, as if nothing lay between them: the pages that the next one wants first are
-missed a little more often than in truth. A pool begins with the pages that the server lists (`resident`), else empty.
-One of the server's own size that begins with them counts at once, every other from one turnover on. Reads are those of
-the model at a size, times the server's count for each read of the model at the server's own size. Pure.
+Windows are replayed one after the other without a gap, so the first pages of the next window are missed a little too
+often. A pool begins with the pages that the server lists (`resident`), else empty. If a pool of the server's own size
+begins with them, its reads count at once; other pools count from one turnover on. An estimate is the model's reads at a
+size, multiplied by the server's counted reads per read of the model at the server's own size. All functions are pure.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from bufferlab.traces.page_trace import Columns, number_of
 from bufferlab.units import format_bytes
 
 _EXCLUSIVE = (2, 4)
-"""InnoDB's latches under which a page changes (sync0types.h)."""
+"""The values of `latch` under which InnoDB changes a page (sync0types.h)."""
 _RING, _BULK_READ, _HELD, _PIN = 12, 8, 2, 3
-"""PostgreSQL's latches: bufferlab-model/src/trace.rs."""
+"""Bits of `latch` in PostgreSQL's traces (bufferlab-model/src/trace.rs)."""
 _FIRST_PIN = 5
 
 
 @dataclass(frozen=True)
 class _Did:
-    """A model's counts in each slice."""
+    """A model's counts in each slice of time."""
 
     reads: Floats
     brought_in: Floats
 
     def first_counted(self, frames: int, turnovers: float) -> int:
-        """Return the slice after the one in which the pool was turned over `turnovers` times; 0 for zero turnovers."""
+        """Return the slice after that in which the pool had turned over `turnovers` times; 0 for zero turnovers."""
         if turnovers == 0:
             return 0
         return int(np.searchsorted(np.cumsum(self.brought_in), turnovers * frames)) + 1
@@ -63,27 +63,27 @@ class _Did:
 
 @dataclass(frozen=True)
 class Played:
-    """The windows as one string of accesses for the models."""
+    """All windows as one sequence of accesses for the models."""
 
     columns: Columns
     prefix: int
-    """The rows that fill the pool with the server's pages."""
+    """The number of rows at the beginning that fill the pool with the pages that the server held."""
     ends: NDArray[np.intp]
-    """The row after each slice."""
+    """The row after each slice of time."""
     cut: Cut
     objects: tuple[PagesOfObject, ...]
-    """PostgreSQL's relations that were scanned."""
+    """The relations of PostgreSQL that were scanned."""
     writes: bool
 
     @property
     def rows(self) -> int:
-        """Return how many rows were recorded."""
+        """Return the number of recorded rows, without the prefix."""
         return len(self.columns["page"]) - self.prefix
 
     def with_late_purge(self, late_rows: int) -> Played:
-        """Return the accesses as if purge went to each changed page once more, `late_rows` rows later.
+        """Return the accesses as if purge got each changed page once more, `late_rows` rows later.
 
-        A change by purge is repeated as the others are: which they are is not known. So this is more than purge does.
+        Changes by purge itself are repeated too, because the trace does not mark them. So this is more than purge does.
         """
         is_change = (self.columns["kind"] == number_of("get")) & np.isin(self.columns["latch"], _EXCLUSIVE)
         changed = np.flatnonzero(is_change[: max(0, len(is_change) - late_rows)])
@@ -97,10 +97,10 @@ class Played:
 
 
 def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int] | None) -> Played:
-    """Return windows for the models. An object has one number in all windows (`resident.with_one_numbering`).
+    """Return the windows as one sequence of accesses. An object has the same number in all windows.
 
-    `resident` has pages as `object << 32 | page_in_object`, the page that leaves first is first. A page stands there
-    once for each use that the pool remembers.
+    `pool_facts.with_one_numbering` sees to that. `resident` has the pages of the pool as `object << 32 |
+    page_in_object`, in the order of eviction. A page is there once for each use that the pool remembers.
     """
     found = cut(windows)
     keys = [one.object.astype(np.uint64) << np.uint64(32) | one.page_in_object for one in windows]
@@ -133,9 +133,9 @@ def played(windows: Sequence[Recorded], pool: PoolFacts, resident: Sequence[int]
 
 
 def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
-    """Return accesses that bring pages into an empty pool in their order.
+    """Return accesses that bring these pages into an empty pool in their order.
 
-    InnoDB puts a page that is created at the head of its list, and one that is read into the middle.
+    For InnoDB they are creations, which put a page at the head of the list; reads would put it into the middle.
     """
     count = len(page)
     return {
@@ -148,9 +148,9 @@ def _prefix(page: NDArray[np.uint32], engine: str) -> Columns:
 
 
 def _scanned(columns: Columns, known: NDArray[np.uint64]) -> tuple[PagesOfObject, ...]:
-    """Return the relations that sessions scan: by a ring, or because their gets go from page to page.
+    """Return the relations that sessions scan: through a ring, or with gets that go from page to page.
 
-    Names are not known: a relation that is scanned is taken for a table.
+    A scanned relation is assumed to be a table, because relations have no names here.
     """
     gets = np.flatnonzero((columns["kind"] == number_of("get")) & (columns["latch"] & _PIN != _HELD))
     order = gets[np.argsort(columns["thread"][gets], kind="stable")]
@@ -171,7 +171,7 @@ def _scanned(columns: Columns, known: NDArray[np.uint64]) -> tuple[PagesOfObject
 
 @dataclass(frozen=True)
 class ByModel:
-    """The model of a server, fed with the server's record."""
+    """The model of a server, with the server's record to replay."""
 
     played: Played
     pool: PoolFacts
@@ -181,7 +181,7 @@ class ByModel:
 
     @cached_property
     def seen(self) -> Traced:
-        """Return the facts of the server for the model: it is asked for settings alone, not for its doubts."""
+        """Return the facts of the server from which the model takes its settings."""
         return Traced(
             server=Server(self.pool.engine, self.pool.version),
             pool=Pool(self.pool.pool_pages, self.pool.settings),
@@ -199,9 +199,9 @@ class ByModel:
         return self.did(self.pool.pool_pages)
 
     def did(self, frames: int, time: float = 1.0, late_rows: int = 0) -> _Did:
-        """Return the model's counts with `frames` frames, where everything took `time` times as long.
+        """Return the model's counts with `frames` frames, if everything took `time` times as long.
 
-        With `late_rows` purge goes to each changed page once more, that many rows later (`Played.with_late_purge`).
+        With `late_rows` purge gets each changed page once more, that many rows later (`Played.with_late_purge`).
         """
         settings = self.manager.settings(self.seen, Pool(frames, self.settings))
         one = self.played.with_late_purge(late_rows) if late_rows else self.played
@@ -221,12 +221,12 @@ class ByModel:
 
     @cached_property
     def settings(self) -> Mapping[str, int]:
-        """Return the settings that the model obeys; those that are not known have the server's defaults."""
+        """Return the settings that the model obeys, with the model's defaults for unknown ones."""
         defaults = self.manager.defaults
         return {name: self.pool.settings.get(name, value) for name, value in defaults.items()}
 
     def first_counted(self, did: _Did, frames: int) -> int:
-        """Return the first slice that counts of a pool of `frames` frames."""
+        """Return the first slice in which the reads of a pool of `frames` frames count, because it is warm."""
         if self.has_resident and frames == self.pool.pool_pages:
             return 0
         is_partly_warm = self.has_resident and frames < self.pool.pool_pages
@@ -234,7 +234,7 @@ class ByModel:
 
     @cached_property
     def own_error(self) -> float | None:
-        """Return the model's error at the server's own size, None where too little counts."""
+        """Return the model's relative error at the server's own size; None without reads, or with too few slices."""
         first = self.first_counted(self.own, self.pool.pool_pages)
         recorded, modelled = self.played.cut.reads[first:].sum(), self.own.reads[first:].sum()
         if len(self.own.reads) - first < rules.LEAST_SLICES or not recorded:
@@ -243,7 +243,7 @@ class ByModel:
 
     @cached_property
     def refused(self) -> NotTold | None:
-        """Return why the model can judge no size; None where it can."""
+        """Return the reason why the model can judge no size; None if it can."""
         reads = self.played.cut.reads.sum()
         if reads < rules.LEAST_READS:
             why = f"{reads:,.0f} reads were recorded, and {rules.LEAST_READS} are needed"
@@ -264,7 +264,7 @@ class ByModel:
         return None
 
     def estimate(self, size_bytes: int) -> SizeEstimate | None:
-        """Return the estimate of a size; None for a larger one that the list of evicted pages may judge better."""
+        """Return the estimate of a size; None for a larger size that the list of evicted pages may judge instead."""
         frames = self.pool.frames(size_bytes)
         is_larger = frames > self.pool.pool_pages
         if self.refused:
@@ -295,7 +295,7 @@ class ByModel:
     def _too_short(
         self, which: str, turnovers: float, wanted: float = 2 * rules.TURNOVERS_WARM, instead: str = ""
     ) -> NotTold:
-        """Return that a pool was turned over too few times, and how long to record."""
+        """Return the reason that a pool turned over too few times, with the time for which to record."""
         why = f"the accesses that were recorded fill {which} {turnovers:.2g} times, and {wanted:g} are needed"
         seconds = self.played.cut.seconds.sum() * wanted / max(turnovers, 1e-9)
         remedy = f"record all accesses for {seconds:,.0f} s (a longer --within, or a larger --max-cpu){instead}"
@@ -316,7 +316,7 @@ class ByModel:
         return value, *around(value, scatter(len(own), per_s), method + rules.OF_PRESENT * present)
 
     def _by_speed(self, frames: int, did: _Did, first: int) -> NotTold | None:
-        """Return why reads cannot be estimated if they depend on the speed of the run; None where they do not."""
+        """Return the reason that reads depend too much on the load's speed; None if they do not."""
         why = self.manager.by_speed(Pool(frames, self.settings))
         if why is None:
             return None
@@ -338,7 +338,7 @@ class ByModel:
 def by_model(
     windows: Sequence[Recorded], pool: PoolFacts, counted: Counted, resident: Sequence[int] | None
 ) -> ByModel | None:
-    """Return the model of a server on the windows in which all accesses were recorded; None where it has none."""
+    """Return the model of a server with the windows of the tier `full`; None if the server has no model."""
     server = Server(pool.engine, pool.version)
     named = [one for one in MANAGERS if one.name == pool.model]
     if not named:
@@ -356,6 +356,6 @@ def _purge_matters(share: float) -> NotTold:
 
 
 def _at_speed(delta_us: NDArray[np.uint32], time: float) -> NDArray[np.uint32]:
-    # Times are rounded and not their differences, or the errors would add up.
+    # Times are rounded, not their differences, whose errors would add up.
     times = np.floor(np.cumsum(delta_us, dtype=np.float64) * time)
     return np.minimum(np.diff(times, prepend=0.0), np.iinfo(np.uint32).max).astype(np.uint32)

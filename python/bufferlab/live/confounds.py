@@ -1,6 +1,7 @@
 """Finds the work that a server does besides its application's: backups, changes of tables, vacuum, old transactions.
 
-Each finding is a sentence of who does what, and its effect on the pool or on reads. Limits of sight are stated.
+Each finding is a sentence on who does what, and its effect on the pool or on reads. Questions that the server refused
+are listed too.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ Kind = Literal[
     "backup", "definition", "maintenance", "long_transaction", "history_list", "pool_load", "replication", "slot"
 ]
 LONG_S = 60.0
-"""Seconds from which an open transaction is worth a sentence."""
+"""The seconds from which on an open transaction is a finding."""
 LONG_HISTORY = 10_000
-"""Length of InnoDB's history list from which it is. Servers of our tests have less than ten when they are idle."""
+"""The length from which on InnoDB's history list is a finding. On idle servers of our tests it is below ten."""
 _HELD_TRANSACTIONS = 100_000
 _KEPT_BYTES = 1 << 30
 _EFFECT = {
@@ -52,14 +53,17 @@ class Confounds:
 
 
 def find(query: Query, flavour: Flavour, *, own_ids: Collection[int] = (), long_s: float = LONG_S) -> Confounds:
-    """Ask a server what else it does. `own_ids` are our connections or processes, except the asking one."""
+    """Ask a server about its other work, and return the findings.
+
+    `own_ids` are our connections or processes, without the one that asks. Transactions from `long_s` seconds on count.
+    """
     asker = _Asker(query)
     found = _postgres(asker, own_ids, long_s) if flavour == "postgres" else _innodb(asker, flavour, own_ids, long_s)
     return Confounds(tuple(found), tuple(asker.not_told))
 
 
 class _Asker:
-    """Asks, and keeps the refusals; a refusal for lack of a right is kept once."""
+    """The asker of questions, which keeps the refusals; refusals with the same missing right are kept once."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
@@ -76,7 +80,7 @@ class _Asker:
 
 def _innodb(asker: _Asker, flavour: Flavour, own_ids: Collection[int], long_s: float) -> list[Confound]:
     found = []
-    # Without PROCESS these are refused; the list of sessions then has ours alone, and does not say so.
+    # Without the right PROCESS this question is refused, while the list of sessions silently has only our own.
     old = asker.rows(innodb.transactions(long_s, own_ids))
     sessions = [row for row in asker.rows(innodb.sessions(flavour)) if row["id"] not in own_ids]
     found += [_innodb_session(row) for row in sessions if row["kind"]]
@@ -104,7 +108,7 @@ def _innodb_session(row: Row) -> Confound:
         return Confound("backup", sentence, lasting)
     kind: Kind = row["kind"]  # type: ignore[assignment]
     words = _name(row["words"])
-    # The server's words may run into a name where no blank stands between.
+    # A name may follow the server's words without a blank, so only words of a known form are shown.
     what = words if re.fullmatch(r"[A-Z]+( [A-Z]+)?", words) else "a statement"
     at = ""
     if integer(row["stages"]):
@@ -114,7 +118,7 @@ def _innodb_session(row: Row) -> Confound:
 
 def _innodb_replication(sessions: Iterable[Row]) -> list[Confound]:
     readers = sum(str(row["command"]).startswith("Binlog Dump") for row in sessions)
-    # MariaDB's purge and shutdown threads are the system's too, as daemons.
+    # MariaDB's threads for purge and shutdown belong to "system user" too, with the command Daemon.
     appliers = [row for row in sessions if row["account"] == "system user" and row["command"] != "Daemon"]
     found = []
     if readers:
@@ -189,5 +193,5 @@ def _who(session: object, account: object) -> str:
 
 
 def _name(value: object) -> str:
-    """Return a name or a word from a server, safe to show."""
+    """Return a name or a word from a server in a form that is safe to show."""
     return printable(text(value) or "an unknown account").replace("\n", " ")

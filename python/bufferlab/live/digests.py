@@ -1,11 +1,11 @@
 """Computes each statement's work in a window, from the server's own table of statements at the window's two ends.
 
-The table is read twice and no more. A statement is in the window in which it ends. The table counts from its own
-beginning: an entry's work is the difference of its counts, and of an entry that began anew its last counts.
+The table is read exactly twice. A statement counts in the window in which it ends. An entry's work is the difference of
+its counts. If an entry was reset or evicted in between, its work is its last counts.
 
-Servers normalise texts, but not all of them. PostgreSQL keeps comments, and utility statements as they were sent
-(pg_stat_statements.c, pgss_ProcessUtility): with passwords, and with values. So a text is shown only when it begins as
-a query or a change of rows, and every literal or comment left in it is removed.
+Servers replace values in most texts, but not in all. PostgreSQL keeps comments, and keeps utility statements as they
+were sent (pg_stat_statements.c, pgss_ProcessUtility), with passwords and values. So a text is shown only if it begins
+as a query or a change of rows, and every literal or comment left in it is removed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from bufferlab.texts import printable
 Order = Literal["time", "rows", "reads"]
 SHOWN = 20
 _CANDIDATES = 2 * SHOWN
-"""Texts asked for in each order: some are utility statements, which are not shown."""
+"""The number of texts that are asked for in each order. It is larger than SHOWN, because some are never shown."""
 _TIMES = ("time", "read_time")
 _NUMBERS = ("calls", "time", "rows_examined", "rows_returned", "hit_pages", "read_pages", "read_time")
 
 Key = tuple[str | None, str | None, str | None]
-"""A statement's schema or database, its digest or query identifier, and its account where accounts are apart."""
+"""(schema or database, digest or query identifier, account if the table has a row for each account)."""
 Counts = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class DigestEntry:
-    """One row of the server's table: since when it counts, and its counts by name, times in seconds."""
+    """One row of the server's table: the time from which it counts, and its counts by name, times in seconds."""
 
     since: str | None
     counts: Counts
@@ -48,19 +48,19 @@ class Snapshot:
 
     entries: Mapping[Key, DigestEntry]
     where: Row
-    """PostgreSQL: the extension's place and version; otherwise empty."""
+    """For PostgreSQL the schema and version of pg_stat_statements; otherwise empty."""
     evictions: int | None = None
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What the entries of a table did between two snapshots."""
+    """The work of the entries of a table between two snapshots."""
 
     counts: Mapping[Key, Counts]
     restarted: int
-    """Entries whose counts restarted in between: they were reset, or evicted and made again."""
+    """The number of entries whose counts restarted: they were reset, or evicted and made again."""
     gone: int
-    """Entries that were there at the first snapshot only."""
+    """The number of entries that only the first snapshot has."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Digests:
 
 
 def start(query: Query, flavour: Flavour) -> Snapshot | NotTold:
-    """Read the table at the window's first end, or say why it is missing."""
+    """Return the table at the beginning of the window, or why it is missing."""
     where: Row = {}
     if flavour == "postgres":
         found = ask(query, postgres.STATEMENTS_PLACE)
@@ -130,7 +130,7 @@ def start(query: Query, flavour: Flavour) -> Snapshot | NotTold:
 
 
 def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold:
-    """Read the table at the window's last end, and the texts of the largest statements; return what they did."""
+    """Read the table at the window's end, and the texts of the largest statements; return the statements' work."""
     last = _snapshot(query, flavour, first.where)
     if isinstance(last, NotTold):
         return last
@@ -146,7 +146,7 @@ def finish(query: Query, flavour: Flavour, first: Snapshot) -> Digests | NotTold
 
 
 def grown(first: Mapping[Key, DigestEntry], last: Mapping[Key, DigestEntry]) -> Growth:
-    """Return each entry's counts between two snapshots. None is negative.
+    """Return the work of each entry between two snapshots. No count is negative.
 
     >>> before, after = DigestEntry(None, {"calls": 5}), DigestEntry(None, {"calls": 7})
     >>> grown({("s", "a", None): before}, {("s", "a", None): after}).counts
@@ -180,7 +180,7 @@ def _snapshot(query: Query, flavour: Flavour, where: Row) -> Snapshot | NotTold:
 
 
 def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, DigestEntry]:
-    """Return the rows by key; rows without an identifier (no right, or a full table) are one entry of a place."""
+    """Return the entries by key. Rows of a schema without an identifier (no right, or a full table) are one entry."""
     sums: dict[Key, dict[str, float]] = {}
     since: dict[Key, str | None] = {}
     for row in rows:
@@ -195,7 +195,7 @@ def _entries(rows: Iterable[Row], units_per_s: float) -> dict[Key, DigestEntry]:
 
 
 def _by_statement(counts: Mapping[Key, Counts]) -> dict[tuple[str | None, str | None], dict[str, float]]:
-    """Return the counts of all accounts together, of statements that ran."""
+    """Return the counts of each statement that ran, summed over the accounts."""
     did: dict[tuple[str | None, str | None], dict[str, float]] = {}
     for (place, identifier, _), own in counts.items():
         if own["calls"] > 0:
@@ -206,7 +206,7 @@ def _by_statement(counts: Mapping[Key, Counts]) -> dict[tuple[str | None, str | 
 
 
 def _largest(did: Mapping[tuple[str | None, str | None], Counts]) -> set[str]:
-    """Return the identifiers of the statements that may be among the first, in any order."""
+    """Return the identifiers of the statements that may be among the first in time, rows or reads."""
     named = [(identifier, counts) for (_, identifier), counts in did.items() if identifier is not None]
     chosen: set[str] = set()
     for name in ("time", "rows_examined", "rows_returned", "read_pages"):
@@ -224,7 +224,7 @@ def _digests(
         told = texts.get(identifier or "")
         if told is None:
             continue
-        # Some versions of MySQL have the statement that was prepared after this word.
+        # Some versions of MySQL write EXECUTE before the text of a prepared statement.
         words = told if identifier == innodb.PREPARED else shown(told.removeprefix("EXECUTE "))
         if words is None or is_monitoring(words):
             kind = "utility" if words is None else "monitoring"
@@ -246,7 +246,7 @@ def _statement(place: str | None, words: str, counts: Counts) -> DigestStatement
     told = {name: round(counts[name]) for name in _NUMBERS if name in counts and name not in _TIMES}
     read_s = counts.get("read_time")
     if not read_s and told.get("read_pages"):
-        read_s = None  # track_io_timing is off: pages were read, and took no time.
+        read_s = None  # track_io_timing is off, so reads of pages were not timed.
     return DigestStatement(
         place, words, told["calls"], counts["time"], told.get("rows_examined"), told["rows_returned"],
         told.get("hit_pages"), told.get("read_pages"), read_s,
@@ -290,7 +290,7 @@ _LONGEST_CHARACTERS = 1000
 _SHOWN = frozenset(("SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "WITH", "VALUES", "TABLE"))
 _TOKEN = re.compile(
     r"(?P<comment>/\*.*?(?:\*/|\Z)|--[^\n]*)"
-    # A backslash may escape a quote or not, which depends on a setting: from there on nothing is shown.
+    # Whether a backslash escapes a quote depends on a setting. So nothing after a backslash in a literal is shown.
     r"|(?P<literal>'(?:[^'\\]|'')*(?:'|\\.*|\Z)|\$(?P<tag>[A-Za-z_]\w*|)\$.*?(?:\$(?P=tag)\$|\Z)"
     r"|(?<![\w$`\"])\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
     r"|(?P<name>\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\$\d+)",
@@ -303,7 +303,7 @@ _MONITORING = re.compile(
 
 
 def shown(text: str) -> str | None:
-    """Return a statement's text as it may be shown; None for a utility statement, or a text that is not understood.
+    """Return a statement's text without values and comments; None if it is not a query or a change of rows.
 
     >>> shown("/* user 7 */ SELECT * FROM t WHERE a = $1 AND b = 'x' AND c = 5")
     'SELECT * FROM t WHERE a = $1 AND b = ? AND c = ?'
@@ -312,7 +312,7 @@ def shown(text: str) -> str | None:
     """
     plain = " ".join(_TOKEN.sub(_kept, text).split())
     first = re.match(r"[\s(]*([A-Za-z]+)", plain)
-    # A comment inside a comment leaves its end behind.
+    # If a comment was inside a comment, the end of the outer one is left.
     if first is None or first[1].upper() not in _SHOWN or "*/" in plain:
         return None
     cut = plain if len(plain) <= _LONGEST_CHARACTERS else plain[:_LONGEST_CHARACTERS] + " ..."
@@ -320,7 +320,7 @@ def shown(text: str) -> str | None:
 
 
 def is_monitoring(text: str) -> bool:
-    """Return whether a statement asks for the server's own views, as ours do."""
+    """Return whether a statement reads the server's own views, as bufferlab's statements do."""
     return _MONITORING.search(text.lower()) is not None
 
 

@@ -1,7 +1,7 @@
-"""Decides from the counters and events of a window whether another size can be judged by it at all.
+"""Decides from the counters and events of a window whether pools of other sizes can be judged by it at all.
 
-Each rule returns the reason why not, with a remedy. The parameters stand at the top, or with the models where
-`predict` has the same rule. docs/advice.md lists them.
+Each rule returns a reason against it, with a remedy, or None. The parameters are below, or with the models if `predict`
+has the same rule. docs/advice.md lists them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH, READ_AHEA
 from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0
-"""A server with fewer gets a second is idle: only its maintenance can be seen."""
+"""A server with fewer page gets a second is idle: they are only its maintenance."""
 MOST_DIRTY = 0.75
-"""Share of the pool that is dirty, from which on reads wait for writes."""
+"""The largest dirty share of the pool. With more, reads wait for writes."""
 MOST_MIX = 0.2
-"""Change of the gets a transaction between the halves of the window, from which on the statements were others."""
+"""The largest change of gets per transaction between the halves of the window. With more, the statements changed."""
 MIX_SIGMA = 3.0
-"""Standard errors that such a change must exceed."""
+"""The standard errors that such a change must exceed to count."""
 FEWEST_UNITS = 100
-"""Transactions or statements of each half below which their mix is chance."""
+"""The least transactions or statements of each half. With fewer, their mix is chance."""
 BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}
-"""Events of a window after which it has no answer, by their kind."""
+"""Kind of an event after which a window has no answer -> its words."""
 _LATER = "ask again when it is over"
 _STRANGERS = {
     "backup": "a backup ran",
@@ -36,7 +36,7 @@ _STRANGERS = {
 
 
 def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
-    """Return why the look cannot judge another size, the gravest reason first; none where it can."""
+    """Return the reasons why a look cannot judge other sizes, the gravest first; () if it can."""
     rows = seen.window.rows
     rules: tuple[Callable[[], NotTold | None], ...] = (
         lambda: _broken(seen, is_away),
@@ -52,7 +52,7 @@ def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
 
 
 def idle(rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason where a server did almost nothing."""
+    """Return the reason that the server did almost nothing; None if it worked."""
     seconds, gets = sum(row.seconds for row in rows), _sum(rows, "page_gets")
     if not seconds:
         return NotTold("nothing was seen of the server", "ask again")
@@ -89,7 +89,7 @@ def _stranger(confounds: Sequence[Confound]) -> NotTold | None:
 
 
 def _behind(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason where InnoDB's purge lagged: in another pool its lag differs."""
+    """Return the reason that InnoDB's purge lagged, which would differ in another pool; None if it did not."""
     lengths = [row.levels["history_list_length"] for row in rows if "history_list_length" in row.levels]
     told = next((one.sentence for one in seen.inside.confounds if one.kind == "history_list"), "")
     if lengths and max(lengths) > MOST_HISTORY:
@@ -117,8 +117,8 @@ def _dirty(rows: Sequence[SampledRow]) -> NotTold | None:
 
 
 def _mixed(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason where both halves of the window differ in gets a transaction or statement, beyond chance."""
-    # Where commits are counted alone, many a transaction is not.
+    """Return the reason that the halves of the window differ in gets per unit of work; None if they agree."""
+    # If the server counts only explicit commits, many transactions are missing, so statements come first.
     units = (
         ("transactions", "statements") if seen.facts.transactions == "transaction" else ("statements", "transactions")
     )
@@ -137,9 +137,9 @@ def _mixed(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
 
 
 def _gets_per(rows: Sequence[SampledRow], unit: str) -> tuple[float, float] | None:
-    """Return the gets of a unit of work and their standard error, by the scatter of seconds; None with few units.
+    """Return the gets per unit of work and their standard error, by the scatter of seconds; None with few units.
 
-    The error of a ratio of sums: Cochran, "Sampling Techniques", 1977, 6.4.
+    The error is that of a ratio of sums: Cochran, "Sampling Techniques", 1977, 6.4.
     """
     units = _sum(rows, unit)
     if units < FEWEST_UNITS or len(rows) < 2:

@@ -1,8 +1,8 @@
-"""The words that all parts of the advice share, bounds of 95 %, and the slices of time that make them. Pure.
+"""The types that all parts of the advice share; bounds of 95 %, and the slices of time from which they are made.
 
-Bounds resample slices (block bootstrap), and add the method's own error. Künsch: "The jackknife and the
-bootstrap for general stationary observations", Annals of Statistics 17(3), 1989: blocks keep what depends on each other
-within them.
+Bounds come from resampling slices (block bootstrap), with the error of the method added. Slices keep dependent events
+together: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17(3),
+1989. All functions are pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.traces.page_trace import number_of
 
 ToldBy = Tier | Literal["counted"]
-"""The tier by which an estimate was made, or "counted": it is from the server's own counters."""
+"""The tier from which an estimate was made; "counted" for one from the server's counters."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class PoolFacts:
 
     engine: str
     model: str
-    """The name of the server's model."""
+    """The name of the server's model; "" without one."""
     settings: Mapping[str, int]
-    """Settings that the model obeys, by the engine's names."""
+    """The settings that the model obeys, by the model's names."""
     page_size_bytes: int
     pool_pages: int
     """The frames of the pool now."""
@@ -44,12 +44,12 @@ class PoolFacts:
     read_us: float | None = None
     """The time that a read takes, where it is counted."""
     version: str = ""
-    """The server's version, in its own words."""
+    """The server's version, such as "8.0.41"."""
     pool_size_bytes: int | None = None
     """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
 
     def frames(self, pool_size_bytes: int) -> int:
-        """Return the frames of a pool of that many bytes, as this server would count them."""
+        """Return the frames of a pool of this size, in proportion to the server's present pool."""
         if self.pool_size_bytes:
             return max(1, round(pool_size_bytes * self.pool_pages / self.pool_size_bytes))
         return max(1, pool_size_bytes // self.page_size_bytes)
@@ -100,31 +100,34 @@ Floats = NDArray[np.float64]
 
 
 def weights(slices: int) -> Floats:
-    """Return how often each resample has each slice: a row a resample."""
+    """Return how often each resample draws each slice: one row for each resample, with a fixed seed."""
     drawn = np.random.default_rng(rules.SEED).multinomial(slices, np.full(slices, 1 / slices), rules.RESAMPLES)
     return drawn.astype(np.float64)
 
 
 def scatter(slices: int, of: Callable[[Floats], Floats]) -> float:
-    """Return half the width of the 95 % bounds of a statistic; `of` returns it for each row of weights."""
+    """Return half the width of the 95 % bounds of a statistic; `of` returns the statistic for each row of weights.
+
+    It is infinite with fewer than two slices, or if most resamples give no finite value.
+    """
     if slices < 2:
         return float("inf")
     found = of(weights(slices))
     found = found[np.isfinite(found)]
     if len(found) < rules.RESAMPLES // 2:
         return float("inf")
-    # The resamples of n slices scatter as if there were n - 1 of n of the scatter (Efron and Tibshirani, section 5.3).
+    # The variance over resamples of n slices is too small by (n - 1) / n (Efron and Tibshirani, section 5.3).
     return quantile_of_t(0.975, slices - 1) * float(np.std(found)) * sqrt(slices / (slices - 1))
 
 
 def around(value: float, scattered: float, method: float) -> tuple[float, float]:
-    """Return the bounds of a value from its scatter and the error of the method."""
+    """Return the bounds of a value, from half the width by its scatter and the error of the method."""
     half = hypot(scattered, method)
     return max(0.0, value - half), value + half
 
 
 def halves_differ(first: Floats, second: Floats, least: float) -> bool:
-    """Return whether two halves of slices differ by more than `least` and than their scatter lets expect."""
+    """Return whether the means of two halves differ by more than `least` and by more than MIX_SIGMA standard errors."""
     if min(len(first), len(second)) < 2:
         return False
     error = sqrt(float(np.var(first, ddof=1)) / len(first) + float(np.var(second, ddof=1)) / len(second))
@@ -133,23 +136,23 @@ def halves_differ(first: Floats, second: Floats, least: float) -> bool:
 
 @dataclass(frozen=True)
 class Cut:
-    """The rows of several windows, in slices of about equal length, numbered through all windows."""
+    """The rows of several windows, cut into slices of about equal length, which are numbered through all windows."""
 
     ends: tuple[NDArray[np.intp], ...]
-    """By window, the row after each of its slices."""
+    """For each window, the row after each of its slices."""
     seconds: Floats
-    """By slice."""
+    """The seconds of each slice."""
     reads: Floats
-    """By slice, the reads that were recorded."""
+    """The recorded reads of each slice."""
 
     @property
     def reads_per_s(self) -> float:
-        """Return the reads a second that were recorded."""
+        """Return the recorded reads a second, over all slices."""
         return float(self.reads.sum() / self.seconds.sum())
 
 
 def cut(windows: Sequence[Recorded]) -> Cut:
-    """Cut windows into about `rules.SLICES` slices, each of which has one at least."""
+    """Cut windows into about `rules.SLICES` slices in all, at least one for each window."""
     whole_s = sum(window.seconds for window in windows)
     ends, seconds, reads = [], [], []
     for window in windows:
@@ -167,7 +170,7 @@ def cut(windows: Sequence[Recorded]) -> Cut:
 
 
 def changing_load(found: Cut) -> NotTold | None:
-    """Return why no estimate can be made of windows whose halves have other reads a second; None where they agree."""
+    """Return the reason that the halves of the windows differ too much in reads a second; None if they agree."""
     rates = found.reads / np.maximum(found.seconds, 1e-9)
     half = len(rates) // 2
     first, second = rates[:half], rates[half:]

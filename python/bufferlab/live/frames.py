@@ -1,7 +1,7 @@
 """Follows the calls by which a server reads and writes pages, on any build: the buffer of a read is the page's frame.
 
-`plan` finds the pool in the server's address space, or refuses. `judge` says whether the counts of the frames may be
-believed, and from which moment on. The recorder is crates/bufferlab-probe/src/page_trace/calls.rs.
+`plan` finds the pool in the server's address space, or refuses. `judge` decides from which row on a record is good, or
+why it gives no answer. The recorder is crates/bufferlab-probe/src/page_trace/calls.rs.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from bufferlab.live import rules
 from bufferlab.units import format_bytes, format_percent
 
 CALL_US = 0.5
-"""What a traced call takes longer, on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md)."""
+"""The added time of a followed call, on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md)."""
 OTHER_CALL_US = 0.1
-"""What any other system call of the host takes longer meanwhile."""
+"""The added time of any other system call of the host while calls are followed."""
 READER_US = 1.5
-"""Our own processor time for each call."""
+"""The processor time of our reader for each followed call."""
 MOVED, UNNAMED = 1, 2
-"""The marks of a read (frames.rs): its page seemed to be in another frame; its frame's old page was not known."""
+"""The marks of a read (frames.rs): its page seemed to be in another frame; its frame's old page was unknown."""
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
 _ELF_32_BIT = b"\x7fELF\x01"
-"""The beginning of a program of 32 bits (elf.h, ELFCLASS32)."""
+"""The first bytes of a program of 32 bits (elf.h, ELFCLASS32)."""
 _CHUNK_BYTES = 128 << 20
-"""The usual size of InnoDB's chunks."""
+"""The default size of InnoDB's chunks."""
 
 
 @dataclass(frozen=True)
 class CallPlan:
-    """The calls that are followed of a server that runs."""
+    """The plan of the tier `misses`: to follow the calls of a server that runs."""
 
     pid: int
     """The server's first process, as this host numbers it."""
     server: str
     page_size_bytes: int
     regions: tuple[tuple[int, int], ...]
-    """Begin and end of the pool's memory, or of more, in the server's address space."""
+    """(begin, end) of the mappings in the server's address space that may hold the pool."""
     ring_reads: int
-    """A frame that is filled again after fewer reads is of a scan's ring; 0: the server has no rings."""
+    """A frame that is filled again after fewer reads belongs to a scan's ring; 0 for a server without rings."""
     pool_pages: int
     is_shared: bool
-    """Whether the regions have other pages too: those of PostgreSQL's log, in its shared memory."""
+    """Whether the regions hold other pages too: PostgreSQL's shared memory has pages of its log."""
     tier: Literal["misses"] = "misses"
     stop_us: float = CALL_US
 
     @property
     def sentence(self) -> str:
-        """The planned work, in words for the user who is asked."""
+        """Return the planned work in sentences, for the question whether to attach."""
         size = format_bytes(sum(end - begin for begin, end in self.regions))
         return (
             f"misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs of"
@@ -78,15 +78,15 @@ class CallPlan:
 def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
     """Return the plan to follow a server's calls; attach nothing.
 
-    Raises EnvironmentLackingError where this user or kernel cannot follow calls, where the server has ended, and where
-    its pool is not found.
+    Raises EnvironmentLackingError if this user or kernel cannot follow calls, if the server has ended or is a program
+    of 32 bits, or if its pool is not found.
     """
     where = f"process {pid}"
     try:
         maps = (proc / f"{pid}/maps").read_text()
         with (proc / f"{pid}/exe").open("rb") as program:
             is_32_bit = program.read(len(_ELF_32_BIT)) == _ELF_32_BIT
-        if not maps:  # A process that has ended and that its parent has not asked about has no memory.
+        if not maps:  # It is a zombie: a process that has ended, whose parent has not waited for it.
             raise ProcessLookupError
     except PermissionError as error:
         what = "the calls of this server cannot be followed: this user may not look at its process"
@@ -109,9 +109,10 @@ def plan(pid: int, facts: Facts, proc: Path = Path("/proc")) -> CallPlan:
 
 
 def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
-    """Return begin and end of each mapping that may hold the pool, from the text of /proc/PID/maps.
+    """Return (begin, end) of each mapping that may hold the pool, from the text of /proc/PID/maps.
 
-    PostgreSQL's is the shared memory that is as large as its pool. InnoDB's are private, each as large as a chunk.
+    For PostgreSQL these are shared mappings at least as large as the pool. For InnoDB they are private mappings at
+    least as large as a chunk, or the pool if that is smaller.
     """
     is_shared = facts.flavour == "postgres"
     chunk = int(facts.settings.get("innodb_buffer_pool_chunk_size") or 0) or _CHUNK_BYTES
@@ -128,22 +129,25 @@ def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class JudgedFrames:
-    """The counts of the frames."""
+    """The judgement of a record of calls."""
 
     first: int
-    """The row from which on nearly every read shows the page that its frame held."""
+    """The first row that counts: from there on nearly every read shows the page that its frame held before."""
     cannot_say: NotTold | None
     moved: NDArray[np.bool_]
-    """Of each row from there on, whether it is a read of a page whose leaving was not seen."""
+    """For each row from `first` on, whether it is a read of a page whose eviction was not seen."""
 
 
 def judge(
     kinds: NDArray[np.uint8], sites: NDArray[np.uint8], told: Mapping[str, Any], read: int, pool_pages: float
 ) -> JudgedFrames:
-    """Judge the rows of a trace of calls: `read` is the number of that kind, the recorder's counts come before it."""
+    """Judge the rows of a record of calls, and return from which row on they count, or why they give no answer.
+
+    `told` has the recorder's counts; `read` is the number of the kind "read".
+    """
     rows = np.flatnonzero(kinds == read)
     unnamed = (sites[rows] & UNNAMED) != 0
-    # Behind each read: how many reads follow, and of how many of these the frame's old page was not known.
+    # For each read: how many reads follow, itself included, and for how many of them the frame's old page was unknown.
     behind = np.arange(len(rows), 0, -1)
     unnamed_behind = np.cumsum(unnamed[::-1])[::-1]
     good = np.flatnonzero(unnamed_behind <= rules.UNNAMED_SHARE * behind)
@@ -154,7 +158,7 @@ def judge(
 
 
 def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
-    """Return the share of the bytes read that went into other memory than the pool's: a backup's, sorts'."""
+    """Return the share of the bytes read that went into other memory than the pool's, such as that of a backup."""
     elsewhere, pool = int(counts["elsewhere_read_bytes"]), int(counts["read_pages"]) * page_size_bytes
     return elsewhere / (elsewhere + pool) if elsewhere else 0.0
 
@@ -170,7 +174,7 @@ def _doubt(reads: int, left: int, moved: int, told: Mapping[str, Any], pool_page
         why = f"{share} of the reads into the pool are no whole pages, as of compressed tables: frames cannot be told"
         return NotTold(why, "measure: bufferlab run with the same load")
     if reads < rules.LEAST_READS:
-        return None  # The answer says that there are too few.
+        return None  # `answer` then says that there are too few reads.
     if seen < rules.FRAMES_SEEN * pool_pages:
         why = f"reads went into {seen:,} frames of a pool of {pool_pages:,.0f}: too few to tell what leaves it"
         return NotTold(why, "record for longer, or while more of the pool is replaced")

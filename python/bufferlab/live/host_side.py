@@ -1,8 +1,8 @@
 """Finds a server's process on this host in /proc and /sys, and reads its processor time, reads and page cache.
 
-Nothing here needs a right but one: /proc/PID/io belongs to the server's user and to root. A process is never taken for
-the server by its number alone: its program and its start must fit, and the identity in its data directory, where one is
-kept. The kernel names a process in each of its PID namespaces (proc(5), NSpid), its own one last. Servers of both
+Only one file needs a right: /proc/PID/io, which the server's user and root may read. A process is never taken for the
+server only by its number: its program and age must fit too, and the identity in its data directory, if there is one.
+The kernel lists a process's number in each of its PID namespaces, the innermost last (proc(5), NSpid). Servers of both
 families work in their data directory (MySQL: mysqld.cc, my_setwd; PostgreSQL: miscinit.c, ChangeToDataDir).
 """
 
@@ -27,33 +27,34 @@ from bufferlab.proc_stat import processes, stat_fields
 _POSTGRES = ("postgres", "postmaster")
 _PROGRAMS = ("mysqld", "mariadbd", *_POSTGRES)
 _FIRST_ARGUMENTS = 6
-"""Arguments among which the program stands when another starts it: a dynamic loader, with its own options."""
+"""The first arguments of a command among which the server's program is looked for: a dynamic loader may start it."""
 _BACKUPS = ("mariabackup", "mariadb-backup", "xtrabackup", "mysqldump", "mariadb-dump", "mydumper", "pg_dump",
             "pg_dumpall", "pg_basebackup", "pgbackrest", "restic", "borg", "rsync")  # fmt: skip
-"""Programs whose name says that they copy or dump data. The kernel keeps 15 characters of a name."""
+"""The names of programs that copy or dump data. The kernel keeps only 15 characters of a name."""
 _NAME_CHARACTERS = 15
 _CLOCK_S, _LONGEST_START_S = 5.0, 120.0
-"""By how much a server's age may be less, or more, than its word: it counts from some moment of its start."""
+"""The seconds by which a process's age may be less, or more, than the uptime that the server reports. A server counts
+its uptime from some moment of its start."""
 _SECTOR_BYTES = 512
 
 
 @dataclass(frozen=True)
 class HostReading:
-    """The counters of one server and its device at one moment; None where this user may not read them."""
+    """The counters of one server and its device at one moment; a counter that this user may not read is None."""
 
     t_s: float
-    """On the monotonic clock."""
+    """The time of the reading, on the monotonic clock."""
     processor_s: float | None
-    """Processor time of all processes of the server, those that ended too."""
+    """The processor time of all processes of the server, with those that have ended."""
     read_bytes: int | None
-    """Bytes that its read calls returned, from the page cache or from a device (rchar)."""
+    """The bytes that read calls of the server returned, from the page cache or a device (rchar of /proc/PID/io)."""
     device_read_bytes: int | None
-    """Bytes that a device read for it (read_bytes)."""
+    """The bytes that a device read for the server (read_bytes of /proc/PID/io)."""
     device_write_bytes: int | None
     device: Mapping[str, int] | None
-    """Reads, writes and their bytes of the device below its data, by all processes."""
+    """The reads, writes and their bytes of the device below the server's data, by all programs of the host."""
     read_bytes_of: Mapping[int, int] = field(default_factory=dict)
-    """`read_bytes` of each process that this user may ask."""
+    """`read_bytes` of each process of the server, by its number."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ class HostWork:
 
 
 def peer_pid(descriptor: int) -> int | None:
-    """Return the process at the other end of a connected Unix socket; None of a TCP socket, or of another host's.
+    """Return the process at the other end of a connected Unix socket; None for a TCP socket or an unknown process.
 
-    It is the process that called listen (unix(7), SO_PEERCRED): mysqld, or the postmaster.
+    It is the process that called listen (unix(7), SO_PEERCRED): mysqld, or PostgreSQL's first process.
     """
     with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
         if line.family == socket.AF_UNIX:
@@ -86,10 +87,10 @@ def peer_pid(descriptor: int) -> int | None:
 
 
 def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int | NotTold:
-    """Return the server's first process on this host, from a thread or process of it.
+    """Return the server's first process on this host, from a thread or process of the server.
 
-    Another host, or a container, numbers otherwise: so the program's name and its age (`uptime_s`, by the server)
-    must fit.
+    Another host or a container uses other numbers. So the program's name must fit, and its age must be about the
+    `uptime_s` that the server reports.
     """
     other = NotTold("the server runs on another host, or in a container")
     try:
@@ -105,7 +106,7 @@ def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int 
 
 
 def thread_processor_s(thread: int, proc: Path = Path("/proc")) -> float | None:
-    """Return the processor time of one thread so far; None when it is gone."""
+    """Return the processor time of one thread so far, in seconds; None if it has ended."""
     with suppress(OSError, ValueError, IndexError):
         return int((proc / f"{thread}/task/{thread}/schedstat").read_text().split()[0]) / 1e9
     return None
@@ -119,7 +120,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
     for one in (pid, *children(proc, pid)):
         with suppress(OSError, ValueError, IndexError):
             fields = stat_fields(one, proc)
-            # utime and stime; of the first process also of its children that ended, cutime and cstime.
+            # utime and stime; for the first process also cutime and cstime, those of its ended children.
             processor += sum(int(ticks) for ticks in fields[11 : 15 if one == pid else 13])
             lives = True
         try:
@@ -127,7 +128,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
         except PermissionError:
             may_read = False
         except (OSError, ValueError):
-            continue  # A child that ended meanwhile: its parent has its counts now.
+            continue  # The child has ended meanwhile, and its counts went to its parent.
         else:
             reads_of[one] = int(told["rchar"])
             from_device += int(told["read_bytes"])
@@ -144,7 +145,7 @@ def read(pid: int, data_directory: str | None, proc: Path = Path("/proc"), sys: 
 
 
 def between(first: HostReading, last: HostReading) -> HostWork:
-    """Return what happened between two readings of one server. Nothing is negative."""
+    """Return the work of a server between two readings. No number is negative."""
     elapsed_s = max(last.t_s - first.t_s, 0.0)
     processor_s = _growth(first.processor_s, last.processor_s)
     reads, from_device = (
@@ -167,10 +168,10 @@ def between(first: HostReading, last: HostReading) -> HostWork:
 def device_counters(
     directory: str, pid: int, proc: Path = Path("/proc"), sys: Path = Path("/sys")
 ) -> dict[str, int] | None:
-    """Return the counters of the block device that holds a server's directory; None where none is known.
+    """Return the counters of the block device that holds a server's directory; None if it is unknown.
 
-    The directory is the server's word: its process may see another file system than we do, so its root is asked first.
-    A stacked device is counted at its top (Documentation/block/stat.rst).
+    `directory` is a path as the server sees it. Its process may see other file systems than we do, so the path below
+    the process's root is tried first. A stacked device is counted at its top (Documentation/block/stat.rst).
     """
     number = None
     for path in (proc / f"{pid}/root{directory}", Path(directory)):
@@ -182,7 +183,7 @@ def device_counters(
     block = sys / "dev/block"
     device = block / f"{os.major(number)}:{os.minor(number)}"
     if not device.exists() and (source := _mount_source(proc, pid, number)):
-        # Btrfs and its like have numbers of no device.
+        # Btrfs and similar file systems report a number that belongs to no device.
         with suppress(OSError):
             number = os.stat(source).st_rdev
             device = block / f"{os.major(number)}:{os.minor(number)}"
@@ -194,14 +195,14 @@ def device_counters(
 
 
 def backup_programs(proc: Path = Path("/proc")) -> list[str]:
-    """Return the names of programs on this host that copy or dump data, each once: servers do not see some of them."""
+    """Return the names of programs on this host that copy or dump data, each once. Servers do not see all of them."""
     known = {name[:_NAME_CHARACTERS]: name for name in _BACKUPS}
     running = {_program(proc, pid) for pid in processes(proc)}
     return sorted(known[name] for name in running if name in known)
 
 
 def children(proc: Path, pid: int) -> Iterator[int]:
-    """Yield the children of PostgreSQL's first process; MySQL's and MariaDB's server is one process."""
+    """Yield the children of PostgreSQL's first process; nothing for MySQL and MariaDB, which are one process."""
     if not _is_one_of(_POSTGRES, proc, pid):
         return
     for one in processes(proc):
@@ -231,7 +232,7 @@ def _age_s(proc: Path, pid: int) -> float:
 
 
 def _mount_source(proc: Path, pid: int, number: int) -> str | None:
-    """Return the device that a mounted file system of that number came from, as the server's process sees it."""
+    """Return the device from which the file system of this number is mounted, as the server's process sees it."""
     wanted = f"{os.major(number)}:{os.minor(number)}"
     places = (proc / f"{pid}/mountinfo", proc / "self/mountinfo")
     return next((mount.source for place in places for mount in mounts(place) if mount.device == wanted), None)
@@ -247,15 +248,15 @@ def _whole(value: float | None) -> int | None:
 
 _HOST = Path("/proc")
 _SYSTEM_IDENTIFIER = struct.Struct("=q")
-"""The first field of pg_control (pg_control.h, ControlFileData), as pg_control_system() returns it."""
+"""The layout of pg_control's first field, the system identifier (pg_control.h, ControlFileData)."""
 _BEGINNING_BYTES = 4096
 
 
 def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
-    """Return the server's first process. `peer` is the process at the other end of our Unix socket; None over TCP.
+    """Return the server's first process on this host, or why it is unknown.
 
-    Over TCP a server is known by the number of a thread, its age and its identity. Servers that were started together
-    may agree in all three: then none of them is returned.
+    `peer` is the process at the other end of our Unix socket; None over TCP. Over TCP a server is found by the number
+    of a thread, its age and its identity. If several servers agree in all three, none of them is returned.
     """
     remedy = "run it as root on the server's own host, and name its socket by ?socket=/path"
     found: int | NotTold = NotTold("the server does not tell which of its threads serves us", remedy)
@@ -267,7 +268,7 @@ def find(facts: Facts, peer: int | None, proc: Path = _HOST) -> int | NotTold:
 
 
 def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
-    """Return the thread of the server `pid` that serves our session, as this host numbers it; None if not known."""
+    """Return this host's number of the thread of the server `pid` that serves our session; None if unknown."""
     if facts.thread is None:
         return None
     numbered = _numbered(facts.thread, proc)
@@ -275,7 +276,7 @@ def thread_of(facts: Facts, pid: int, proc: Path = _HOST) -> int | None:
 
 
 def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
-    """Return the one server process that has one of the threads and fits the server's facts."""
+    """Return the only server process that has one of the threads and fits the server's facts, or why there is none."""
     told = {server_pid(thread, facts.uptime_s, proc) for thread in threads}
     known = {pid: _has_identity(facts, pid, proc) for pid in told if isinstance(pid, int)}
     fitting = [pid for pid in known if known[pid]] or [pid for pid in known if known[pid] is None]
@@ -287,7 +288,7 @@ def _the_one(threads: Iterable[int], facts: Facts, proc: Path) -> int | NotTold:
 
 
 def _numbered(thread: int, proc: Path) -> Iterator[int]:
-    """Yield the threads of this host that have the number `thread` in their own PID namespace."""
+    """Yield the threads of this host that have the number `thread` in their innermost PID namespace."""
     for pid in processes(proc):
         with suppress(OSError):
             for task in (proc / f"{pid}/task").iterdir():
@@ -298,7 +299,7 @@ def _numbered(thread: int, proc: Path) -> Iterator[int]:
 
 
 def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
-    """Return whether the identity in a process's data directory is the server's; None without a readable one."""
+    """Return whether the identity in a process's data directory is the server's; None if it cannot be read."""
     with suppress(OSError, struct.error):
         if facts.flavour == "postgres" and facts.identity:
             identifier = _SYSTEM_IDENTIFIER.unpack_from(_beginning(proc / f"{pid}/cwd/global/pg_control"))[0]
@@ -310,7 +311,10 @@ def _has_identity(facts: Facts, pid: int, proc: Path) -> bool | None:
 
 
 def _beginning(file: Path) -> bytes:
-    """Return the first bytes of a file; none of a link or a pipe, since the owner of a container chooses the file."""
+    """Return the first bytes of a regular file; b"" for others, because the owner of a container chooses the file.
+
+    Raises OSError, also for a link.
+    """
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _BEGINNING_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""

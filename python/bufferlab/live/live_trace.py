@@ -1,9 +1,9 @@
-"""Records the page accesses of a server that runs already, by the kernel alone; no code of ours enters the server.
+"""Records the page accesses of a server that runs already. Only the kernel records; our code does not enter the server.
 
-The tier `misses` follows its calls (frames.py), `full` has probes at the sites of its build. `plan` says beforehand
-which probes come where, or refuses; `attach` does it; `recorded` reads the record. A server whose sessions are
-processes (PostgreSQL) is recorded by probes in its file: a second server of the same file would be stopped too, and is
-a reason to refuse.
+The tier `misses` follows the server's calls (frames.py), the tier `full` has probes at the sites of its build. `plan`
+says beforehand where probes will be, or refuses; `attach` attaches them; `recorded` reads the record. If the sessions
+of a server are processes (PostgreSQL), the probes are in its binary file. They would stop a second server of the same
+file too, so such a server is a reason to refuse.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from bufferlab.results.trace_words import hint_for, page_trace_words
 from bufferlab.versions import SERVERS
 
 Tier = Literal["misses", "full"]
-"""Which accesses are recorded: reads, prefetches, creations and evictions of pages; or all of them."""
+"""The accesses that are recorded. "misses": reads, prefetches, creations and evictions of pages; "full": all."""
 Ended = Literal["whole", "rate", "lost", "gone", "stopped", "limit"]
-"""Why a trace ended: as asked; too many stops; records lost; the server gone; our user's wish; the file full."""
+"""Why a trace ended: as planned; too many stops; records lost; the server ended; the user stopped it; the file full."""
 
 _OFTEN_US: Mapping[Flavour, float] = {"mysql": 2.0, "mariadb": 2.0, "postgres": 3.0}
 
 
 def stop_us(flavour: Flavour, tier: Tier) -> float:
-    """Return about how long an event of a tier holds a thread of the server, its record included.
+    """Return about how long an event of a tier holds a thread of the server, in microseconds, recording included.
 
-    Of `full` it is a probe's stop. On an AMD EPYC under KVM, kernel 6.18, a loop that does nothing else is stopped for
-    1.0 us where a site gives 4 values, as InnoDB's do, and for 1.2 us where it gives 10, as PostgreSQL's do. When the
-    loop reads 64 KiB between two stops, a stop takes 3.1 to 5.4 us: the kernel's way there has left the caches. Servers
-    lie between (docs/advice.md). All this was measured with a former recorder; a stop of today's takes 0.70 to
-    0.76 of it in such loops.
+    With `full` an event is a probe's stop. On an AMD EPYC under KVM, kernel 6.18, a stop took 1.0 us in an empty loop
+    if the site gives 4 values, as InnoDB's sites do, and 1.2 us for 10 values, as PostgreSQL's. If the loop read 64 KiB
+    between two stops, a stop took 3.1 to 5.4 us, because the kernel's code had left the caches. Servers lie between
+    (docs/advice.md). This was measured with a former recorder; a stop of the present one takes 0.70 to 0.76 of that in
+    such loops.
     """
     return _OFTEN_US[flavour] if tier == "full" else frames.CALL_US
 
@@ -60,29 +60,29 @@ _THREADS = 1 << 16
 
 @dataclass(frozen=True)
 class SitePlan:
-    """Where probes go, in a server that runs."""
+    """The plan of the tier `full`: the places of probes in a server that runs."""
 
     pid: int
     """The server's first process, as this host numbers it."""
     tier: Tier
     server: str
-    """The build's name for people."""
+    """The name of the server's build, for readers."""
     binary: Path
-    """Its binary for the kernel: the process's own, also when it is in a container, or was replaced on the disk."""
+    """The path by which the kernel finds the process's binary, even in a container or if replaced on the disk."""
     program: str
-    """The path of its binary, as the server sees it."""
+    """The path of the binary, as the server sees it."""
     elsewhere: bool
-    """Whether the server sees other files than we do: it is in a container."""
+    """Whether the server sees other files than we do, because it is in a container."""
     sites: PageSites
-    """The sites of the tier."""
+    """The places in the binary at which the build gets, reads and evicts pages."""
     stop_us: float
-    """About how long each stop takes."""
+    """About how long each stop of a thread takes, in microseconds."""
     forks: bool
-    """Whether each of its sessions is a process. Then probes stop all processes of the binary."""
+    """Whether each session of the server is a process. Then probes stop all processes of the binary."""
 
     @property
     def sentence(self) -> str:
-        """The probes and their places, in words for the user who is asked."""
+        """Return a sentence on the probes and their places, for the question whether to attach."""
         functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         return (
@@ -99,15 +99,15 @@ class SitePlan:
 
 
 LivePlan = SitePlan | frames.CallPlan
-"""The record of a server that runs: accesses at places in its binary, or its calls."""
+"""The plan of a record of a server that runs: of accesses at places in its binary, or of its calls."""
 
 
 def plan(pid: int, facts: Facts, tier: Tier, proc: Path = Path("/proc")) -> LivePlan:
-    """Return the plan of a tier for a server that runs; attach nothing.
+    """Return the plan of a tier for a server that runs; attach nothing. `pid` is the server's first process.
 
-    `pid` is its first process. Raises what `frames.plan` raises. Of the tier `full` raises SpecError for a build whose
-    sites are not known, or another server than was said; EnvironmentLackingError where this user or host cannot trace
-    it, where it has ended, and where another PostgreSQL server runs the same binary.
+    For the tier `misses` it raises what `frames.plan` raises. For `full` it raises SpecError if the sites of the build
+    are unknown, or the process is another server than the facts say. It raises EnvironmentLackingError if this user or
+    host cannot trace the server, if the server has ended, or if another PostgreSQL server runs the same binary.
     """
     return _of_sites(pid, facts.flavour, proc) if tier == "full" else frames.plan(pid, facts, proc)
 
@@ -147,7 +147,7 @@ def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
 
 
 class LiveTrace:
-    """A trace that is attached, or has ended. Leaving it as a context detaches it and removes its file."""
+    """A trace that is attached, or has ended. Leaving its context detaches it and removes its file."""
 
     def __init__(self, plan: LivePlan, core: ServerTrace, spool: Path) -> None:
         self.plan, self.spool = plan, spool
@@ -155,19 +155,21 @@ class LiveTrace:
         self._ended: dict[str, Any] | None = None
 
     def told(self) -> dict[str, Any]:
-        """Return the state of the trace now: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
+        """Return the recorder's state now: state, detached, start_ns, end_ns, events by kind, stops and stops_per_s.
 
-        `other_processes` are those of the same binary that were stopped, `other_stops` times.
+        `other_processes` are other processes of the same binary, which were stopped `other_stops` times.
         """
         told: dict[str, Any] = json.loads(self._core.told())
         return told
 
     def name_frames(self, buffers: BufferList) -> None:
-        """Hand over the server's own list of its buffers."""
+        """Give the recorder the page of each buffer, from the server's own list of its buffers."""
         self._core.name_frames(buffers.asked_ns, buffers.files, buffers.buffer, buffers.file, buffers.page)
 
     def finish(self) -> dict[str, Any]:
-        """Detach, if that has not happened, and return the outcome: `told`, with lost, reader_cpu_ns, detach_ns."""
+        """Detach, unless that has happened, and return the final state: that of `told`, with lost, reader_cpu_ns and
+        detach_ns.
+        """
         if self._ended is None:
             self._ended = json.loads(self._core.finish())
         assert self._ended is not None
@@ -184,9 +186,10 @@ class LiveTrace:
 
 
 def attach(plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-    """Attach a plan's probes; `spool` is a file that is made for the accesses, of `limit_bytes` at most.
+    """Attach a plan's probes or programs, and return the trace. Accesses go into the new file `spool`.
 
-    Above `events_per_s_max` stops a second the trace detaches itself. Raises EnvironmentLackingError.
+    The file has at most `limit_bytes`. Above `events_per_s_max` events a second the trace detaches itself. Raises
+    EnvironmentLackingError if the kernel refuses.
     """
     job = plan.job(spool, limit_bytes, events_per_s_max)
     core = ask_host("page accesses of this server cannot be recorded", lambda: native().live_trace(job))
@@ -195,44 +198,44 @@ def attach(plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one attachment recorded."""
+    """The record of one attachment."""
 
     tier: Tier
     columns: Mapping[str, NDArray[Any]]
-    """Those of page-trace.parquet, in the order of time: page, kind, latch, thread, delta_us.
+    """The columns of page-trace.parquet (page, kind, latch, thread, delta_us), one row per access, in time's order.
 
     A page's number is its place in `object` and `page_in_object`.
     """
     object: NDArray[np.uint32]
-    """The object of each page: InnoDB's number of the tablespace; PostgreSQL's relation, its place in `relations`."""
+    """The object of each page: for InnoDB the number of a tablespace, for PostgreSQL a place in `relations`."""
     page_in_object: NDArray[np.uint32]
     seconds: float
     """How long it was attached: all accesses of these seconds were recorded."""
     ended: Ended
     relations: tuple[tuple[int, ...], ...] = ()
-    """Tablespace, database, relation and fork of each of PostgreSQL's objects."""
+    """(tablespace, database, relation, fork) of each of PostgreSQL's objects."""
     read_s: NDArray[np.float64] | None = None
-    """When each read was, on the monotonic clock, also before `seconds` began; None where they are not compared."""
+    """The time of each read on the monotonic clock, even before `seconds` began; None for the tier `full`."""
     moved: NDArray[np.bool_] | None = None
-    """Of each row, whether it is a read of a page whose leaving was not seen; None where every leaving is."""
+    """Per row: whether it is a read of a page whose eviction was not seen; None for `full`, which sees all."""
     cannot_say: NotTold | None = None
-    """Why it gives no answer."""
+    """The reason why the record gives no answer; None if it may."""
     elsewhere_ratio: float = 0.0
-    """Of the bytes that calls read, the share that went into other memory than the pool's."""
+    """The share of the bytes that calls read which went into other memory than the pool's."""
 
 
 def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
-    """End a trace and return its record.
+    """End a trace and return its record. `stopped` means that the user ended it early.
 
-    Where records were lost, accesses are missing; none are recorded after the file's limit. `stopped`: our user ended
-    it early. Raise EnvironmentLackingError when the file could not be written.
+    If `ended` is "lost", accesses are missing; after "limit" none were recorded. Raises EnvironmentLackingError if the
+    recorder could not write its file.
     """
     told = trace.finish()
     if told["problem"]:
         hint = hint_for(told["problem"], "free some space there, or use another disk (TMPDIR)")
         raise EnvironmentLackingError(told["problem"], str(trace.spool), hint)
     records = _records(trace.spool)
-    # The processors begin and end one after another: only between those moments all of them record.
+    # Recording begins and ends on one processor after another. Only between start_ns and end_ns all of them record.
     first = int(np.searchsorted(records["t_ns"], told["start_ns"]))
     end = int(np.searchsorted(records["t_ns"], told["end_ns"], "right"))
     records, start_ns, found, read_s = records[first:end], told["start_ns"], None, None
@@ -273,7 +276,7 @@ def _ended(told: Mapping[str, Any], stopped: bool) -> Ended:
 
 
 def _binary(process: Path) -> tuple[Path, str]:
-    """Return the path by which the kernel finds a server's binary, and that by which the server sees it."""
+    """Return the path by which the kernel finds a server's binary, and the path by which the server sees it."""
     exe = process / "exe"
     if page_sites.is_loader(exe):
         for code in page_sites.mapped_code(process):
@@ -283,7 +286,7 @@ def _binary(process: Path) -> tuple[Path, str]:
 
 
 def _belongs(pid: int, server: int, proc: Path) -> bool:
-    """Return whether a process is the server, or one that it started."""
+    """Return whether a process is the server or a child of it; True for a process that has ended."""
     if pid == server:
         return True
     with suppress(OSError, ValueError, IndexError):
@@ -296,24 +299,24 @@ def _record() -> np.dtype[np.void]:
 
 
 def _records(spool: Path) -> np.ndarray[Any, Any]:
-    """Return the records of a file, which may have none."""
+    """Return the records in the recorder's file; none if the file is missing or empty."""
     if not spool.exists() or not spool.stat().st_size:
         return np.empty(0, _record())
     return np.memmap(spool, _record(), "r")
 
 
 def _columns(records: np.ndarray[Any, Any], start_ns: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64]]:
-    """Return the columns of records, and the pages in the order of their numbers: object in the upper half."""
+    """Return the columns of records, and the pages by their numbers: object in the upper 32 bits, page in the lower."""
     keys = records["object"].astype(np.uint64) << np.uint64(32) | records["page"]
     pages, page = np.unique(keys, return_inverse=True)
-    # Differences of rounded times: their sum stays within a microsecond of the clock.
+    # Times are rounded before differences are taken, so that their sum stays within a microsecond of the clock.
     times_us = (records["t_ns"] - np.uint64(start_ns)) // np.uint64(1000)
     delta_us = np.diff(times_us, prepend=np.uint64(0))
     columns = {
         "page": page.astype(np.uint32),
         "kind": np.ascontiguousarray(records["kind"]),
         "latch": np.ascontiguousarray(records["latch"]),
-        # Sessions of hours may be more than there are numbers: those that share one are far apart.
+        # Thread numbers have 16 bits. In hours there may be more sessions; those that share a number are far apart.
         "thread": (records["thread"] % _THREADS).astype(np.uint16),
         "delta_us": np.minimum(delta_us, np.iinfo(np.uint32).max).astype(np.uint32),
     }

@@ -1,7 +1,7 @@
-"""Looks once a second until the time is over, a signal asks to stop, or the server refuses us; survives lost sessions.
+"""Samples a server once a second until the time is over, a signal asks to stop, or the server refuses the account.
 
-`Ends` asks at the two ends of the observation alone: the pool,
-statements, what else the server does, and, at the last end alone, who fills the pool: asking that may change it.
+Lost sessions are connected again. `Ends` asks further questions only at the two ends of the observation: on the pool,
+statements, and other work of the server. Only the last end asks who fills the pool, because that may change the pool.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 T = TypeVar("T")
 _LONGEST_S = 6.0
-"""How long the questions of one end may take, but for one that has been asked."""
+"""The seconds that the questions of one end may take together. After that no further question is asked."""
 _AWAY = NotTold("the server was away at the end")
 
 
 class Ends:
-    """The two ends. Making it asks at the first one."""
+    """The questions at the two ends of an observation. The constructor asks those of the first end."""
 
     def __init__(self, session: Session, facts: Facts, *, look_inside: bool, asks_data: bool) -> None:
         self._session, self._look_inside = session, look_inside
@@ -46,7 +46,7 @@ class Ends:
         self._statements = _told(lambda: digests.start(query, facts.flavour))
 
     def finish(self, facts: Facts, host: HostWork | NotTold, *, is_lost: bool) -> InsideFindings:
-        """Ask at the last end, unless the server is away, and return the findings of both."""
+        """Ask at the last end, unless the server is away; return the findings of both ends."""
         query, first = _within(self._session.query), self._statements
         contents: PoolContents | NotTold = _AWAY
         statements: Digests | NotTold = _AWAY
@@ -72,7 +72,7 @@ class Ends:
         )
 
     def _data_at_both(self, query: Query, facts: Facts) -> tuple[DataSize, DataSize] | NotTold:
-        """Ask again how large the data are, unless the first answer took long."""
+        """Return the size of the data at both ends; ask again now, unless the first answer took long."""
         first = self._data
         if isinstance(first, NotTold):
             return first
@@ -83,7 +83,7 @@ class Ends:
 
 
 def _within(query: Query) -> Query:
-    """Return a way to ask that a slow server does not use up: it refuses questions after some seconds."""
+    """Return a query function that raises Refused after _LONGEST_S seconds, so that a slow server is not asked more."""
     until_s = time.monotonic() + _LONGEST_S
 
     def asked(sql: str) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def _within(query: Query) -> Query:
 
 
 def _told(ask: Callable[[], T | NotTold]) -> T | NotTold:
-    """Return the answer, or why the server refused the question."""
+    """Return the answer to a question, or why there is none."""
     try:
         return ask()
     except Refused as error:
@@ -110,26 +110,26 @@ _OUTSIDE = 3
 
 
 class Stop(Protocol):
-    """The request to stop."""
+    """The source of a request to stop the observation."""
 
     @property
     def requested(self) -> bool:
-        """Return whether a signal has asked to stop."""
+        """Return whether the observation must stop."""
 
 
 class Listener(Protocol):
-    """A listener that gets each sample as it comes."""
+    """A listener that gets each row and event of an observation at once."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
-        """Hear the counts of a second."""
+        """Take the row of the last second."""
 
     def event(self, event: ServerEvent) -> None:
-        """Hear an event."""
+        """Take an event of the server or the session."""
 
 
 @dataclass(eq=False)
 class Observation:
-    """One observation over a session that is connected. `clock` and `sleep` are doors for tests."""
+    """One observation of a server over a connected session. Tests replace `clock` and `sleep`."""
 
     session: Session
     listener: Listener
@@ -149,16 +149,18 @@ class Observation:
         self.window = LookWindow(partial(self._derive), self.clock())
 
     def run(self, seconds: float, stop: Stop, *, look_inside: bool = False, asks_data: bool = False) -> Seen:
-        """Look for `seconds` seconds. With `look_inside`, even a large pool is asked once who fills it.
+        """Look for `seconds` seconds, and return the samples.
 
-        With `asks_data` the server is asked at both ends how large its data are, for the bound of twice the pool.
+        With `look_inside` the server is asked once who fills its pool, even if the pool is large. With `asks_data` it
+        is asked at both ends how large its data are, for the bound of twice the pool. Raises EnvironmentLackingError if
+        the server refuses at the beginning.
         """
         session = self.session
         try:
             self._connected()
             ends = Ends(session, self.facts, look_inside=look_inside, asks_data=asks_data)
             self._begin_own()
-            # What the questions above cost the server is published before the first sample counts.
+            # This sample is thrown away: its growth includes the work of the questions above.
             self._sample()
         except (Refused, Lost) as error:
             raise _unseen(session, error) from error
@@ -185,7 +187,7 @@ class Observation:
         return replace(seen, twice_the_pool=twice.bound(seen))
 
     def _watch(self, seconds: float, stop: Stop) -> bool:
-        """Take a sample a second until the time is over; return whether the server is away at the end."""
+        """Take a sample each second until the time is over; return whether the server is away at the end."""
         begun_s = due_s = self.window.begun_s
         is_lost = False
         while True:
@@ -212,20 +214,20 @@ class Observation:
         return self.session.look.derive(grown, self.facts)
 
     def _connected(self) -> None:
-        """Hear that the session is connected: to which server, and what our thread and statements have used so far."""
+        """Note after each connecting which server it is, our thread's processor time, and the server's counters."""
         self.window.connected(self.clock(), self.facts.identity)
         self._processor_last_s = self._thread_s()
         self._reading = self._read()
 
     def _thread_s(self) -> float | None:
-        """Return the processor time of our session's thread, if the server is on this host."""
+        """Return the processor time of our session's thread; None if the server is not on this host."""
         return None if self._thread is None else host_side.thread_processor_s(self._thread)
 
     def _read(self) -> HostReading | None:
         return None if isinstance(self._pid, NotTold) else host_side.read(self._pid, self.facts.data_directory)
 
     def _host_work(self) -> HostWork | NotTold:
-        """Return the work of the server and its device since we connected, if the server is on this host."""
+        """Return the work of the server and its device since we connected, or why it is unknown."""
         if isinstance(self._pid, NotTold):
             return self._pid
         last = self._read()
@@ -234,7 +236,7 @@ class Observation:
         return host_side.between(self._reading, last)
 
     def _step(self, was_lost: bool) -> bool:
-        """Take one sample, after connecting again if need be; return whether the server answered."""
+        """Take one sample, after connecting again if the session was lost; return whether the server answered."""
         try:
             if was_lost:
                 if why := self.session.reconnect():
@@ -275,23 +277,24 @@ class Observation:
             self._processor_s, self._processor_last_s = (self._processor_s or 0.0) + max(0.0, used_s), now_s
 
     def _begin_own(self) -> None:
-        """Ask what our session has done so far, of quantities that samples do not subtract."""
+        """Note the work of our session so far, for the quantities from which samples do not subtract it."""
         self._own = self.session.told(self.session.look.own_total)
         self._rows_before = len(self.window.rows)
 
     def _subtract_own(self) -> None:
-        """Subtract from rows and totals what our session did in the window, where samples do not: as much each row."""
+        """Subtract our session's work evenly from rows and totals, for counts whose samples include that work."""
         window = self.window
-        # Three samples' worth of our statements were outside: the first question, a sample thrown away, and the last.
+        # Our work also includes three samples' worth outside of rows: the first question, a sample thrown away, the
+        # last question.
         samples = len(window.rows) - self._rows_before + _OUTSIDE
         for name, own in self.session.told(self.session.look.own_total).items():
             if name in window.totals:
                 window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)
 
     def _unpublished(self) -> Unpublished:
-        """Return which sessions published nothing in the window, and what their processes read at most."""
+        """Return the sessions that published nothing in the window, with the most bytes that their processes read."""
         told = self.session.told(self.session.look.unpublished, self.clock() - self.window.begun_s)
-        # Our own session's number shows whether this host numbers the server's processes as the server does.
+        # The server's numbers of processes are valid on this host only if that of our own session is.
         if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told
         first, last = self._reading, self._read()
@@ -299,7 +302,7 @@ class Observation:
         assert last
         if not last.read_bytes_of.keys() >= set(told.readers):
             return told
-        # A parallel worker that began in the window has read all that it reports since; one that ended has published.
+        # All bytes of a parallel worker that began in the window count. A worker that ended has published its counts.
         read = sum(last.read_bytes_of[one] - first.read_bytes_of.get(one, 0) for one in told.readers)
         return replace(told, read_bytes=read)
 

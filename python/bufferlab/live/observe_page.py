@@ -1,6 +1,6 @@
-"""Shows a look as a report: for the terminal, as a page, for JSON, and its seconds as a table for CSV.
+"""Makes the report of a look, which every output format draws, and the table of its seconds for CSV.
 
-With the findings inside the server: who fills the pool, statements, its other work; and its host's side.
+It also shows the findings inside the server (who fills the pool, statements, other work) and on its host.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bufferlab.report.document import Report, Status, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 _MAIN = ("page_gets", "misses", "pages_read", "pages_written")
-#: More instants than these look the same in a figure.
+#: The most instants that a figure draws; more would look the same.
 _DRAWN = 600
 _STATUS: Mapping[str, Status] = {"whole": "ok", "stopped": "interrupted", "lost": "lost"}
 
 
 def as_report(seen: Seen) -> Report:
-    """Return the report of a look."""
+    """Return a look as the document that every output format draws."""
     window, facts = seen.window, seen.facts
     length = format_duration(window.seconds)
     rates = tuple(Row((_title(seen, name), _shown(name, seen.rate(name)))) for name in _MAIN)
@@ -54,7 +54,7 @@ def as_report(seen: Seen) -> Report:
 
 
 def cost(cost: LookCost) -> str:
-    """Return in words what looking cost the server."""
+    """Return the words on the cost of looking for the server."""
     if cost.core_ratio is not None:
         return f"looking took {format_percent(cost.core_ratio)} of a core (our session's thread, /proc)"
     per_s_ms = 1000 * cost.statement_s / max(cost.seconds, 1e-9)
@@ -62,7 +62,7 @@ def cost(cost: LookCost) -> str:
 
 
 def line(seen_window: LookWindow, transactions: str) -> str:
-    """Return the last second in one line."""
+    """Return the line of text on the last row."""
     row = seen_window.rows[-1]
     parts = [f"{row.t_s:.0f} s"]
     for name, title in (
@@ -83,7 +83,7 @@ def line(seen_window: LookWindow, transactions: str) -> str:
 
 
 def seconds_table(seen: Seen) -> Table:
-    """Return every second: its counts as rates, then its levels."""
+    """Return the table of all rows, each about a second: counts as rates, then levels."""
     rows = seen.window.rows
     counts = [name for name in TITLES if any(name in row.counts for row in rows)]
     levels = sorted({name for row in rows for name in row.levels})
@@ -101,7 +101,7 @@ def _plain(value: float | None) -> str:
 
 
 def _sections(seen: Seen) -> list[Section]:
-    """Return the chapters."""
+    """Return the sections of the report."""
     each = ("Per second", "Per statement", f"Per {seen.facts.transactions}")
     rows = [
         Row((_title(seen, name), _shown(name, seen.rate(name)),
@@ -197,7 +197,7 @@ def _limits(seen: Seen) -> list[str]:
 
 
 def _figure(seen: Seen, id: str, title: str, names: tuple[str, ...]) -> Figure:
-    """Return rates over time, a line for each name. The first of several is wide: the others may lie on it."""
+    """Return the figure of rates over time, a line for each name. The first of several is wide: others may cover it."""
     rows = seen.window.rows
     step = -(-len(rows) // _DRAWN)
     groups = [rows[place : place + step] for place in range(0, len(rows), step)]
@@ -227,12 +227,12 @@ _TEXT_CHARACTERS = 200
 
 
 def inside_sections(seen: Seen) -> list[Section]:
-    """Return a chapter for each kind of finding; a chapter without one says why."""
+    """Return the sections on findings inside the server. A section without a finding says why."""
     return [_contents(seen), _statements(seen), *_confounds(seen)]
 
 
 def host_facts(seen: Seen) -> list[str]:
-    """Return in words the server's use of its host; nothing where that is not seen from here."""
+    """Return the words on the server's use of its host; [] if the server is not on this host."""
     host, found = seen.inside.host, []
     if not isinstance(host, NotTold):
         if host.processor_cores is not None:

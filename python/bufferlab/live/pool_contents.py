@@ -1,7 +1,7 @@
-"""Finds who fills a server's pool, by table and index. The cost is foretold, and the question is asked once.
+"""Finds which tables and indexes fill a server's pool. The cost is foretold, and the question is asked only once.
 
-Asking takes a time that grows with the pool, and holds its latch (InnoDB) or many small locks (PostgreSQL) meanwhile.
-A pool for which that is long is looked at only when the user has confirmed it. Nothing here repeats the question.
+The question takes a time that grows with the pool, and meanwhile holds the pool's latch (InnoDB) or many small locks
+(PostgreSQL). If that time is long, it is asked only after the user has confirmed it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.questions import NotTold, Query, Row, ask, integer
 
 LONGEST_S = 0.25
-"""Foretold seconds up to which InnoDB is asked without a confirmation: a pool of about 16,000 pages."""
+"""InnoDB is asked without a confirmation if that takes fewer seconds: with up to about 16,000 pages."""
 
 
 @dataclass(frozen=True)
 class AskingCost:
-    """The cost of asking who fills the pool, before it is asked."""
+    """The foretold cost of asking who fills the pool."""
 
     pages: int
     seconds: float
     within_limit: bool
-    """Whether it is asked without a confirmation."""
+    """Whether the server is asked without a confirmation by the user."""
     sentence: str
 
 
@@ -59,7 +59,7 @@ class PoolContents:
 
 
 def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
-    """Return the cost of asking a server for the first time since its start, as far as known.
+    """Return the foretold cost of asking a server for the first time since its start, which takes longest.
 
     >>> foretell("mysql", 8192).sentence
     'asking who fills 8,192 pages takes about 0.12 s, under the latch of the pool, and about 82 of them for its answer'
@@ -80,9 +80,9 @@ def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:
 def look(
     query: Query, flavour: Flavour, pool_pages: int, *, look_inside: bool = False, limit: int = 20
 ) -> PoolContents | NotTold:
-    """Ask who fills the pool, if that is cheap or `look_inside` was confirmed; return at most `limit` objects.
+    """Ask who fills the pool, if that is cheap or the user confirmed it (`look_inside`); return the answer.
 
-    `pool_pages` is the size of the pool by the server's counters.
+    It has at most `limit` objects. `pool_pages` is the size of the pool by the server's counters.
     """
     foretold = foretell(flavour, pool_pages)
     if not (foretold.within_limit or look_inside):
@@ -95,9 +95,9 @@ def look(
 
 
 def objects_of(rows: Iterable[Row], flavour: Flavour, pool_pages: int, limit: int) -> tuple[PoolObject, ...]:
-    """Return the objects of the server's rows, the largest first, and one that holds those beyond `limit`.
+    """Return the objects in the server's rows, the largest first. The last one may be a group of those beyond `limit`.
 
-    Rows that have one name are one object. Pages of the pool that no row names are a group too, so shares sum to one.
+    Rows with the same name are one object. Pages of the pool that no row names are a group too, so shares sum to one.
     """
     names = postgres.names if flavour == "postgres" else innodb.names
     idle = "cold_pages" if flavour == "postgres" else "old_pages"

@@ -1,9 +1,9 @@
-"""Reads the facts of a server's pool that its model needs: frames, settings, and the pages that it holds.
+"""Reads the facts of a server's pool that its model needs: frames, settings, and the pages in the pool.
 
-Pages stand in the order in which they will leave: a model then begins with them. INNODB_BUFFER_PAGE_LRU has InnoDB's
-list from its tail on (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show its clock's hand: pages stand
-by their usage count, each as often as it was used. The cost is that of `pool_contents`, which also says when it is
-asked.
+Pages are in the order of eviction, so that a model can begin with them. INNODB_BUFFER_PAGE_LRU lists InnoDB's pages
+from the tail of its list (i_s.cc, i_s_innodb_fill_buffer_lru). PostgreSQL does not show the hand of its clock: its
+pages are ordered by their usage count, and each is listed once per use. The cost of asking, and the limit up to which
+it is done, are those of `pool_contents`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _PREFIX = "innodb_"
 
 def model_of(facts: Facts) -> BufferManager | None:
     """Return the model of a server; None without one."""
-    from bufferlab.models.managers.declaration import Server  # Late: the models load much that `observe` never needs.
+    from bufferlab.models.managers.declaration import Server  # Imported late: `observe` does not need the models.
     from bufferlab.models.managers.registry import of_server
 
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
 
 
 def settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
-    """Return the settings that a model obeys or presumes, by its names, where the server has them."""
+    """Return the server's settings that a model obeys or presumes, by the model's names, if the server has them."""
     names = (*manager.defaults, *manager.presumes) if manager else ()
     told = {name: facts.settings.get(_PREFIX + name) for name in names}
     return {name: int(text) if text.isdecimal() else text for name, text in told.items() if text is not None}
@@ -46,7 +46,7 @@ def settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | 
 def pool_facts(
     facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str], rows: Sequence[SampledRow]
 ) -> PoolFacts:
-    """Return the pool, from the rows of the window and the server's settings."""
+    """Return the facts of the pool, from the rows of the window and the server's settings."""
     frames = _mean(rows, "pool_pages") or facts.pool_size_bytes / facts.page_size_bytes
     timed = [row for row in rows if "read_ms" in row.counts and row.counts.get("pages_read")]
     reads = sum(row.counts["pages_read"] for row in timed)
@@ -64,8 +64,8 @@ def pool_facts(
 
 
 def presumed(manager: BufferManager, settings: Mapping[str, int | str]) -> NotTold | None:
-    """Return why the model must not be believed with a server's settings; None where it may."""
-    from bufferlab.models.predict import presumed_otherwise  # Late: only a look that replays needs it.
+    """Return the reason not to believe the model with the server's settings; None if it may be believed."""
+    from bufferlab.models.predict import presumed_otherwise  # Imported late: only the tier `full` needs it.
 
     for one in presumed_otherwise(manager.presumes, settings.get):
         return NotTold(
@@ -80,7 +80,7 @@ def _mean(rows: Sequence[SampledRow], level: str) -> float | None:
 
 
 Page = tuple[tuple[int, ...], int]
-"""An object, as `Recorded.object` or `Recorded.relations` names it, and the number of a page in it."""
+"""(object, number of a page in it); the object is named as in `Recorded.object` or `Recorded.relations`."""
 _SUBJECT = "which pages the pool holds"
 _INNODB = Question(
     "SELECT space AS object, page_number AS page FROM information_schema.INNODB_BUFFER_PAGE_LRU ORDER BY lru_position",
@@ -94,7 +94,10 @@ ORDER BY usagecount, bufferid"""
 
 
 def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotTold:
-    """Return the pages of the pool, the one first that will leave first. Errors other than refusals pass through."""
+    """Return the pages of the pool in the order of eviction, or why they are unknown.
+
+    Errors other than the server's refusal are not caught.
+    """
     if not cost(facts, look_inside=look_inside):
         return NotTold(f"{_SUBJECT}: {_foretold(facts).sentence}, so it is not asked", "--look-inside asks it once")
     if facts.flavour != "postgres":
@@ -119,7 +122,7 @@ def pages(query: Query, facts: Facts, *, look_inside: bool) -> list[Page] | NotT
 
 
 def cost(facts: Facts, *, look_inside: bool) -> str:
-    """Return in words what asking costs; "" where it is not asked."""
+    """Return the words on the cost of asking for the pool's pages; "" if the server is not asked."""
     foretold = _foretold(facts)
     is_asked = foretold.seconds <= STATEMENT_SECONDS and (foretold.within_limit or look_inside)
     return foretold.sentence if is_asked else ""
@@ -130,7 +133,10 @@ def _foretold(facts: Facts) -> AskingCost:
 
 
 def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
-    """Return windows in which an object has one number everywhere: each numbers PostgreSQL's relations by itself."""
+    """Return the windows with the same number for a relation of PostgreSQL in all of them.
+
+    Each record numbers relations by itself. InnoDB's objects have the server's own numbers.
+    """
     numbers: dict[tuple[int, ...], int] = {}
     for window in windows:
         for name in window.relations:
@@ -143,9 +149,9 @@ def with_one_numbering(windows: Sequence[Recorded]) -> list[Recorded]:
 
 
 def keys(found: Sequence[Page], window: Recorded) -> list[int]:
-    """Return pages as keys of 64 bits: the number of the object in a window in the upper half, the page in the lower.
+    """Return pages as keys of 64 bits: the object's number in `window` in the upper half, the page in the lower half.
 
-    InnoDB's objects are numbers everywhere. A window numbers those of PostgreSQL that it has; others come after them.
+    InnoDB's objects have the server's own numbers. Relations of PostgreSQL that the window lacks get further numbers.
     """
     numbers = {name: place for place, name in enumerate(window.relations)}
     is_numbered = bool(window.relations)

@@ -1,6 +1,6 @@
-"""Rewrites a file for Prometheus's textfile collector each second, with the latest sample; renames it into place.
+"""Makes and writes the file for Prometheus's textfile collector, which `observe` replaces each second.
 
-Metrics are counters since the observation began and levels of the last second. No label holds SQL.
+Its metrics are counters since the observation began, and levels of the last second. No label has SQL in it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ _PREFIX = "bufferlab_observe"
 
 
 def text(server: str, engine: str, window: LookWindow, row: SampledRow | None) -> str:
-    """Return the file's text (Prometheus's text exposition format 0.0.4). `row` is the last second, None if lost."""
+    """Return the file's text in Prometheus's text exposition format 0.0.4.
+
+    `row` is the row of the last second; None if the server did not answer.
+    """
     labels = f'{{server="{_escaped(server)}",engine="{_escaped(engine)}"}}'
     lines: list[str] = []
 
@@ -32,8 +35,8 @@ def text(server: str, engine: str, window: LookWindow, row: SampledRow | None) -
 
 
 def write(path: Path, content: str) -> None:
-    """Replace the file at once; who reads it sees the old or the new one. Raises OSError."""
-    # The collector reads *.prom alone, and not the temporary file. A flush to the disk each second would be a load.
+    """Replace the file atomically: a reader sees the old or the new content. Raises OSError."""
+    # The collector reads only *.prom, not the temporary file. Waiting for the disk each second would be a load.
     output_files.write(path, lambda file: file.write(content.encode()), synced=False)
 
 

@@ -1,8 +1,8 @@
 """The constants of the advice and their reasons: when an estimate is refused, and how wide its bounds are.
 
-Those that `predict` has too stand with the models (models/predict.py, models/managers/innodb.py). All others were
-decided from the mechanism, from published trials of the models and from streams played by models, before any real
-server was asked. A change of one moves published numbers and belongs into CHANGELOG.md.
+Constants that `predict` uses too are with the models (models/predict.py, models/managers/innodb.py). All others were
+decided from the mechanism, from published trials of the models, and from streams replayed by models, before any trial
+on a real server. A change of one moves published numbers and belongs into CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -12,137 +12,145 @@ from math import log2
 from bufferlab import versions
 
 SEED = 20_261_125
-"""Of the resampling. Equal records give equal bounds."""
+"""The seed of the resampling, so that equal records give equal bounds."""
 RESAMPLES = 400
-"""The bounds are made of a standard deviation, which 400 resamples estimate within 4 %."""
+"""The number of resamples. The bounds come from a standard deviation, which 400 resamples estimate within 4 %."""
 SLICES = 24
-"""Slices of time that are resampled. Work that repeats within a slice is then no scatter; a slice of a window of 10 s
-has 0.4 s, of one of 10 minutes 25 s. Fewer make Student's quantile wide, more cut bursts into pieces that look
-independent."""
+"""The number of slices of time that are resampled: 0.4 s each in a window of 10 s, 25 s in one of 10 minutes. Work that
+repeats within a slice adds no scatter. Fewer slices would make Student's quantile wide; more would cut bursts into
+pieces that look independent."""
 LEAST_SLICES = 8
-"""Of those that count. Student's quantile of 7 degrees of freedom is 2.4, of 3 it is 3.2."""
+"""The least number of slices in which a pool is warm. Student's quantile is 2.4 with 7 degrees of freedom, 3.2 with 3.
+"""
 LEAST_READS = 200
-"""Reads that an estimate must stand on: counts alone then scatter by 7 %."""
+"""The least number of recorded reads for an estimate. By chance 200 scatter by 7 %."""
 FEW_PER_S = 1.0
 FEW_SHARE = 0.02
-"""Reads a second, or of the present reads, below which "fewer than" is an answer though the value is not known."""
+"""If the upper bound is below this number of reads a second, or this share of the present reads, "fewer than" is an
+answer although the value is unknown."""
 COUNTS_DIFFER = 0.1
-"""Reads that were recorded and that the server counted, as rates: a larger difference means that reads were missed, or
-that the counters are of other seconds."""
+"""The share by which the rate of recorded reads may differ from the server's count. A larger difference means that
+reads were missed, or that the counters are of other seconds."""
 
 # Tier misses.
 LONGEST_SHARE = 0.2
-"""The least share of reads that found the list of evicted pages as long as the frames asked for. The estimate of the
-longest distances comes from these reads alone, the last of the window; a fifth of it is not yet one burst."""
+"""The least share of reads at which the list of evicted pages was as long as the added frames. The estimate of the
+longest distances comes only from these last reads of the window, and a fifth of it is more than one burst."""
 RING_READS = 288
-"""PostgreSQL: a session that evicts a page which it read itself at most this many reads before reuses its ring.
-freelist.c: 32 buffers of a bulk read, 256 of VACUUM from 17 on, 32 + 16 x 16 of a bulk read from 18 on. The clock's
-hand takes at least a third of the pool's frames in reads to come back to a page, so that the eighth of the pool, the
-most that a ring has, is never mistaken for it."""
+"""PostgreSQL: if a session evicts a page that it read itself at most this many reads before, it reuses its ring.
+freelist.c: 32 buffers for a bulk read, 256 for VACUUM from 17 on, 32 + 16 x 16 for a bulk read from 18 on. The clock's
+hand needs at least a third of the pool's frames in reads to come back to a page. A ring has at most an eighth of the
+pool, so the hand is never taken for a ring."""
 SWEEP_SHARE = 1 / 4
-"""Of the pool's frames: after as many reads of all sessions the clock's hand has not come back to a frame. With many
-sessions a session's own reads within a ring's length may be more than a turn of the hand."""
+"""After reads of all sessions that are this share of the pool's frames, the clock's hand has not yet come back to a
+frame. With many sessions, a turn of the hand may take fewer reads of one session than its ring has buffers."""
 RING_SHARE = 0.05
-"""A share of the reads: with more of them by rings, a pool in which the table needs no ring is not estimated."""
+"""If more than this share of the reads is by rings, a pool in which their table needs no ring is not estimated."""
 FRAMES_USED = {"mysql": 0.95, "mariadb < 10.5": 0.95, "mariadb >= 10.5": 0.97, "postgres": 0.97}
-"""The list takes added frames to be used as LRU uses them. The managers use them a little worse: InnoDB orders no page
-of the youngest quarter, PostgreSQL's clock knows six ages. So added frames count by this share, whether the version has
-a model or not: MySQL 9 still orders its list so.
+"""The share of added frames that counts. The list of evicted pages assumes that added frames work as in LRU. The buffer
+managers use them a little worse: InnoDB does not order the youngest quarter of its pages, and PostgreSQL's clock knows
+only six ages. The share holds whether or not the version has a model: MySQL 9 still orders its list so.
 
-By models that report their reads and evictions (crates/bufferlab-generate/tests/larger_pools.rs), TPC-C at 20 % of the
-data: for a quarter, a half and as much again of its frames the list was 1.8, 4.8 and 8.7 % low of innodb57, 0.8, 3.0
-and 4.0 % of innodb1011, 0.0, 1.9 and 3.5 % of postgres. That is what 5 to 9, 2 to 5 and 3 % of the added frames make
-there; of pages by a power law the list was within 1.8 %, where frames matter less. In trials on MySQL 5.7 it was 7.5 %
-low for a third more frames and 4.7 % for two thirds more, what 7 and 4 % of them make."""
+The shares come from models that report their reads and evictions (crates/bufferlab-generate/tests/larger_pools.rs), in
+TPC-C with a pool of 20 % of the data. With 25, 50 and 100 % more frames the list was too low by 1.8, 4.8 and 8.7 % for
+innodb57, by 0.8, 3.0 and 4.0 % for innodb1011, and by 0.0, 1.9 and 3.5 % for postgres. That is the effect of 5 to 9, 2
+to 5 and 3 % of the added frames. For pages by a power law, where frames matter less, the list was within 1.8 %. In
+trials on MySQL 5.7 it was 7.5 % too low for a third more frames and 4.7 % for two thirds more, the effect of 7 and 4 %
+of them."""
 FRAMES_ERROR = 0.08
 LIST_ERROR = 0.04
-"""The list's error has two parts: a share of the added frames, so that bounds are wide where frames matter, and a share
+"""The two parts of the list's error: a share of the added frames, which makes bounds wide if frames matter, and a share
 of the reads."""
 OF_PRESENT = 0.005
-"""A share of the present reads: a further error of any estimate, since few remaining reads are single events."""
+"""A further error of any estimate, as a share of the present reads, because few remaining reads are single events."""
 
 # Tier misses, which knows frames by calls (frames.py).
 UNNAMED_SHARE = 0.1
-"""Of the reads after the moment from which they count: this share at most may be into frames of unknown pages. Most
-are of frames that a page left unseen (MOVED_SHARE): that page is in the list, and the frame was empty."""
+"""Reads count from the moment after which at most this share of them goes into frames whose old page is unknown. Most
+of these are into empty frames, whose page left unseen (MOVED_SHARE): the list of evicted pages has that page."""
 FIRST_TURNOVER = 0.6
-"""Of the reads: at most this share may lie before that moment."""
+"""The largest share of all reads that may come before the moment from which reads count."""
 MOVED_SHARE = 0.05
-"""Of the reads after it: at most this share may be of pages whose leaving was not seen. The bounds hold the difference
-between "left just now" and leaving these reads out."""
+"""The largest share, among the reads that count, of pages whose eviction was not seen. The bounds include the
+difference between "evicted just now" and leaving these reads out."""
 FRAMES_SEEN = 0.2
-"""Of the pool's frames: at least this share must have been read into."""
+"""The least share of the pool's frames into which a page must have been read."""
 ODD_READS = 0.05
-"""Of the reads into the pool: at most this share may be other than whole pages at whole frames."""
+"""The largest share, among the reads into the pool, of reads that are not whole pages at whole frames."""
 CALLS_DIFFER = {"mysql": 0.01, "mariadb": 0.01, "postgres": 0.03}
-"""Reads that were recorded and that the server counted in the same seconds, by more than which they are off."""
+"""The share by which recorded reads may differ from those that the server counted in the same seconds."""
 LIST_AT_S = 3.0
 LIST_AT_SHARES = (1 / 3, 2 / 3)
-"""When a server that lists its buffers is asked: after seconds, and shares, of a stage. The first list is placed by the
-pages that were read until then; later ones find pages that came without a call."""
+"""The times at which a server that lists its buffers is asked for the list: after LIST_AT_S seconds, and after these
+shares of a stage. The pages read until the first list show where in memory its buffers are. Later lists show pages that
+came without a call."""
 LATE_S = 2.0
-"""PostgreSQL's sessions report their counts late: reads of this many seconds more may differ."""
+"""PostgreSQL's sessions report counts late, so recorded and counted reads may also differ by those of 2 seconds."""
 
 # Tier full.
 TURNOVERS_LARGER = 3.0
-"""Pools' worth of pages that a larger pool must have brought in: one fills it, and two show how it replaces pages."""
+"""The least turnovers of a larger pool, in pools' worth of pages brought in. One turnover fills it, and two show how it
+replaces pages."""
 TURNOVERS_WARM = 1.0
-"""Pools' worth of pages until a pool counts that began empty, or with a part of the server's larger pool; a
-model may ask for more of an empty one. A part of a larger pool has other pages than a smaller one: PostgreSQL's half
-pool, judged by a half of its turnover, was estimated 32 % too low."""
+"""The turnovers after which a pool's reads count, if it began empty or with a part of the server's larger pool. A model
+may need more turnovers of an empty pool. A part of a larger pool has other pages than a smaller pool has: after half a
+turnover PostgreSQL's pool of half the size was estimated 32 % too low."""
 MODEL_ERROR = 0.03
 MODEL_ERROR_DOUBLED = 0.04
-"""The models were off by 1 to 6 % in the mean at half to twice the traced pool (docs/prediction.md)."""
+"""The error of a model as a share of its reads: MODEL_ERROR, plus MODEL_ERROR_DOUBLED for each doubling or halving of
+the pool. In trials models were off by 1 to 6 % in the mean at half to twice the traced pool (docs/prediction.md)."""
 WRITES = 0.001
-"""With this share of gets under an exclusive latch a load changes rows, and purge may fall behind."""
+"""From this share of gets under an exclusive latch on, a load changes rows, and purge may fall behind."""
 PURGE_LIMIT = 0.5
-"""The share of reads that a purge may add which is late by a turnover. With more an answer would be bounds alone."""
+"""The largest share of reads that a purge may add if it is late by a turnover. With more, bounds would say nothing."""
 SCANNED = 0.5
 SCANNED_LEAST = 64
-"""A relation is scanned where a session's next get of it is mostly of the next page, and at least SCANNED_LEAST are."""
+"""A relation is scanned if at least SCANNED_LEAST gets, and more than this share, go to the page after the session's
+last one."""
 
-# Twice the pool, by SQL alone (twice.py).
+# The limits for the bound on a pool of twice the size, for which only SQL is needed (twice.py).
 GROWTH_PER_DAY = 0.01
-"""Of the data: with more growth in a day the bound is not of next week's data. At 1 % the data are a half larger after
-six weeks, and the bound of a pool of a third of them rises from 50 % to 71 %."""
+"""The largest growth of the data in a day, as a share of them, for a bound. With more it does not hold for next week's
+data. At 1 % the data are half as large again after six weeks, and the bound of a pool of a third of them rises from
+50 % to 71 %."""
 GROWTH_PAGES = 64
-"""Pages that the data must have grown or shrunk by to count as changed. InnoDB extends a file by an extent of 64 pages
-of 16 KiB at least, PostgreSQL by up to 64 pages at once. So a look of a minute sees that InnoDB's data grow by 1 % a
-day where they have 140 GiB or more, one of 10 minutes from 14 GiB on."""
+"""The least pages by which data must have grown or shrunk to count as changed. InnoDB extends a file by at least 64
+pages of 16 KiB, PostgreSQL by up to 64 pages at once. So a look of a minute sees a growth of 1 % a day of InnoDB's data
+of 140 GiB or more, and a look of 10 minutes of 14 GiB or more."""
 SCANNED_SHARE = 0.01
-"""Of the misses: with more of them through a scan's ring nothing is claimed, for a larger pool need not spare them."""
+"""The largest share of misses through a scan's ring for a bound, because a larger pool may not save such misses."""
 EVICTED_SHARE = 0.5
-"""Evictions a miss: PostgreSQL's full pool evicts a page for each miss, and one that is not full none."""
+"""The least evictions per miss of a full pool of PostgreSQL. It evicts a page for each miss, a pool with room none."""
 FREE_RATIO = 0.2
-"""A free share of the pool, at both ends, from which on it is worth a sentence."""
+"""The least free share of the pool, at both ends of the window, that a sentence mentions."""
 BEYOND_CLEANER = 1.5
-"""Free pages beyond this multiple of the page cleaner's target were never filled."""
+"""If more pages are free than this multiple of the page cleaner's target, the pool was never filled."""
 DATA_AGAIN_S = 1.0
-"""The size of the data is not asked a second time where the first answer took longer."""
+"""If the first answer took longer than this, the server is not asked a second time for the size of its data."""
 
 # A changing mix.
 MIX_SHARE = 0.1
-"""Of the reads: where the two halves of the window differ by more in how many reads some frames more would have spared,
-beyond their scatter, the window has no steady mix."""
+"""The window has no steady mix if its halves differ by more than this, and by more than their scatter, in the share of
+reads that some added frames would have saved."""
 MIX_RATE = 1.5
-"""The same for reads a second: one half has this many times the other's."""
+"""The load is not steady if one half of the window has this many times the other half's reads a second."""
 MIX_SIGMA = 3.0
-"""Standard errors that such a difference must exceed: chance exceeds them once in 100 windows of 24 slices."""
+"""The least difference of two halves in standard errors. Chance exceeds 3 once in 100 windows of 24 slices."""
 
 
 def frames_used(engine: str, version: str) -> float:
-    """Return the share of added frames that a server uses; 1 for an unknown one."""
+    """Return the share of added frames that counts for a server (FRAMES_USED); 1 for an unknown server."""
     return next((share for servers, share in FRAMES_USED.items() if versions.has(servers, engine, version)), 1.0)
 
 
 def ring_reads(flavour: str, pool_pages: int) -> int:
-    """Return the reads before which a scan's ring reuses a frame; 0 for servers without rings.
+    """Return the number of reads within which a scan's ring reuses a frame; 0 for servers without rings.
 
-    A ring of 288 frames fills a frame again at the 288th read after the one that filled it.
+    A ring of 288 frames fills a frame again at the 288th read after the read that filled it.
     """
     return min(RING_READS, pool_pages // 8) + 1 if flavour == "postgres" else 0
 
 
 def model_error(own_frames: int, frames: int, own_error: float) -> float:
-    """Return the error of a model, as a share of the reads; `own_error` is its error at the pool's own size."""
+    """Return the error of a model at `frames` frames, as a share of the reads; `own_error` is that at `own_frames`."""
     return MODEL_ERROR + MODEL_ERROR_DOUBLED * abs(log2(frames / own_frames)) + abs(own_error) / 2

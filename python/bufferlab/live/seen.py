@@ -1,6 +1,6 @@
 """The findings of a look at a server: its counts, the findings inside it and on its host, the cost of looking.
 
-`Seen` names the keys of --json, and makes the rates that sentences and tables show.
+`Seen` defines the keys of --json, and computes the rates that sentences and tables show.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class InsideFindings:
     confounds_not_told: tuple[NotTold, ...]
     host: HostWork | NotTold
     data: tuple[DataSize, DataSize] | NotTold = UNASKED
-    """At both ends."""
+    """The size of the data at both ends of the look, or why it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class TwiceThePool:
 
 @dataclass(frozen=True)
 class Seen:
-    """The material of a look."""
+    """The findings of a look at a server."""
 
     PRINTED: ClassVar = (
         "server", "facts.engine", "facts.version", "window.seconds", "per_second", "per_statement", "per_transaction",

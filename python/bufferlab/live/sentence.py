@@ -1,6 +1,6 @@
-"""Says in one honest sentence what a look saw of a server, or what other sizes of its pool would read.
+"""Makes the sentences that answer a look at a server, or why there is no answer.
 
-`observed` says whether misses slow it, `advised` what another size would read; or why that is not known.
+`observed` says whether misses slow the server, `advised` what its pool would read at another size.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from bufferlab.live.seen import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
 LITTLE_RATIO = 0.05
-"""Below this share of statement time, misses are not what slows a server."""
+"""If reads take less than this share of statement time, misses are not what slows a server."""
 _WITH_STAT_IO = 16
 """The first version of PostgreSQL that counts reads by their object and context (pg_stat_io)."""
 
 
 def observed(seen: Seen) -> str:
-    """Return the sentence, of the seconds that were seen; a second one where much of the pool is free."""
+    """Return the sentences of `observe`: whether misses slow the server, and what else a reader must know."""
     if not seen.window.rows:
         return "Nothing was seen: two readings of the counters are needed, and no two followed each other."
     return f"{_slows(seen)}{_unpublished(seen)}{_twice(seen)}{_ring(seen) or _room(seen)}{_temporary(seen)}"
@@ -55,7 +55,7 @@ def _slows(seen: Seen) -> str:
 
 
 def _unpublished(seen: Seen) -> str:
-    """Say that sessions worked of which nothing is counted, or that this is not known where nothing was missed."""
+    """Return sentences on sessions that worked but published no counts, or that may have; "" if there are none."""
     told = seen.unpublished
     if told.sessions:
         most = ""
@@ -76,9 +76,9 @@ def _unpublished(seen: Seen) -> str:
 
 
 def _ring(seen: Seen) -> str:
-    """Say that scans through a ring make most of the misses; "" where they do not.
+    """Return a sentence if scans through a ring make most of the misses; else "".
 
-    PostgreSQL reads a table of more than a quarter of shared_buffers through a ring (heapam.c, initscan).
+    PostgreSQL scans a table of more than a quarter of shared_buffers through a ring (heapam.c, initscan).
     """
     totals = seen.window.totals
     ring = totals.get("ring_pages_read", 0)
@@ -91,7 +91,7 @@ def _ring(seen: Seen) -> str:
 
 
 def _temporary(seen: Seen) -> str:
-    """Say that most pages that sessions read are of temporary tables, or that misses may be; "" where few are."""
+    """Return a sentence if sessions read many pages of temporary tables, or if misses may include them; else ""."""
     facts, misses = seen.facts, seen.window.totals["misses"]
     if facts.flavour == "postgres" and facts.numbers[0] < _WITH_STAT_IO and misses:
         return (
@@ -108,7 +108,7 @@ def _temporary(seen: Seen) -> str:
 
 
 def _room(seen: Seen) -> str:
-    """Say that much of the pool is free, and why pages are missed all the same; "" where that is not seen."""
+    """Return a sentence if much of the pool is free although pages are missed; else ""."""
     ratio = twice.free_ratio(seen)
     if ratio < rules.FREE_RATIO or not seen.window.totals["misses"]:
         return ""
@@ -123,7 +123,7 @@ def _room(seen: Seen) -> str:
 
 
 def _twice(seen: Seen) -> str:
-    """Say how many of the misses a pool of twice the size would have at most; "" where no bound is known."""
+    """Return a sentence on the most misses of a pool of twice the size; "" without a bound."""
     told = seen.twice_the_pool
     if isinstance(told, NotTold):
         return ""
@@ -143,11 +143,11 @@ def _each(seen: Seen) -> str:
 
 _MOST_LARGER = 2
 _FEW = 0.02
-"""A size whose reads are at most this share of the present ones reads "fewer than" its upper bound."""
+"""If a size reads at most this share of the present reads, the sentence says "fewer than" its upper bound."""
 _WORSE = 1.5
-"""A smaller size that reads at least this many times as much is where it gets worse fast."""
+"""If a smaller size reads at least this many times the present reads, the sentence says that it gets worse."""
 _AS_MUCH = 1.1
-"""A smaller size that reads at most this many times as much reads about as much."""
+"""If a smaller size reads at most this many times the present reads, the sentence says "about as much"."""
 
 
 _NEEDS = re.compile(r"record for (\d+ (?:min|s)) at least")
@@ -156,7 +156,7 @@ _TIMES = {1.25: "A quarter more memory", 1.5: "Half as much memory again", 2: "T
 
 
 def advised(advice: Advice) -> str:
-    """Return the sentence, of the sizes that were judged."""
+    """Return the sentence of `advise`, on the sizes that were judged, or why none could be."""
     told = [one for one in advice.others if one.cannot_say is None]
     begin = _present(advice)
     if not told:
@@ -178,7 +178,7 @@ def advised(advice: Advice) -> str:
         refused = [one for one in advice.others if one.pool_size_bytes > advice.present_bytes]
         if refused:
             parts.append(f"what a larger one would read cannot be said: {reason(_why(refused))}")
-        # A larger pool reads no more, so that a bound may be known where a value is not.
+        # A larger pool reads no more than a smaller one. So a bound may be known although the value is not.
         if (most := refused[-1].high if refused else None) is not None:
             size = format_bytes(refused[-1].pool_size_bytes)
             parts.append(f"{size} would read no more than {few_digits(most, math.ceil)}")
@@ -188,9 +188,9 @@ def advised(advice: Advice) -> str:
 
 
 def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
-    """Return the saving of the size nearest to twice the present one, in per cent; "" where no bounds are known.
+    """Return the first words: the saving in per cent of the size nearest to twice the present one; "" without bounds.
 
-    Sizes that fit into memory come first.
+    Sizes that fit into memory are preferred.
     """
     present, room = advice.now.reads_per_s, advice.largest_bytes
     known = [one for one in larger if one.low is not None and one.high is not None and one.reads_per_s is not None]
@@ -210,9 +210,9 @@ def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
 
 
 def change(one: SizeEstimate, advice: Advice) -> str:
-    """Return how much more or less a size with bounds reads, in per cent of the present reads, rounded outward.
+    """Return in words how much more or less a size with bounds reads, in per cent of the present reads.
 
-    A size that may read as much is said to read about as much.
+    Bounds are rounded outward. If they include the present reads, the words are "about as much".
     """
     present = advice.now.reads_per_s
     assert present
@@ -220,19 +220,19 @@ def change(one: SizeEstimate, advice: Advice) -> str:
     if one.reads_per_s is None:
         return f"at least {max(0, math.floor(100 * (1 - one.high / present)))} % less"
     assert one.low is not None
-    # Near a whole per cent the float's last digits must not add one.
+    # Rounding to 6 digits first keeps errors of floats from adding a whole per cent.
     less, least, most = (round(100 * (1 - value / present), 6) for value in (one.reads_per_s, one.high, one.low))
     if least > 0:
         return f"{less:.0f} % less ({math.floor(least)} to {min(100, math.ceil(most))} %)"
     if most < 0:
         return f"{-less:.0f} % more ({math.floor(-most)} to {math.ceil(-least)} %)"
-    # A larger pool reads no more: above the present reads its upper bound is the method's.
+    # A larger pool reads no more than the present one. If its upper bound is above, that is an error of the method.
     more = f" or {math.ceil(-least)} % more" if one.pool_size_bytes < advice.present_bytes else ""
     return f"about as much (up to {max(0, math.ceil(most))} % less{more})"
 
 
 def verdict(one: SizeEstimate, advice: Advice) -> str:
-    """Return in words the verdict on a size."""
+    """Return the words on a size for a table: its change, or why it is not judged."""
     present = advice.now.reads_per_s
     if one.pool_size_bytes == advice.present_bytes:
         return "as it is"
@@ -243,9 +243,9 @@ def verdict(one: SizeEstimate, advice: Advice) -> str:
 
 
 def bounds(one: SizeEstimate, advice: Advice) -> str:
-    """Return the reads of an estimate between its bounds, which are rounded outward: "60 to 95", "fewer than 5".
+    """Return the reads a second of an estimate in words: its bounds, rounded outward ("60 to 95", "fewer than 5").
 
-    Without bounds it is "about" the estimate.
+    Without bounds it is "about" the value.
     """
     if one.reads_per_s is None and one.high is not None:
         return f"fewer than {few_digits(one.high, math.ceil)}"
@@ -259,7 +259,7 @@ def bounds(one: SizeEstimate, advice: Advice) -> str:
 
 
 def few_digits(value: float, rounded: Callable[[float], int]) -> str:
-    """Return a number with two digits, or three from 100 on.
+    """Return a number with two significant digits, or three from 100 on; `rounded` rounds it.
 
     >>> few_digits(59.4, math.floor), few_digits(4.21, math.ceil), few_digits(4123, math.floor)
     ('59', '4.3', '4,120')
@@ -267,13 +267,13 @@ def few_digits(value: float, rounded: Callable[[float], int]) -> str:
     if value <= 0:
         return "0"
     place = max(-2, math.floor(math.log10(value)) - (2 if value >= 100 else 1))
-    # Near a whole number of steps the float's last digits must not add one.
+    # Rounding to 6 digits first keeps errors of floats from adding a step.
     text = f"{10.0**place * rounded(round(value / 10.0**place, 6)):,.{max(0, -place)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def reason(told: NotTold) -> str:
-    """Return why something cannot be said, and a remedy."""
+    """Return a reason with its remedy, if it has one, as text."""
     return f"{told.why}; {told.remedy}" if told.remedy else told.why
 
 
@@ -294,14 +294,17 @@ def _size(one: SizeEstimate, advice: Advice) -> str:
 
 
 def _chosen(larger: Sequence[SizeEstimate], advice: Advice) -> list[SizeEstimate]:
-    """Return the next larger size and the largest one that fits into memory, or the next ones where none fits."""
+    """Return the larger sizes for the sentence: the next one, and the largest that fits into memory.
+
+    If none fits, only the next larger size is returned.
+    """
     room = advice.largest_bytes
     fitting = [one for one in larger if room is None or one.pool_size_bytes <= room] or list(larger[:1])
     return fitting if len(fitting) <= _MOST_LARGER else [fitting[0], fitting[-1]]
 
 
 def _smaller(smaller: Sequence[SizeEstimate], advice: Advice) -> list[str]:
-    """Return where a smaller pool begins to read much more, or the smallest that reads about as much."""
+    """Return the words on smaller sizes: where reads begin to rise fast, or the smallest that reads about as much."""
     present = advice.now.reads_per_s or 0.0
     same, parts = advice.present_bytes, []
     for one in sorted(smaller, key=lambda one: -one.pool_size_bytes):

@@ -1,7 +1,7 @@
-"""Holds the one session by which a server is looked at: it counts and times its own statements, and reconnects.
+"""Holds the only session with a server that is looked at. It counts and times its statements, and reconnects.
 
-It connects again at most once in five seconds. It gives up where the server refuses the account, because servers lock
-accounts after some refusals.
+It connects again at most once in five seconds. It gives up if the server refuses the account, because servers lock
+accounts after several refusals.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ T = TypeVar("T")
 RECONNECT_SECONDS = 5.0
 _REFUSALS = (ServerError, LostError, Refused)
 _BYTES_OF_A_PAGE = 512
-"""The room for one page in an answer that lists those of a pool, as the clients count it."""
+"""The bytes that an answer with the pages of a pool may have per page, as the clients count them."""
 _MOST_PAGES = 1 << 20
 _ANY_SCHEMA = "any"
 
 
 def family_of(url: str) -> Family:
-    """Return the family of a URL's server, by its scheme. Raises SpecError for a scheme of none that is looked at."""
+    """Return the family of a URL's server, by its scheme. Raises SpecError if no server of that can be looked at."""
     scheme = url.partition("://")[0]
     schemes: dict[str, Family] = {}
     for family in all_families():
@@ -50,31 +50,31 @@ def family_of(url: str) -> Family:
 
 
 def address_of(url: str, family: Family) -> Address:
-    """Return the address in a URL. It need not name a schema, and may name one of the server's own: nothing enters it.
+    """Return the address in a URL. The URL may lack a schema, or name a system schema, because nothing is written.
 
-    Raises EnvironmentLackingError when it is not a URL of a server, or holds a password.
+    Raises EnvironmentLackingError if it is not a URL of a server, or has a password in it.
     """
     try:
         parts = urlsplit(url)
     except ValueError as error:
         raise EnvironmentLackingError(f"this is not the URL of a server: {error}", None, family.form.example) from error
     schema = unquote(parts.path.removeprefix("/"))
-    # `parse` asks for a schema that may hold our tables.
+    # `parse` requires a schema that may hold our tables, so it gets a stand-in.
     address = parse(parts._replace(path=f"/{_ANY_SCHEMA}").geturl(), family.form)
-    # PostgreSQL's sessions are always in a database; those of MySQL enter no schema.
+    # A session of PostgreSQL is always in a database; one of MySQL needs no schema.
     return replace(address, url=url, schema=schema or family.system_database or "")
 
 
 class Session:
-    """The session. Entering connects; leaving disconnects."""
+    """The context manager for a session with a server. Entering connects; leaving disconnects."""
 
     def __init__(self, family: Family, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
         assert family.look
         self.family, self.look, self.address, self._clock = family, family.look, address, clock
         self.own_statements = 0
-        """The statements that the server has counted of our sessions."""
+        """The number of our statements that the server has counted, over all connections."""
         self.own_seconds = 0.0
-        """The time in our statements, as we waited for them."""
+        """The seconds that we waited for answers to our statements."""
         self._connection: Client | None = None
         self._tried_s = clock()
 
@@ -95,7 +95,10 @@ class Session:
         self._drop()
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Run one statement and return its rows. Raises Refused, or Lost when the connection is gone."""
+        """Run one statement and return its rows by column name in small letters.
+
+        Raises Refused if the server refuses it, and Lost if the connection is gone.
+        """
         if self._connection is None:
             raise Lost("there is no connection")
         self.own_statements += 1
@@ -113,14 +116,15 @@ class Session:
 
     @property
     def peer(self) -> int | None:
-        """The process that listens at the other end; None over TCP."""
+        """Return the process that listens at the other end of our Unix socket; None over TCP."""
         descriptor = self._connection.descriptor if self._connection else None
         return None if descriptor is None else host_side.peer_pid(descriptor)
 
     def reconnect(self) -> str:
-        """Connect again, unless the last try was less than five seconds ago; return why none exists yet.
+        """Connect again, unless the last try was less than five seconds ago.
 
-        Raises EnvironmentLackingError when the server refuses the account.
+        Return "" if connected, else why there is no connection yet. Raises EnvironmentLackingError if the server
+        refuses the account.
         """
         if self._clock() - self._tried_s < RECONNECT_SECONDS:
             return "waiting before the next try"
@@ -135,7 +139,7 @@ class Session:
         return ""
 
     def facts(self) -> Facts:
-        """Return the server's facts, asked once. Raises Refused and Lost, as the methods below do."""
+        """Ask for the server's facts, and return them. Raises Refused and Lost."""
         with _understood():
             facts = self.look.facts(self.query)
             if not 0 < facts.page_size_bytes <= facts.pool_size_bytes:
@@ -146,7 +150,7 @@ class Session:
         return facts
 
     def sample(self, facts: Facts, t_s: float) -> Sample:
-        """Return the counters."""
+        """Take a sample of the server's counters at `t_s`. Raises Refused and Lost."""
         with _understood():
             sample = self.look.sample(self.query, facts, t_s, lambda: self.own_statements)
         if "page_gets" not in sample.counters:
@@ -154,7 +158,7 @@ class Session:
         return sample
 
     def told(self, ask: Callable[Concatenate[Query, P], T], *given: P.args, **named: P.kwargs) -> T:
-        """Return the answer to a question of `look`."""
+        """Call a function of `look` with this session's query, and return its answer. Raises Refused and Lost."""
         with _understood():
             return ask(self.query, *given, **named)
 
@@ -177,7 +181,7 @@ class Session:
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """Context manager for reading answers. Raises Refused for one that does not fit its question."""
+    """Context manager for reading answers. Raises Refused if an answer does not fit its question."""
     try:
         yield
     except MISFITS as error:
@@ -185,6 +189,6 @@ def _understood() -> Iterator[None]:
 
 
 def _said(error: BaseException) -> str:
-    """Return the message of the server or the client, in one line."""
+    """Return the first line of an error's message, from the server or the client."""
     said = str(error.args[-1]) if error.args else str(error)
     return (said.strip().splitlines() or [type(error).__name__])[0]

@@ -1,9 +1,9 @@
 """Plans which tier is attached when, foretells its cost, and measures it.
 
-Foretold it is by the rates that a server had with nothing attached. Measured are the processor time of the server's
-threads a page get, attached and not, and ours. The kernel counts a thread's time in nanoseconds
-(/proc/PID/task/TID/schedstat). A stop at a site runs in the thread that hits it, so the added work is in the server's
-own time.
+The foretold cost comes from the server's rates before anything is attached. The measured cost is the processor time of
+the server's threads per page get, with and without the tier, and that of our process. The kernel counts a thread's time
+in nanoseconds (/proc/PID/task/TID/schedstat). A stop at a site runs in the thread that hits it, so the added work is in
+the server's own time.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from bufferlab.units import format_duration, format_percent
 _FEWEST_SECONDS = 3
 _LEVEL = 0.975
 TOLD_WITHIN = 1 / 3
-"""A measured cost is given as a value if half of its interval is at most this share of the time of the stops."""
+"""A measured cost is shown as a value if half of its interval is at most this share of the cost by the events."""
 
 
 @dataclass(frozen=True)
 class Second:
-    """One interval between two samples of the counters."""
+    """One interval between two samples of the counters, about a second."""
 
     tier: Tier | None
-    """The tier that was attached all the time; None where nothing was."""
+    """The tier that was attached all the time; None if nothing was attached."""
     seconds: float
     gets: float
     processor_s: float
-    """Of all threads of the server."""
+    """The processor time of all threads of the server."""
     ours_s: float
-    """Of this process, the reader of the events included."""
+    """The processor time of this process, with the thread that reads the events."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class TierCost:
 
     @property
     def is_told(self) -> bool:
-        """Whether the interval is narrow enough to compare the measured cost with the foretold one.
+        """Return whether the interval is so narrow that the measured cost is worth showing.
 
-        A tier may take a thousandth of a processor, and the seconds of a busy server differ by hundredths.
+        A tier may take a thousandth of a processor, while the seconds of a busy server differ by hundredths.
         """
         if self.low is None or self.high is None:
             return False
@@ -74,7 +74,7 @@ class TierCost:
 
 
 def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
-    """Return the processors that recording takes at that many events a second.
+    """Return the processors that recording takes of the server at that many events a second.
 
     >>> foretold_cores(100_000, "postgres", "full")
     0.3
@@ -83,14 +83,14 @@ def foretold_cores(events_per_s: float, flavour: Flavour, tier: Tier) -> float:
 
 
 class Processors:
-    """Reads how much processor time a server's threads and our process have used since the last reading."""
+    """The meter of the processor time that a server's threads and our process use from reading to reading."""
 
     def __init__(self, pid: int, proc: Path = Path("/proc")) -> None:
         self._pid, self._proc = pid, proc
         self._last, self._ours_s = self._read(), time.process_time()
 
     def grown(self) -> tuple[float, float]:
-        """Return the seconds of the server and ours. A thread that ended in between is not seen."""
+        """Return the processor seconds of the server, and ours, since the last reading. Ended threads are not seen."""
         last, ours_s = self._last, self._ours_s
         self._last, self._ours_s = self._read(), time.process_time()
         server_s = sum(max(0, now - last.get(thread, 0)) for thread, now in self._last.items()) / 1e9
@@ -109,7 +109,7 @@ class Processors:
 def cost(
     seconds: Sequence[Second], flavour: Flavour, tier: Tier, attached_s: float, events: int, foretold: float
 ) -> TierCost:
-    """Return the cost of a tier, from its time and its `events`, the stops of threads; `foretold` are processors."""
+    """Return the cost of a tier that was attached for `attached_s` seconds; `foretold` is its cost in processors."""
     during = [one for one in seconds if one.tier == tier and one.gets]
     beside = [one for one in seconds if one.tier is None and one.gets]
     whole_s = sum(one.seconds for one in during)
@@ -128,10 +128,10 @@ def cost(
 
 
 def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
-    """Return the processor time of a get, its standard error, and the degrees of freedom of that error (Welch's).
+    """Return the processor time per get, its standard error, and the degrees of freedom of that error.
 
-    A ratio of sums: PostgreSQL's sessions report their gets about once a second, so that a second with few gets has the
-    time of others. The error is Cochran's ("Sampling Techniques", 1977, 6.4).
+    It is a ratio of sums, because PostgreSQL's sessions report gets about once a second: a second may have the time of
+    gets that are reported later. The error is Cochran's ("Sampling Techniques", 1977, 6.4).
     """
     gets, count = sum(one.gets for one in seconds), len(seconds)
     found = sum(one.processor_s for one in seconds) / gets
@@ -140,19 +140,19 @@ def _per_get(seconds: Sequence[Second]) -> tuple[float, float, int]:
 
 
 BESIDE_S = 5.0
-"""Seconds before and after each attachment in which nothing is attached: the cost is measured against them."""
+"""Seconds before and after each attachment in which nothing is attached. The cost is measured against them."""
 FULL_S = 10.0
 MOST_FULL = 3
-"""Windows of all accesses, each of FULL_S; longer where the pool turns over slowly (`full_s`)."""
+"""The most windows of the tier `full`. Each has FULL_S seconds, or more if the pool turns over slowly (`full_s`)."""
 TURNOVERS = 2.0
-"""Pools' worth of pages that all windows of `full` should see read: a smaller pool is turned over more often."""
+"""How many times all windows of `full` together should see the pool's pages replaced."""
 _FRAME_EVENTS = 2
-"""Events of a page that is read or made: that, and the eviction that makes room for it."""
+"""The events of a page that is read or created: this one, and the eviction that makes room for the page."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the look: a tier that is attached for so long, or nothing (None)."""
+    """A part of the look: the tier that is attached, or None, and for how many seconds."""
 
     tier: Tier | None
     seconds: float
@@ -160,33 +160,32 @@ class Stage:
 
 @dataclass(frozen=True)
 class Foretold:
-    """What a tier will cost, by the rates seen before."""
+    """The foretold cost of a tier, by the rates before anything was attached."""
 
     tier: Tier
     events_per_s: float
     seconds: float
-    """In all its windows together."""
+    """The seconds of all windows of the tier together."""
     flavour: Flavour
     left_out: str = ""
-    """The pages that are left out because the server does not count them; "": none."""
+    """The events that are not foretold because the server does not count them, in words; "" for none."""
 
     @property
     def cores(self) -> float:
-        """Processors that its events take of the server."""
+        """Return the processors that the tier's events take of the server."""
         return foretold_cores(self.events_per_s, self.flavour, self.tier)
 
     @property
     def recorder_cores(self) -> float:
-        """Processors that the recorder itself takes."""
+        """Return the processors that our recorder takes."""
         return self.events_per_s * READER_US / 1e6
 
 
 def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool = True) -> tuple[Stage, ...]:
-    """Return the parts of a look of that length, first and last ones without anything attached.
+    """Return the stages of a look of `within_s` seconds. In the first and last one nothing is attached.
 
-    The tier `full` comes in short windows, then the rest of the time is of `misses` where `larger` sizes are asked
-    about. Windows of `full_s` seconds are shorter where all of them would take more than half of the time, but not
-    below FULL_S.
+    The tier `full` has short windows. `misses` has the rest of the time, if larger sizes are asked about (`larger`).
+    Windows of `full` have `full_s` seconds, or fewer if all would take more than half of the time, but at least FULL_S.
 
     >>> [(one.tier, one.seconds) for one in stages("full", 60)]
     [(None, 5.0), ('full', 10.0), (None, 5.0), ('misses', 35.0), (None, 5.0)]
@@ -204,9 +203,9 @@ def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool 
 
 
 def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, flavour: Flavour) -> float:
-    """Return the seconds of a window of `full` that all together see the pool turned over TURNOVERS times.
+    """Return the seconds that each window of `full` needs so that all together see TURNOVERS turnovers of the pool.
 
-    So long as they take no more processor time than windows of FULL_S at the limit; `rows` are of a time in which
+    They take at most the processor time that windows of FULL_S would take at the limit. `rows` are from a time in which
     nothing was attached.
     """
     (full,) = foretell((Stage("full", 1.0),), rows, flavour)
@@ -216,7 +215,7 @@ def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, fl
 
 
 def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flavour) -> tuple[Foretold, ...]:
-    """Return the cost of each tier of the stages, foretold from rows of a time in which nothing was attached."""
+    """Return the foretold cost of each tier of the stages, from rows of a time in which nothing was attached."""
     seconds = sum(row.seconds for row in rows) or 1.0
     gets, read, made, written = (
         sum(row.counts.get(name, 0.0) for row in rows) / seconds
@@ -228,7 +227,7 @@ def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flav
     def lacks(name: str) -> bool:
         return not any(name in row.counts for row in rows)
 
-    # PostgreSQL up to 15 counts pages that it makes as read.
+    # PostgreSQL up to 15 counts created pages as read, so they are not left out.
     makes = "the pages that it makes" if flavour != "postgres" and lacks("pages_created") else ""
     left_out: dict[Tier, str] = {"full": makes, "misses": "its writes" if lacks("pages_written") else ""}
     return tuple(
@@ -237,7 +236,7 @@ def foretell(planned: Sequence[Stage], rows: Sequence[SampledRow], flavour: Flav
 
 
 def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
-    """Raise SpecError for a tier that would take more than the limit. Nothing is attached yet."""
+    """Raise SpecError if a tier would take more than `limit_cores` processors of the server."""
     for one in foretold:
         if one.cores > limit_cores:
             each = f"{stop_us(one.flavour, one.tier):g} µs each"
@@ -250,7 +249,7 @@ def refuse_above(limit_cores: float, foretold: Sequence[Foretold]) -> None:
 
 
 def sentence(one: Foretold) -> str:
-    """Return the foretold cost of a tier in words."""
+    """Return the words for the foretold cost of a tier."""
     alone = f", without {one.left_out}, which the server does not count" if one.left_out else ""
     return (
         f"{one.tier}: about {one.events_per_s:,.0f} events a second, which take {format_percent(one.cores)} of a "

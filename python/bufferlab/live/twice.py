@@ -1,6 +1,6 @@
-"""Bounds the misses of a pool of twice the size by SQL alone, from the size of the data.
+"""Bounds the misses of a pool of twice the size only from SQL, by the size of the data.
 
-The formula is pure. `bound` refuses it where a look contradicts its assumptions; docs/observe.md derives it.
+docs/observe.md derives the formula. `bound` refuses to use it if a look contradicts its assumptions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _OTHERWISE = "bufferlab advise, as root on the server's host"
 
 
 def misses_at_most(data: float, held: float, added: float) -> float:
-    """Return the most that a larger pool misses, as a share of the present misses, where its miss curve is convex.
+    """Return the most misses of a larger pool, as a share of the present misses, if its miss curve is convex.
 
-    `data` is all that can be read, `held` the part in the pool, `added` the room that is added, in one unit. A pool
-    that holds everything misses nothing. Between the two a convex curve runs below the straight line.
+    `data` is everything that can be read, `held` the part in the pool, `added` the added room, all in one unit. A pool
+    that holds everything misses nothing. Between the present pool and that, a convex curve is below the straight line.
 
     >>> misses_at_most(300, 100, 100), misses_at_most(200, 100, 100), misses_at_most(50, 100, 100)
     (0.5, 0.0, 0.0)
@@ -31,7 +31,7 @@ def misses_at_most(data: float, held: float, added: float) -> float:
 
 
 def bound(seen: Seen) -> TwiceThePool | NotTold:
-    """Return the bound of a pool of twice the size, or the first reason why none is claimed."""
+    """Return the bound for a pool of twice the size, or the first reason why there is none."""
     if isinstance(seen.inside.data, NotTold):
         return seen.inside.data
     begin, end = seen.inside.data
@@ -53,23 +53,23 @@ def bound(seen: Seen) -> TwiceThePool | NotTold:
 
 
 def free_ratio(seen: Seen) -> float:
-    """Return the share of the pool that was free at both ends, as far as it is known."""
+    """Return the share of the pool that was free at both ends of the look; 0 if unknown."""
     ends = [end["free_pages"] / max(1, end["pool_pages"]) for end in _ends(seen)
             if {"free_pages", "pool_pages"} <= end.keys()]  # fmt: skip
     return min(ends) if len(ends) == 2 else 0.0
 
 
 def cleaners_pages(seen: Seen) -> int:
-    """Return how many pages InnoDB's page cleaner keeps free: innodb_lru_scan_depth of them in each instance.
+    """Return the number of pages that InnoDB's page cleaner keeps free: innodb_lru_scan_depth in each instance.
 
-    buf0flu.cc, buf_flush_LRU_list_batch.
+    Source: buf_flush_LRU_list_batch in buf0flu.cc.
     """
     settings = seen.facts.settings
     return int(settings.get("innodb_lru_scan_depth", 0)) * max(1, int(settings.get("innodb_buffer_pool_instances", 1)))
 
 
 def was_never_filled(seen: Seen) -> bool:
-    """Return whether much of the pool is free, and more than the page cleaner makes free."""
+    """Return whether much of the pool is free, and more than the page cleaner keeps free."""
     ratio = free_ratio(seen)
     pages = seen.begin.values.get("pool_pages", 0)
     return ratio >= rules.FREE_RATIO and ratio * pages > rules.BEYOND_CLEANER * cleaners_pages(seen)
@@ -86,7 +86,7 @@ def _missing(seen: Seen) -> NotTold | None:
 
 
 def _unfilled(seen: Seen) -> NotTold | None:
-    """Return the reason where the pool has room, so that pages are missed that no pool would have yet."""
+    """Return the reason that the pool is not full, so that misses are first reads, which any pool has; else None."""
     why = "the pool is not full: its misses are first reads"
     if seen.facts.flavour != "postgres":
         return NotTold(why, "ask again once it is") if was_never_filled(seen) else None
@@ -100,7 +100,10 @@ def _unfilled(seen: Seen) -> NotTold | None:
 
 
 def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
-    """Return the reason where as many rows of something larger than the pool were read as the pool holds of it."""
+    """Return the reason that something larger than the pool may have been scanned; else None.
+
+    It may if as many of its rows were read as the pool can hold.
+    """
     totals = seen.window.totals
     if totals.get("ring_pages_read", 0) > rules.SCANNED_SHARE * totals["misses"]:
         return NotTold("tables were scanned that are larger than a quarter of the pool", _OTHERWISE)
@@ -113,12 +116,12 @@ def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
 
 
 def _changed(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
-    """Return the reason where the data will have another size soon: they fell, or grow fast."""
+    """Return the reason that the data will soon have another size, because they shrank or grow fast; else None."""
     least = rules.GROWTH_PAGES * seen.facts.page_size_bytes
     grown = end.size_bytes - begin.size_bytes
     if -grown > least:
         return NotTold(f"{format_bytes(-grown)} of data were dropped or truncated in the window", "ask again")
-    # Files grow in steps. Pages are made in free parts of them too, which is no growth.
+    # Files grow in steps, and new pages may be in free parts of a file. So the smaller of both growths counts.
     created = seen.window.totals.get("pages_created")
     if created is not None:
         grown = min(grown, int(created) * seen.facts.page_size_bytes)

@@ -1,7 +1,7 @@
-"""Adds up the samples: the growth of counters from sample to sample, and the events that break it.
+"""Adds up samples of a server's counters: their growth from sample to sample, and the events that interrupt it.
 
-Pure: samples come in, rows and totals come out. An interval in which counters were reset is left out whole, so that
-all totals are of the same seconds.
+The functions are pure: samples come in, rows and totals come out. An interval in which a counter was reset is left out
+for all counters, so that totals cover the same seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 from bufferlab.engines.servers.look import Sample
 
 _START_TOLERANCE_SECONDS = 2.0
-"""Servers report their age in whole seconds."""
+"""A server's start may seem to move by this much, because servers report their age in whole seconds."""
 
 
 EventKind = Literal["lost", "refused", "back", "restart", "failover", "reset", "wrap", "right"]
@@ -30,7 +30,7 @@ class SampledRow:
     levels: Mapping[str, float]
 
     def per_s(self, name: str) -> float | None:
-        """Return a rate; None where the server does not report the count."""
+        """Return a count per second; None if the server does not report it."""
         return self.counts[name] / self.seconds if name in self.counts else None
 
 
@@ -44,7 +44,7 @@ class ServerEvent:
 
 
 def grown(before: int, after: int) -> int | None:
-    """Return the growth of a counter, also over a wrap at 32 or 64 bits; None when it was reset.
+    """Return the growth of a counter, even over a wrap at 32 or 64 bits; None if it was reset.
 
     >>> grown(10, 15), grown(2**32 - 10, 5), grown(2**64 - 1, 0), grown(1000, 5)
     (5, 15, 1, None)
@@ -59,7 +59,7 @@ def grown(before: int, after: int) -> int | None:
 
 @dataclass
 class LookWindow:
-    """The samples so far, added up. `derive` makes named counts of the growth of a server's counters."""
+    """The samples so far, added up. `derive` computes named counts from the growth of a server's counters."""
 
     derive: Callable[[Mapping[str, int]], Mapping[str, float]]
     begun_s: float
@@ -69,27 +69,31 @@ class LookWindow:
     seconds: float = 0.0
     """The seconds of all rows."""
     seconds_of: dict[str, float] = field(default_factory=dict)
-    """How long each count was reported: a right may be revoked in the middle, and each has its own times of reading."""
+    """The seconds for which each count was reported. They differ: a right may be revoked, and counts are read at
+    different times."""
     _last: Sample | None = None
     _started_s: float = 0.0
     """The latest start that the server reported since we connected."""
     _identity: str = ""
     _is_new: bool = True
-    """Whether the connection was made after the last sample."""
+    """Whether no sample has come since the last connecting."""
 
     def say(self, t_s: float, kind: EventKind, what: str) -> None:
-        """Keep an event."""
+        """Add an event at `t_s`, on the clock of samples."""
         self.events.append(ServerEvent(t_s - self.begun_s, kind, what))
 
     def connected(self, t_s: float, identity: str) -> None:
-        """Hear that a connection was made to the server of that identity."""
+        """Note that a connection was made to the server with this identity; another identity is a failover."""
         if self._identity and identity != self._identity:
             self.say(t_s, "failover", "another server answers at this address: its identity is another")
             self._last = None
         self._identity, self._is_new = identity, True
 
     def add(self, sample: Sample) -> SampledRow | None:
-        """Add a sample; return the row of the interval that it ends, None without one."""
+        """Add a sample; return the row of the interval that it ends.
+
+        The result is None for the first sample, and after a restart or a reset of counters.
+        """
         last, self._last = self._last, sample
         is_new, self._is_new = self._is_new, False
         started_s, self._started_s = self._started_s, sample.started_s
@@ -97,7 +101,7 @@ class LookWindow:
             return None
         self._started_s = max(started_s, sample.started_s)
         later_s = sample.started_s - started_s
-        # A server that lived for a second or two before it was restarted is known by its counters.
+        # If a server ran for only a second or two before a restart, its start hardly moved, but its counters fell.
         began_anew = (later_s > 0 and _fell(last, sample)) or _crashed(last, sample)
         if is_new and (later_s > _START_TOLERANCE_SECONDS or began_anew):
             self.say(sample.t_s, "restart", "the server was restarted: its counters began anew")
@@ -109,7 +113,7 @@ class LookWindow:
         return self._row(last, sample)
 
     def subtract(self, name: str, each: float) -> None:
-        """Subtract `each` of a count from each row that has it, down to zero, and as much in all from its total."""
+        """Subtract `each` from a count in every row that has it, and the same sum from its total, but not below 0."""
         had = sum(name in row.counts for row in self.rows)
         self.totals[name] = max(0.0, self.totals[name] - each * had)
         self.rows = [
@@ -118,7 +122,7 @@ class LookWindow:
         ]
 
     def _reset(self, last: Sample, sample: Sample) -> str:
-        """Return in words that counters were reset between two samples; "" when they were not."""
+        """Return a sentence if counters were reset between two samples, else ""."""
         fell = _fell(last, sample)
         if not fell and not _is_reset(last, sample):
             return ""
@@ -150,14 +154,15 @@ class LookWindow:
 
 
 def _is_reset(last: Sample, sample: Sample) -> bool:
-    """Return whether the server says that its counters were reset between two samples."""
+    """Return whether the server reports that its counters were reset between two samples."""
     return sample.reset_s is not None and sample.reset_s != last.reset_s
 
 
 def _crashed(last: Sample, sample: Sample) -> bool:
-    """Return whether gets fell and the server names no reset: it lost its statistics.
+    """Return whether the server lost its statistics: gets fell, and it reports no reset.
 
-    So does PostgreSQL from 15 on when a session crashed, whose start stays (pgstat.c, pgstat_reset_after_failure).
+    PostgreSQL from 15 on loses them if a session crashes, but its start does not change (pgstat.c,
+    pgstat_reset_after_failure).
     """
     return "page_gets" in _fell(last, sample) and not _is_reset(last, sample)
 

@@ -190,7 +190,7 @@ class Generated:
     def _played(
         self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
-        """Generate one run of a point, and play it to the model's pool and to those `beside` it."""
+        """Generate one run of a point, and play it to the model's pool and to the others."""
         names = self._times(pool)
         job = self._job(planned, point, pool, beside)
         told = _generated(job, _watching(watch, job["window_transactions"]))

@@ -1,7 +1,8 @@
 """Predicts the points of a sweep without any run, before its first one: three generated runs of each point.
 
 Runs have the seeds of the sweep's first blocks. Whether points are predicted depends only on the size of the work: a
-time limit by the clock would leave them out on a busy host.
+time limit by the clock would leave them out on a busy host. The prediction waits for the load: a pool that is a share
+of the database has no bytes before.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from bufferlab.units import format_duration
 
 _MOST_S = 60.0
 """The most seconds of one processor that predictions may take before the first run, by the costs below."""
+_MOST_SHARE = 0.01
+"""The share of a longer sweep's time that they may take: minutes before a night's runs are not missed."""
 _TRANSACTION_S = {
     ("tpcc", "sqlite"): 40e-6,
     ("tpcc", "innodb"): 15e-6,
@@ -38,15 +41,18 @@ _Told = tuple[GeneratedReads, list[Verdict]]
 
 
 def generated_points(
-    plan: Plan, server: Server, watch: Callable[[float], None]
+    plan: Plan, server: Server, watch: Callable[[float], None], sweep_s: float = 0.0
 ) -> tuple[GeneratedPoints | None, list[str]]:
     """Return the predicted reads of a plan's points with its pools, and sentences on why some are left out.
+
+    `sweep_s` is how long the runs should take: predictions of more than a minute, and than a hundredth of that, are not
+    begun.
 
     Calls `watch` ten times a second with the share of the runs that are done. Raises Interrupted when `watch` does, and
     no other error.
     """
     try:
-        return _generated_points(plan, server, watch)
+        return _generated_points(plan, server, watch, max(_MOST_S, _MOST_SHARE * sweep_s))
     except Interrupted:
         raise
     except BufferlabError as error:
@@ -86,9 +92,9 @@ def _as_it_ran(point: GridPoint, record: RunRecord) -> GridPoint:
 
 
 def _generated_points(
-    plan: Plan, server: Server, watch: Callable[[float], None]
+    plan: Plan, server: Server, watch: Callable[[float], None], most_s: float
 ) -> tuple[GeneratedPoints | None, list[str]]:
-    if (seconds := _processor_s(plan)) > _MOST_S:
+    if (seconds := _processor_s(plan)) > most_s:
         what = f"it would take about {format_duration(seconds)} of one processor before the first run"
         return None, [f"{what}; {_command(plan)} has as long as it needs"]
     target, why_not = of_measured(plan, server)

@@ -18,7 +18,8 @@ from bufferlab.errors import Problem
 from bufferlab.knob import AUTO, Values
 from bufferlab.plan.grid import Facts, GridPoint, points_of
 from bufferlab.spec import Experiment
-from bufferlab.spec.experiment import AUTO_BLOCKS, LEAST_AUTO_BLOCKS, OWN
+from bufferlab.spec.experiment import OWN
+from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
 from bufferlab.versions import has, in_words
 
 FORMAT_VERSION = 1
@@ -57,7 +58,7 @@ class Plan:
     def least_runs(self) -> int:
         """The number of runs that are done in any case: with "auto" blocks, those of the first blocks."""
         design = self.experiment.design
-        blocks = LEAST_AUTO_BLOCKS if design.repetitions == AUTO_BLOCKS else design.most
+        blocks = FIRST_LOOK_BLOCKS if design.repetitions == AUTO else design.most
         return sum(run.block < blocks for run in self.runs)
 
     def as_dict(self) -> dict[str, Any]:

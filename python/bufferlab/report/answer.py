@@ -1,6 +1,7 @@
-"""The answer in one sentence, its limits, and the doubts to know before believing it.
+"""Makes the answer of a sweep's report in a few sentences, its limits, and the warnings before it.
 
-Sentences are chosen by the verdict on the sweep and filled with its intervals; they never go beyond them.
+The verdict on the sweep decides the sentence, and the intervals fill it. No sentence claims more than the intervals
+show.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads
 
-#: The check that stores a server's own account of its settings: readers must know it, but it is not a miscount.
+#: The name of the check for other settings that the server changed because of a swept one. Readers must know them, but
+#: they put no number in doubt.
 _CONFOUNDED = "no_confounds"
 _SMOKE = "This is a smoke size: it shows that everything runs; its warm-ups are too short to believe its numbers."
-#: If the log serves a smaller share of the misses, the answer does not mention it.
+#: The least share of misses served by the write-ahead log that the limits mention.
 LOG_SHARE_WORTH_SAYING = 0.005
-#: From this share on, waiting for a processor changes times more than most settings do.
+#: The least share of time waiting for a processor that the limits mention. From 20 % on, waiting changes times more
+#: than most settings do.
 WAITING_SHARE_WORTH_SAYING = 0.20
 _KNOB_WORDS = {
     "pool_size": "the buffer pool",
@@ -44,7 +47,7 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """Return the sweep's finding in sentences: about its headline metric, or another that its axis asks for."""
+    """Return the sweep's answer in sentences: about `metric`, or about its headline or what its axis asks for."""
     said = _answer(analysis, metric)
     return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
@@ -61,13 +64,13 @@ def _answer(analysis: Analysis, metric: str | None) -> str:
 
 
 def _doubt(analysis: Analysis, metric: str) -> Iterator[str]:
-    """Yield the sentence that puts the answer's metric in doubt, where a failed check touches it."""
+    """Yield a sentence that the answer's metric is in doubt, if a failed check concerns it."""
     if titles := [check.title for check in doubts.doubting(analysis.checks, analysis.metric(metric))]:
         yield f"{analysis.metric(metric).label} are in doubt, because this did not hold: {'; '.join(titles)}."
 
 
 def _without_figures(analysis: Analysis, metric: str) -> str:
-    """Return why the answer is missing: the reason that all failed runs have in common, or the number of reasons."""
+    """Return a sentence on a sweep without figures: predictions before any run, or why its runs failed."""
     failed = [record for point in analysis.points for record in point.failures]
     ended_badly = any(record.run.status == "failed" for record in failed)
     if not analysis.runs and not ended_badly and (told := _predicted(analysis)):
@@ -81,7 +84,7 @@ def _without_figures(analysis: Analysis, metric: str) -> str:
 
 
 def _predicted(analysis: Analysis) -> str:
-    """Return the predictions without any run in a sentence, for a sweep that has no run yet; "" without any."""
+    """Return a sentence with the predictions that were made before any run; "" if the sweep has none."""
     found = without_run(analysis)
     told = []
     for group in analysis.groups if found else ():
@@ -108,7 +111,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
 
 
 def banners(analysis: Analysis) -> list[Banner]:
-    """Return the warnings to read before the answer: predicted numbers, failed checks, failed runs."""
+    """Return the warnings to read before the answer: predicted numbers, failed checks, gaps, failed or missing runs."""
     found = []
     if whose := predicted.said(analysis):
         found.append(Banner("warning", whose))
@@ -131,7 +134,7 @@ def banners(analysis: Analysis) -> list[Banner]:
 
 
 def _failed_checks(analysis: Analysis) -> Banner:
-    """Return how many checks failed, which numbers that touches, and which stand."""
+    """Return a banner with the number of failed checks, the numbers that they put in doubt, and those that stand."""
     failed = doubts.failed(analysis.checks)
     made = sum(check.status != "not_applicable" for check in analysis.checks)
     said = [f"{len(failed)} of {words.plural(made, 'check')} failed."]
@@ -148,7 +151,7 @@ def _failed_checks(analysis: Analysis) -> Banner:
 
 
 def _gaps(analysis: Analysis) -> str:
-    """Return which windows had gaps and their effect on the answer; "" where none is worth saying."""
+    """Return the sentences on windows with gaps and their effect on the answer; "" if no window has a large gap."""
     told = []
     for phase in ("", *analysis.phases):
         if broken := analysis.with_gaps(phase):
@@ -175,10 +178,9 @@ _MOST_NAMED = 6
 
 
 def _unrun(analysis: Analysis) -> str:
-    """Return which runs of the plan are missing, and the command that does them; "" when none is."""
+    """Return the sentences on runs of the plan that are missing, with the command that does them; "" without any."""
     planned = analysis.sweep.planned_cells
-    done = {(record.run.point.index, record.run.block) for point in analysis.points for record in point.records}
-    missing = [point for point, _ in planned - done]
+    missing = [point for point, _ in analysis.missing_cells]
     if not missing and not stopping.is_undecided(analysis):
         return ""
     if analysis.sweep.is_running:
@@ -217,10 +219,10 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield the sentence on one count that the workload compares. It stands before one on a time: counts repeat better.
+    """Yield a sentence on one count that the workload compares, if `metric` is a time, because counts repeat better.
 
-    A count without a doubt is preferred, then one whose ends are resolved, then one that the database counts itself:
-    the device's counts include requests of other programs.
+    Of several counts, those without a doubt come first, then those with a resolved change from the first point to the
+    last, then those of the database: the device's counts include requests of other programs.
     """
     if not analysis.metric(metric).is_timed:
         return
@@ -237,7 +239,7 @@ def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def _alike(analysis: Analysis, group: Group) -> Iterator[str]:
-    """Yield sentences on points that were asked for with different settings and ran with the same ones."""
+    """Yield sentences on neighbouring points whose settings differ as asked, but were the same as run."""
     for a, b in pairwise([point for point in group.points if point.ok]):
         if analysis.ran_alike(a, b):
             asked, ran = analysis.short_label(a), _place(analysis, b)
@@ -269,8 +271,8 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
         every, tail = (" at every step", "") if shape.endswith("every_step") else ("", resolved)
         every = every if len(found.steps) > 1 else ""
-        # The difference of the ends may be unresolved although every step is resolved: it has no interval if all blocks
-        # gave the same change.
+        # The change from first to last point may be unresolved although every step is resolved: it has no interval if
+        # all blocks gave the same change.
         whole = f", {words.change(span, unit)} {more}" if span.resolved else ""
         return f"{title} {verb}{every} {route}: {ends}{whole}{tail} ({basis})."
     steps = [
@@ -298,7 +300,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
 
 
 def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: int) -> str:
-    """Return the base of a sentence's claims: the sweep's own intervals, or the known scatter of its counts."""
+    """Return the words on the evidence for a claim: the sweep's own intervals, or the known scatter of its counts."""
     each = f"{words.plural(runs, 'run')} a point"
     steps = [step.estimate for step in found.steps if not step.estimate.identical]
     times = [step.times for step in steps if step.times is not None]
@@ -320,7 +322,7 @@ def _ends(analysis: Analysis, metric: str, first: PointRuns, last: PointRuns) ->
 
 
 def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
-    """Return "as the buffer pool grows from 5 % (8.5 MiB) to 80 % (136 MiB) of the database"."""
+    """Return the change of the axis in words, as "as the buffer pool grows from 5 % (8 MiB) to 80 % (128 MiB)"."""
     sizes = [analysis.axis_bytes(point) for point in (first, last)]
     verb = "grows" if None not in sizes and analysis.axis_in_bytes else "goes"
     of = f" of {_whole(analysis)}" if analysis.short_label(last).endswith("%") else ""
@@ -328,7 +330,7 @@ def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
 
 
 def _whole(analysis: Analysis) -> str:
-    """Return the whole that a share on the axis refers to."""
+    """Return in words the whole of a share on the axis: "the database", or what the workload's parameter declares."""
     declared = workloads.declaration(analysis.workload) if analysis.workload in workloads.names() else None
     knob = declared.parameter(analysis.axis or "") if declared else None
     return knob.share_of if knob else "the database"
@@ -347,7 +349,7 @@ def _knob(analysis: Analysis) -> str:
 
 
 def _place(analysis: Analysis, point: PointRuns) -> str:
-    """Return "5 % (8.5 MiB)": the value asked for and the one that ran."""
+    """Return the value of a point as asked and as run: "5 % (8.5 MiB)"."""
     asked, _, actual = analysis.tick(point).partition("\n")
     return f"{asked} ({actual})" if actual else asked
 
@@ -359,7 +361,7 @@ def _caveat(analysis: Analysis) -> str | None:
 
 
 def _foreign_server(analysis: Analysis) -> str | None:
-    """Return the limits of a server that bufferlab did not start; None where bufferlab started it."""
+    """Return a sentence with the caveats on a server that bufferlab did not start; None if bufferlab started it."""
     told = [check.detail for check in analysis.checks if check.name == FOREIGN_SERVER]
     return f"On a server that bufferlab did not start: {told[0]}." if told else None
 
@@ -417,7 +419,7 @@ def _long_window(analysis: Analysis) -> str | None:
 
 
 def _some_blocks(analysis: Analysis) -> str | None:
-    """Return which blocks of its plan a sweep has; None where it has all."""
+    """Return a sentence on the blocks that `run --blocks` chose for the sweep; None if it has all blocks."""
     if "blocks" not in analysis.sweep.plan:
         return None
     planned = len({int(run["block"]) for run in analysis.sweep.plan["runs"]})
@@ -435,7 +437,7 @@ def _hosts(analysis: Analysis) -> str:
 
 
 def _waiting(analysis: Analysis) -> str | None:
-    """Return how much of their time the threads waited for a processor, where it is worth saying."""
+    """Return a sentence on runs whose threads waited more than 20 % of their time for a processor; None without any."""
     shares = [(value, run) for run in analysis.runs if (value := run.values["processor_wait_share"].value) is not None]
     many = [share for share, _ in shares if share > WAITING_SHARE_WORTH_SAYING]
     if not many:
@@ -450,7 +452,7 @@ def _waiting(analysis: Analysis) -> str | None:
 
 
 def _settings(analysis: Analysis) -> list[str]:
-    """Return the limits that the settings of all runs cause."""
+    """Return the limits that follow from the settings of the runs, each a sentence."""
     found = []
     ran: dict[str, set[Value]] = {}
     for run in analysis.runs:
@@ -472,9 +474,9 @@ def _settings(analysis: Analysis) -> list[str]:
 
 
 def _served_by_log(run: MeasuredRun) -> float:
-    """Return the share of the demand misses that no read of the database file answered.
+    """Return the share of the pool's misses that reads of the database file do not account for: 1 - reads / misses.
 
-    Reads by checkpoints do not count.
+    The write-ahead log served them. The share is 0 for servers, which have no such log.
     """
     if run.engine.is_server:
         return 0.0

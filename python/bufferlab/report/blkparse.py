@@ -1,8 +1,8 @@
-"""Prints a trace as blkparse(1) does: a line for each event, and the counters at the end.
+"""Prints a block trace as blkparse(1) does: a line for each event, and the counters at the end.
 
-It differs where blkparse is misleading. KiB are of 1024 bytes and written out, since blkparse's own "MiB" is a thousand
-KiB. Halves of a KiB are kept until the sum is made. The kernel's tracepoints do not mark a timer's unplugs:
-all stand under "IO unplugs". Sequence numbers count the events of a processor.
+It differs where blkparse misleads. Sizes are in KiB of 1,024 bytes with all digits, because blkparse's "MiB" is a
+thousand KiB. Halves of a KiB are rounded only in the sum. The kernel's tracepoints do not mark unplugs by a timer, so
+all unplugs are under "IO unplugs". Sequence numbers count the events of each processor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _NS = 1_000_000_000
 
 
 def render(trace: pl.DataFrame, partitions: Mapping[str, str], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines of text, without line ends; `names` has the disks' names by their numbers."""
+    """Yield the lines of text, without newlines. `partitions` maps partitions to their disks, `names` disks to names.
+
+    Both use major:minor numbers.
+    """
     sequence: Counter[int] = Counter()
     for row in trace.iter_rows(named=True):
         sequence[row["cpu"]] += 1

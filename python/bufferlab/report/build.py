@@ -1,7 +1,7 @@
-"""Builds the report of a sweep, pure data that every format shows, and writes every derived file into its folder.
+"""Builds the report of a sweep as data that every format shows, and writes the derived files into the sweep's folder.
 
-These are summary.parquet, report.html, report.md, figures/*.svg and *.csv. All of it can be deleted and made again from
-the stored samples. A row of the summary has its own runs' source.
+The files are summary.parquet, report.html, report.md, figures/*.svg and *.csv. All can be deleted and made again from
+the stored samples. A row of the summary says whether its runs were measured or predicted.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ from bufferlab.report.document import (
     stamped,
 )
 from bufferlab.report.findings import instead
-from bufferlab.report.html import write_html
-from bufferlab.report.markdown import write_markdown
 from bufferlab.report.points_tables import (
     main_table,
     parts_of_window,
@@ -60,17 +58,17 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.stats.estimate import Estimate
 from bufferlab.workloads import registry as workloads
 
-#: The most rows that all open tables of a page may have together.
+#: The most rows that all open (unfolded) tables of a page may have together.
 _OPEN_ROWS = 13
 
 
 def build(sweep: SweepFolder) -> Report:
-    """Return the report of a sweep, from its stored samples alone."""
+    """Return the report of a sweep, made only from its folder."""
     return of_analysis(Analysis.of(sweep))
 
 
 def of_analysis(analysis: Analysis) -> Report:
-    """Return the report of a sweep whose runs are read."""
+    """Return the report of a sweep whose samples have been read."""
     sweep = analysis.sweep
     found = summaries(analysis)
     first, generated = _first(analysis), without_run(analysis)
@@ -110,11 +108,14 @@ class _First:
     steps: Table | None = None
     lead: str = ""
     headline_figure: Figure | None = None
-    """The headline metric's figure, where another one stands first."""
+    """The headline metric's figure, if a chapter's figure stands first; else None."""
 
 
 def _first(analysis: Analysis) -> _First:
-    """Return the first figure: from the chapter that answers what this sweep asks, else the headline metric's."""
+    """Return the blocks next to the answer: those of the chapter that answers the sweep's question, if there is one.
+
+    Otherwise they are the headline metric's figure and steps.
+    """
     chapters = tuple(filter(None, (chapter(analysis) for chapter in chapters_of(analysis))))
     one_group = len(analysis.groups) == 1
     shown = engines.chapters(analysis.engine).figure(analysis) or analysis.headline
@@ -133,7 +134,7 @@ def _first(analysis: Analysis) -> _First:
 
 
 def _answering(analysis: Analysis) -> str:
-    """Return the id of the chapter whose sentences replace the headline metric's; empty when none does."""
+    """Return the id of the chapter whose sentences replace those on the headline metric; "" without one."""
     if predictions(analysis):
         return "predicted"
     if not instead(analysis):
@@ -149,7 +150,7 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
         shown = tuple(block for block in blocks if block is not None and _has_rows(block))
         return Section(id, title, intro, shown, folded)
 
-    # Pages, pools and commits belong to a database; a bare file has its own chapter.
+    # A bare file has no pages, pool or commits, but its own chapter.
     has_pool = all(run.engine.pool for run in analysis.runs)
     was_measured = not predictions(analysis)
     per_second_figure = analysis.work_per_s.replace("_", "-")
@@ -207,9 +208,9 @@ def _has_rows(block: Table | Figure) -> bool:
 
 
 def _opened(sections: Sequence[Section], lead: str) -> tuple[Section, ...]:
-    """Return the sections with the first table of each open and the others folded, so that the page stays short.
+    """Return the sections with at most the first table of each unfolded, so that the page stays short.
 
-    The table that answers and the checks that failed stand open; others only while there is room for their rows.
+    The answering table, failed runs and failed checks are never folded. Others are unfolded while _OPEN_ROWS allows it.
     """
     firsts = [next((one for one in section.blocks if isinstance(one, Table)), None) for section in sections]
     room = _OPEN_ROWS - sum(len(one.rows) for one in firsts if one and one.id == lead)
@@ -237,13 +238,13 @@ def _all_steps(analysis: Analysis) -> Table | None:
 
 
 def question(sweep: SweepFolder) -> str:
-    """Return the question of the sweep's experiment."""
+    """Return the question of the sweep's experiment; a general question if experiment.toml has none."""
     asked = sweep.asked.get("question")
     return asked if isinstance(asked, str) else f"What does the sweep {sweep.experiment} show?"
 
 
 def _facts(analysis: Analysis) -> tuple[str, ...]:
-    """Return the line above the answer: the subject of the report at a glance."""
+    """Return the facts above the answer: engine and version, workload, numbers of points and runs, date."""
     facts: list[str] = []
     if analysis.runs:
         run = analysis.runs[0].run
@@ -259,8 +260,9 @@ def _facts(analysis: Analysis) -> tuple[str, ...]:
 
 
 def _status(analysis: Analysis) -> Status:
-    """Return "running" while runs are added, "failed" where one failed, "interrupted" where runs were stopped or points
-    not run, else "ok".
+    """Return "running" while runs are added, else "failed" if one failed.
+
+    Otherwise it is "interrupted" if a point lacks good runs or blocks are undecided, and "ok" if not.
     """
     if analysis.sweep.is_running:
         return "running"
@@ -271,7 +273,7 @@ def _status(analysis: Analysis) -> Status:
 
 
 def summaries(analysis: Analysis) -> list[Summary]:
-    """Return the means of every derived metric, and the comparison of each point with the one before."""
+    """Return the mean of every derived metric at every point, and the comparison of each point with the one before."""
     found: list[Summary] = []
     names = list(analysis.sweep.registry.derived)
     phases = (qualified(phase, name) for phase in analysis.phases for name in names)
@@ -328,7 +330,10 @@ def comparisons(analysis: Analysis) -> list[StepResult]:
 
 
 def publish(sweep: SweepFolder) -> Report:
-    """Build the report and write every format of it."""
+    """Build the report, write summary.parquet, report.html and report.md with figures, and return the report."""
+    from bufferlab.report.html import write_html  # Late, both: tables alone need no page.
+    from bufferlab.report.markdown import write_markdown
+
     report = build(sweep)
     origin = {
         record.run.point.index: {"source": record.run.source, "interval_kind": record.run.interval_kind}

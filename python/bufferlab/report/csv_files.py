@@ -1,7 +1,7 @@
 """Writes the tables of a report as CSV files: tables/<id>.csv, and figures/<id>.csv for the numbers of each figure.
 
-Cells are as on the page, but a mean and the two ends of its interval have separate columns. tables/summary.csv has
-every mean unrounded, as summary.parquet has it.
+Cells have the text of the page, but a mean and the two ends of its interval have separate columns. tables/summary.csv
+has every mean unrounded, as in summary.parquet.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _INTERVAL = re.compile(
     r"(?P<high>[−-]?[\d.,]+)(?P<high_unit> [KMGT]?i?B)?\)(?P<share> %)?"
 )
 _NUMBER = re.compile(r"[+−-]?\d[\d,]*(\.\d+)?( %)?")
-#: What a spreadsheet would calculate; a change in per cent is none.
+#: A cell that a spreadsheet would take for a formula. A change in per cent, such as "+5 %", is none.
 _FORMULA = re.compile(r"[=@]|[+-].*(\w\(|[|!])", re.DOTALL)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SUMMARY = ("point_index", "point_label", "metric", "statistic", "value", "ci_low", "ci_high", "n", "unit")
 
 
 def write_csv(report: Report, sweep: SweepFolder) -> list[Path]:
-    """Write every table and the numbers of every figure into the sweep folder; return the files."""
+    """Write each table and the numbers of each figure as CSV into the sweep folder; return the files' paths."""
     first: list[Figure | Table] = [block for block in (report.headline, report.steps) if block is not None]
     written = []
     for block in [*first, *report.blocks]:
@@ -46,9 +46,9 @@ def write_csv(report: Report, sweep: SweepFolder) -> list[Path]:
 
 
 def figure_csv(figure: Figure) -> str:
-    """Return the data of a figure as CSV: its heads, then a line for each row; a missing number is empty.
+    """Return the data of a figure as CSV; a missing number is an empty cell.
 
-    The first lines say which figure it is and where its numbers come from, as comments.
+    Comments at the beginning have the figure's title, its caption and the source of its numbers.
     """
     data = figure.data
     rows = [[column.title for column in data.columns], *(map(_plain, row.cells) for row in data.rows)]
@@ -56,7 +56,7 @@ def figure_csv(figure: Figure) -> str:
 
 
 def table_csv(table: Table) -> str:
-    """Return a table as CSV, title and caption as comments; a column with intervals has two more for their ends."""
+    """Return a table as CSV, with title and caption as comments. Intervals take two more columns, for their ends."""
     columns = []
     for place, column in enumerate(table.columns):
         cells = [row.cells[place] for row in table.rows]
@@ -65,7 +65,7 @@ def table_csv(table: Table) -> str:
 
 
 def _columns(title: str, cells: Sequence[str]) -> list[list[str]]:
-    """Return a column as one of values, or as three: values and the ends of their intervals."""
+    """Return a column of a table as CSV columns: one, or three if cells have intervals (value, lower, upper end)."""
     split = [_INTERVAL.fullmatch(cell) for cell in cells]
     if not any(split):
         return [[title, *map(_plain, cells)]]
@@ -81,7 +81,7 @@ def _columns(title: str, cells: Sequence[str]) -> list[list[str]]:
 
 
 def _plain(cell: str) -> str:
-    """Return a cell for programs: nothing for a dash, numbers without commas and with a plain minus."""
+    """Return a cell for programs: "" for a dash, numbers without commas and with an ASCII minus."""
     if cell == NOTHING:
         return ""
     return cell.replace(",", "").replace("−", "-") if _NUMBER.fullmatch(cell) else cell
@@ -105,9 +105,9 @@ def _text(comments: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _harmless(cell: str) -> str:
-    """Return a cell of which no terminal obeys a character, and that no spreadsheet takes for a formula.
+    """Return a cell without control characters, and with a quote before it if a spreadsheet would calculate it.
 
-    A stranger may have written labels and reasons.
+    Labels and reasons may come from strangers.
     """
     cell = printable(cell)
     return f"'{cell}" if _FORMULA.match(cell) else cell

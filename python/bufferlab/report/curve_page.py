@@ -34,7 +34,7 @@ _GUIDE = (
     "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "
     "its own, so that it usually reads more than LRU of the same bytes."
 )
-#: Places at which the line is drawn: more would look the same.
+#: The number of sizes at which the line of the curve is drawn; more would look the same.
 _DRAWN = 400
 _FIRST_DRAWN = 0.005
 
@@ -92,10 +92,10 @@ def as_report(
     model: PlayedTrace | None = None,
     how: Sequence[str] = (),
 ) -> Report:
-    """Return the curve in the shape that every writer of reports takes. `how` says how the file was read.
+    """Return the curve as the document that every output format draws.
 
     `sizes` are pools in pages, ascending. `objects` has the gets of each table or index, and its misses at each size.
-    `model` has the misses of a buffer manager's model at each size.
+    `model` has the misses of a buffer manager's model at each size. `how` has sentences on how the file was read.
     """
     measured = accesses.measured
     facts = [*how, f"{curve.accesses:,} gets", f"{curve.pages:,} pages", "exact LRU, every size from one pass"]
@@ -144,7 +144,7 @@ def _result(
 
 
 def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | None) -> str:
-    """Return a sentence with the misses that the run counted, and those of the curve at the same size."""
+    """Return words on the misses that the run counted, and the misses of LRU at the same size."""
     misses = int(curve.misses[min(measured.pages, curve.pages)])
     return (
         f"the run's pool of {pool(measured.pages, page_size_bytes)} missed {measured.misses:,} times, "
@@ -153,7 +153,7 @@ def _beside(curve: MissCurve, measured: MeasuredPool, page_size_bytes: int | Non
 
 
 def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_size_bytes: int | None) -> Section:
-    """Return the misses of each table and index, those with the most gets first."""
+    """Return the section with the misses of each table and index, those with the most gets first."""
     heads = ("<Table or index", "Gets", *(pool(size, page_size_bytes) for size in sizes))
     found = sorted(((name, counts) for name, counts in objects.items() if counts[0]), key=lambda one: -one[1][0])
     rows = ((name, *(f"{count:,}" for count in counts)) for name, counts in found)
@@ -163,7 +163,7 @@ def _by_object(objects: Mapping[str, Sequence[int]], sizes: Sequence[int], page_
 
 
 def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
-    """Return the curve in sentences: its knee, its step, or that it has neither; and the misses that no pool avoids."""
+    """Return the answer: the curve's knee, its step, or that it has neither; and the misses that no pool avoids."""
     whole = _ratio(curve, curve.pages) if curve.misses[-1] else "none"
     knee, step = curve.knee_pages, curve.step
     if knee:
@@ -189,7 +189,7 @@ def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
 
 
 def _stepping(step: CurveStep, page_size_bytes: int | None) -> str:
-    """Return a step in a sentence."""
+    """Return a sentence on a step of the curve."""
     below = pool(step.pages - 1, page_size_bytes)
     return (
         f"Misses fall in a step at {pool(step.pages, page_size_bytes)}: an LRU pool of {below} misses "
@@ -200,7 +200,7 @@ def _stepping(step: CurveStep, page_size_bytes: int | None) -> str:
 def table(
     curve: MissCurve, sizes: Sequence[int], page_size_bytes: int | None, model: PlayedTrace | None = None
 ) -> Table:
-    """Return the misses at the chosen sizes, of LRU and of a model."""
+    """Return the table of misses at the chosen sizes, by LRU and by a model if one is given."""
     rows = (
         (pool(size, page_size_bytes), _ratio(curve, size), f"{int(curve.misses[size]):,}",
          format_percent(size / max(1, curve.pages)), *((f"{model.misses[place]:,}",) if model else ()))
@@ -211,13 +211,13 @@ def table(
 
 
 def pool(pages: int, page_size_bytes: int | None) -> str:
-    """Return a size as people write it."""
+    """Return a pool's size as text: "1,024 pages (8 MiB)"; without bytes if the page size is unknown."""
     size = f" ({format_bytes(pages * page_size_bytes)})" if page_size_bytes else ""
     return f"{pages:,} page{'' if pages == 1 else 's'}{size}"
 
 
 def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
-    """Return the working set: the pages touched in each of equal parts of the trace."""
+    """Return the section on the working set: the pages touched in each of several equal parts of the trace."""
     ends, pages = working_set(accesses)
     unit = (page_size_bytes or MIB) / MIB
     label = "Working set (MiB)" if page_size_bytes else "Working set (pages)"
@@ -239,7 +239,7 @@ def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
 
 
 def how_read(accesses: Accesses, note: str | None) -> list[str]:
-    """Return how a file was read, in sentences; `note` is one more."""
+    """Return sentences on how a file was read, then `note`; only `note` for the trace of a run."""
     how, time_s = accesses.reading, accesses.touches.time_s
     found = [how.sentence(float(time_s[0]), float(time_s[-1])), *how.notes] if how else []
     return [*found, note] if note else found
@@ -250,7 +250,7 @@ def _ratio(curve: MissCurve, pages: int) -> str:
 
 
 def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPool | None) -> Figure:
-    """Return the curve as a line through every size, with dots at round shares and a mark at the knee."""
+    """Return the figure: a line over all sizes, dots at round shares of the pages, marks at the knee and the step."""
     unit, step = page_size_bytes or 1, curve.step
     marked = {f"knee: {pool(knee, page_size_bytes)}": knee for knee in (curve.knee_pages,) if knee}
     if step and step.pages not in marked.values():
@@ -273,7 +273,7 @@ def _figure(curve: MissCurve, page_size_bytes: int | None, measured: MeasuredPoo
         x_label="Buffer pool" if page_size_bytes else "Buffer pool (pages)",
         y_label="Gets missed (%)",
         series=tuple(series),
-        # The knee is where the curve is farthest below its chord: on a logarithmic axis it would be invisible.
+        # On a logarithmic axis the knee, the size at which the curve is farthest below its chord, would be invisible.
         x_is_log=False,
         y_is_log=False,
         x_in_bytes=page_size_bytes is not None,

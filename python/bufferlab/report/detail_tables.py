@@ -43,7 +43,7 @@ _STATUS_WORDS = {"passed": "passed", "failed": "FAILED", "not_applicable": "not 
 
 
 def check_table(checks: Sequence[Check]) -> Table:
-    """Return every integrity check with its numbers."""
+    """Return the table of all integrity checks with their numbers."""
     marks = {"passed": "passed", "failed": "failed", "not_applicable": "quiet"}
     rows = (
         Row((check.title, _STATUS_WORDS[check.status], check.detail), marks[check.status])  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def check_table(checks: Sequence[Check]) -> Table:
 
 
 def failed_checks(checks: Sequence[Check]) -> Table | None:
-    """Return the integrity checks that failed, with the numbers that each touches; None where none did."""
+    """Return the table of failed checks, with the numbers that each puts in doubt; None if no check failed."""
     found = doubts.failed(checks)
     rows = (Row((check.title, check.detail, doubts.in_words([check])), "failed") for check in found)
     heads = ("<Check", "<Numbers", "<In doubt")
@@ -61,9 +61,9 @@ def failed_checks(checks: Sequence[Check]) -> Table | None:
 
 
 def failure_table(analysis: Analysis) -> Table | None:
-    """Return why runs did not end well: each reason once, with its points.
+    """Return the table of the reasons why runs did not end well, each with its points.
 
-    None where every run did, and where the only reason of all runs is the sweep's answer.
+    The result is None if all runs ended well, and if all failed for one reason, because then the answer has that.
     """
     runs_of: dict[str, list[PointRuns]] = {}
     for point in analysis.points:
@@ -79,13 +79,13 @@ def failure_table(analysis: Analysis) -> Table | None:
 
 
 def _places(analysis: Analysis, points: Sequence[PointRuns]) -> str:
-    """Return the names of points, each once; "every point" where none is missing."""
+    """Return the names of these points in words, each once; "every point" if they are all points of the sweep."""
     names = list(dict.fromkeys(analysis.name_of(point) for point in points))
     return "every point" if 1 < len(names) == len(analysis.points) else words.listing(names)
 
 
 def latency_table(analysis: Analysis) -> Table | None:
-    """Return service and queue times of every transaction type at every point."""
+    """Return the table of service, queue and response times by point and transaction type; None without any."""
     rows = []
     for point in analysis.points:
         frames = [record.latency() for record in point.records if record.ok]
@@ -110,7 +110,7 @@ def _latency_cells(values: LatencyValues) -> tuple[str, ...]:
 
 
 def device_table(analysis: Analysis) -> Table:
-    """Return iostat -x of the measured windows, means over the runs of a point."""
+    """Return the table with the columns of iostat -x for the measured windows, as means over the runs of a point."""
     heads = {words.with_column(metric): partial(_plain_mean, metric) for metric in map(analysis.metric, _DEVICE)}
     reasons = {run.values["device_reads_per_s"].reason for run in analysis.runs} - {None}
     caption = "The whole disk that holds the data. Means over n runs, without intervals: nothing is claimed of them. "
@@ -129,7 +129,7 @@ def _mean_cell(metric: Metric, values: Sequence[float]) -> str:
 
 
 def cpu_table(analysis: Analysis) -> Table:
-    """Return mpstat of the measured windows, means over the runs of a point."""
+    """Return the table with the columns of mpstat for the measured windows, as means over the runs of a point."""
     rows = []
     for point in analysis.points:
         totals: dict[str, dict[str, list[float]]] = {}
@@ -146,7 +146,7 @@ def cpu_table(analysis: Analysis) -> Table:
 
 
 def shares_of_cores(window: Window) -> dict[str, dict[str, Value]]:
-    """Return mpstat's table: core -> column -> share of that core's time."""
+    """Return the numbers of mpstat in a window: core -> column -> share of that core's time."""
     return {
         core: {column: share.evaluate(window) for column, share in cpu_shares(core).items()}
         for core in window.subjects("cpu_idle_us")
@@ -154,7 +154,7 @@ def shares_of_cores(window: Window) -> dict[str, dict[str, Value]]:
 
 
 def consistency_table(analysis: Analysis) -> Table | None:
-    """Return the workload's consistency conditions, over all runs."""
+    """Return the table of the workload's consistency conditions over all runs; None if none was checked."""
     held: dict[tuple[int, str], list[tuple[bool, int]]] = {}
     for run in analysis.runs:
         for row in run.run.consistency.conditions if run.run.consistency else ():
@@ -172,7 +172,7 @@ def consistency_table(analysis: Analysis) -> Table | None:
 
 
 def run_table(analysis: Analysis) -> Table:
-    """Return every run in the order it ran, with how it and its warm-up ended."""
+    """Return the table of all runs in the order in which they ran, with status, warm-up and measured window."""
     records = {record.run_id: record for point in analysis.points for record in point.records}
     values = {run.run.run_id: run.values for run in analysis.runs}
     told = {record.run_id for point in analysis.points for record in point.failures}
@@ -187,7 +187,7 @@ def run_table(analysis: Analysis) -> Table:
             run.point.label,
             str(run.block + 1),
             str(run.seed),
-            # The reasons of runs whose place no later run took have a separate table.
+            # The reasons of failed runs that were not repeated are in the table of failures.
             run.status + (f": {record.reason}" if record.reason and record.run_id not in told else ""),
             warm_up.gate.replace("_", " ") if warm_up else words.NOTHING,
             words.number(warm_up.seconds if warm_up else None),
@@ -211,7 +211,10 @@ def run_table(analysis: Analysis) -> Table:
 
 
 def disturbance_table(analysis: Analysis) -> Table | None:
-    """Return the gaps of every measured window, and the share of time that its threads waited for a processor."""
+    """Return the table of gaps in each run's window, and of the share of time that threads waited for a processor.
+
+    The result is None without such values.
+    """
     shown = [analysis.metric(name) for name in ("longest_gap_s", "gaps_s", "processor_wait_share")]
     rows = [
         (run.label, *(words.cell(one, run.values[one.name].value) for one in shown))

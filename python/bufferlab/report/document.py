@@ -1,6 +1,6 @@
-"""The answer of a command as data, which every format draws: in words and numbers, with no markup and no files.
+"""The answer of a command as data that every format draws: words and numbers, without markup and files.
 
-It has a sentence, tables, figures, checks, doubts, and `data` for programs, which is a dataclass of the command's own.
+It has a sentence, tables, figures, checks, doubts, and `data` for programs, a dataclass that differs by command.
 `as_json` makes the object of --json from it; terminal.py, html.py, markdown.py, csv_files.py and lab/ draw the rest.
 """
 
@@ -16,7 +16,7 @@ from bufferlab.errors import Failure
 from bufferlab.report.printed import printed
 
 if TYPE_CHECKING:
-    # They load pydantic and every metric, which no answer needs.
+    # These modules import pydantic and all metrics, which making an answer does not need.
     from bufferlab.chapter.stopping import Reason
     from bufferlab.results.page_traces import Prediction, Verdict
     from bufferlab.results.schema import StoredSetting
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from bufferlab.stats.verdict import Direction
 
 Status = Literal["ok", "running", "failed", "interrupted", "lost", "cannot_say"]
-"""How a command's work ended. A sweep: it runs now; a run failed; or none did, and points have no runs, or runs that a
-user stopped. A look at a server: it went away; or no size of the pool could be judged."""
+"""How a command's work ended.
+
+Of a sweep: "running"; "failed" if a run failed; "interrupted" if a point has no run, or a user stopped its runs. Of a
+look at a server: "lost" if the server went away; "cannot_say" if no size of the pool could be judged.
+"""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ class SweepResult:
 
 
 def stamped(report: Report, source: str) -> Report:
-    """Return the report with the same source under every figure."""
+    """Return the report with the line `source`, the origin of its numbers, under every figure."""
 
     def block(one: Table | Figure) -> Table | Figure:
         return replace(one, source=source) if isinstance(one, Figure) else one
@@ -166,7 +169,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Report:
-    """The content of an answer."""
+    """The content of an answer, in the order in which pages show it."""
 
     PRINTED: ClassVar = ("status", "question", "answer", "facts", "warnings", "limits", "failed_checks", "checks")
 
@@ -182,14 +185,14 @@ class Report:
     checks: tuple[Check, ...] = ()
     status: Status = "ok"
     is_doubted: bool = False
-    """Whether the numbers must not be believed although no check failed."""
+    """Whether the numbers must not be believed although no check failed: smoke sizes and doubtful predictions."""
     lead: str = ""
-    """Id of the table that answers the question, where the steps of one metric do not."""
+    """The id of the table that answers the question; "" if `steps` does."""
     parts: tuple[Part, ...] = ("answer", "facts", "", "tables", "limits")
-    """What a terminal shows, in its order."""
+    """The parts that a terminal shows, in order."""
     notes: tuple[Note, ...] = ()
     data: Any = field(default_factory=dict, repr=False)
-    """The command's own part of --json: a dataclass."""
+    """The part of --json that differs by command: a dataclass."""
 
     @property
     def blocks(self) -> list[Table | Figure]:
@@ -198,7 +201,7 @@ class Report:
 
     @property
     def is_stored(self) -> bool:
-        """Return whether it is made from the stored samples of a sweep."""
+        """Return whether the report is made from the stored samples of a sweep."""
         return isinstance(self.data, SweepResult)
 
     @property
@@ -218,5 +221,5 @@ class Report:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return the object that a command prints with --json: what every answer has, and the command's own data."""
+    """Return the object that a command prints with --json: the keys of every answer, then those of its `data`."""
     return {**printed(report), **printed(report.data)}

@@ -1,7 +1,7 @@
 """Sentences that answer an experiment in addition to its headline: knees, saturation, best sets, the benefit of a MiB.
 
-A sentence claims no more than its interval allows, and says so where the interval allows nothing. Numbers come from the
-chapters and `stats`; words from `words`.
+A sentence claims no more than its interval allows, and says so if the interval allows no claim. Numbers come from the
+chapters and `stats`, words from `words`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.knee import Knee, Marginal, knee_of_curve
 from bufferlab.units import MIB, format_bytes
 
-#: A phase is described by the first of these metrics that its runs have: rates of scans and inserts need long windows.
+#: The metrics that may describe a phase; the first one that its runs have does. Rates are not among them, because they
+#: need long windows.
 _TOLD_OF_A_PHASE = (
     "read_bytes_per_row",
     "reads_per_row",
@@ -29,16 +30,19 @@ _TOLD_OF_A_PHASE = (
     "wal_write_bytes_per_transaction",
 )
 
-#: From this ratio on "times as many" is read more easily than per cent more.
+#: From this ratio on a sentence says "times as many" instead of "per cent more".
 _MANY_TIMES = 3.0
 
 
 def instead(analysis: Analysis) -> str:
-    """Return the sentences that replace the headline's change: knees, rates, peaks, trends, effects of factors."""
-    # With too few blocks the headline's sentence gives the reason why nothing is claimed.
+    """Return the sentences that answer the sweep in place of the headline metric's change; "" without any.
+
+    They are on knees, rates that were served, peaks of throughput, or what the engine's chapters find.
+    """
+    # With too few blocks the headline's sentence remains, which gives the reason why nothing is claimed.
     if analysis.too_few_blocks:
         return ""
-    # A knee is compared with measured figures, which predicted runs lack.
+    # The predicted knee is compared with a measured one, which predicted runs lack.
     knees = found_knees(analysis) if not any(run.run.prediction for run in analysis.runs) else []
     found = [_knee(one) for one in knees] or [_saturation(one) for one in saturation(analysis)]
     if asks_for_throughput(analysis):
@@ -47,7 +51,7 @@ def instead(analysis: Analysis) -> str:
 
 
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield the sentences after the one on a group's headline: the best set, and the benefit of a further MiB."""
+    """Yield the sentences that follow a group's headline sentence: the best points, the benefit of a larger pool."""
     fit = analysis.fit(metric)
     points = analysis.distinct(group, metric)
     if fit is None or len(points) < 2 or analysis.claim_blocked(metric) or not is_of_the_engine(analysis):
@@ -68,8 +72,9 @@ def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
 
 
 def of_pages(analysis: Analysis) -> Iterator[str]:
-    """Yield sentences for sweeps of the page size: bytes next to pages, and each phase's cost from smallest to largest
-    page.
+    """Yield a sentence for each group of a sweep of the page size, on the change from the smallest to the largest page.
+
+    It has the bytes read, and one metric of each phase.
     """
     for group in analysis.groups if analysis.axis == "page_size" else ():
         told = [said for name in _told_of_pages(analysis, group) if (said := _span(analysis, group, name))]
@@ -133,7 +138,7 @@ def _saturation(found: Saturation) -> str:
 
 
 def _peaks(analysis: Analysis) -> Iterator[str]:
-    """Yield a sentence on the peak of each group along the connections, and one on what puts throughput in doubt."""
+    """Yield a sentence on the peak throughput of each group, and one on failed checks that put throughput in doubt."""
     told = [sentence(analysis, one) for one in found_concurrency(analysis)]
     yield from told
     titles = [check.title for check in doubts.doubting(analysis.checks, analysis.metric(analysis.work_per_s))]
@@ -144,7 +149,7 @@ def _peaks(analysis: Analysis) -> Iterator[str]:
 def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric: str, less: str) -> str:
     """Return the sentence on several points that may be the best.
 
-    It says "the rest" only where each pair is resolved.
+    It claims that all of them beat the rest only if each pair is resolved.
     """
     members = [analysis.short_label(point) for point in points if point.index in best.members]
     together = "both" if len(members) == 2 else "all"
@@ -156,7 +161,10 @@ def _best(analysis: Analysis, points: Sequence[PointRuns], best: BestSet, metric
 
 
 def _marginal(found: Knee, metric: Metric) -> str | None:
-    """Return a sentence: the saving of the last useful step, and the most that the next one may save."""
+    """Return a sentence on the saving of the last useful step, and the most that the next step may save.
+
+    The result is None if a step has no interval.
+    """
     what = f"{metric.top_unit} per {metric.per}" if metric.per else metric.top_unit
     if any(not step.benefit.has_interval for step in found.steps):
         return None

@@ -1,6 +1,6 @@
-"""Writes the report as one HTML page that needs nothing else: no network, no script, styles and figures inside.
+"""Writes the report as one self-contained HTML page: styles and figures are inside, without scripts or network access.
 
-The template escapes everything that comes from a run; only our own SVG goes in as markup.
+The template escapes all texts of runs. Only SVG that bufferlab has drawn goes in as markup.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 
 def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab report", footer: str = "") -> str:
-    """Return the page as text. `folder_name` shows the reader where the samples are, `made_by` what makes it again.
+    """Return the HTML page of a report.
 
-    `footer` takes the place of both where nothing makes the page again.
+    Its footer names the folder of the samples (`folder_name`) and the command that makes the page again (`made_by`), or
+    is the text `footer`.
     """
     from markupsafe import Markup
 
     def svg(figure: Figure) -> Markup:
-        # matplotlib escapes every text it draws, and the label is escaped where it is made.
+        # The SVG is safe as markup: matplotlib escapes the texts that it draws, and `for_page` escapes the label.
         return Markup(for_page(draw(figure), figure))
 
     page = _template().render(
@@ -41,13 +42,13 @@ def render_html(report: Report, folder_name: str = "", made_by: str = "bufferlab
         footer=footer,
         svg=svg,
     )
-    # Names of files and texts of logs may hold characters that no page may have.
+    # Names of files and texts of logs may have control characters, which HTML forbids.
     return printable(page)
 
 
 @cache
 def _template() -> Template:
-    """Return the page's template, compiled once in a process."""
+    """Return the page's template, which is compiled once in a process."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -63,12 +64,12 @@ def _template() -> Template:
 
 
 def _kept_together(text: str) -> Markup:
-    """Keep on one line what `kept_together` keeps, and an interval."""
+    """Return a text as HTML in which numbers with their units, and intervals, stay on one line."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"[\d.,]+–[\d.,]+", r'<span class="ends">\g<0></span>', str(escape(kept_together(text)))))
 
 
 def write_html(report: Report, sweep: SweepFolder) -> Path:
-    """Write report.html into the sweep folder."""
+    """Write report.html into the sweep folder; return its path."""
     return sweep.write_derived("report.html", render_html(report, sweep.path.name))

@@ -1,6 +1,6 @@
-"""Writes the report as Markdown with SVG files next to it, and their numbers as CSV, for a repository or a ticket.
+"""Writes the report as Markdown for a repository or a ticket, with its figures as SVG files, their numbers as CSV.
 
-It has the same words and tables as the page; long tables fold. Nothing in a cell can break out of its table.
+It has the same words and tables as the HTML page; long tables are folded. Text of a cell cannot break its table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bufferlab.results.store import SweepFolder
 
 _MARKS = re.compile(r"[\\*_`\[\]#!|~$]")
-#: A list or a rule at the start of a line.
+#: Characters that begin a list or a rule at the start of a line.
 _BEGINS_A_BLOCK = re.compile(r"^([0-9]*)([-+.)])(?=[-\s]|$)")
 _BANNER_MARKS = {"danger": "CAUTION", "warning": "WARNING"}
 
@@ -31,7 +31,10 @@ def render_markdown(report: Report) -> str:
 
 
 def write_markdown(report: Report, sweep: SweepFolder) -> Path:
-    """Write report.md, figures/*.svg and the numbers of each figure as CSV into the sweep folder."""
+    """Write report.md, figures/*.svg and the numbers of each figure as CSV into the sweep folder.
+
+    Return the path of report.md.
+    """
     for figure in figures_of(report):
         sweep.write_derived(f"figures/{figure.id}.svg", draw(figure))
         sweep.write_derived(f"figures/{figure.id}.csv", figure_csv(figure))
@@ -97,7 +100,7 @@ def _row(cells: Iterator[str] | tuple[str, ...], *, escape: bool = True) -> str:
 
 
 def text(words: str) -> str:
-    """Return words as Markdown shows them: no markup, no line breaks, no new cells.
+    """Return a text escaped for Markdown, on one line: it has no markup, and cannot end a cell.
 
     >>> print(text("1. a|b\\\\c *d* <e>"))
     1\\. a\\|b\\\\c \\*d\\* &lt;e&gt;

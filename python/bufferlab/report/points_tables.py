@@ -14,7 +14,7 @@ from bufferlab.results.timeline import finest_share, measured_instants, part, sa
 from bufferlab.stats.known_scatter import CLAIM_TIMES
 from bufferlab.units import format_bytes, format_count
 
-#: The columns of the main table that fit a terminal 100 columns wide; the page has the rest.
+#: The columns of the main table on a terminal, which fit into 100 characters. The page has all columns.
 _BRIEF = (
     "Point", "n", "Reads (pages)", "Misses (gets)", "Writes (pages)", "Hit ratio",
     "New-Orders per second", "Transactions per second",
@@ -23,9 +23,10 @@ _IO = ("reads", "misses", "writes", "read_bytes", "write_bytes")
 
 
 def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
-    """Return one row per step between neighbouring points, with the verdict on each metric.
+    """Return the table of steps between neighbouring points, with the verdict on each metric; None without any.
 
-    The default is the headline alone. One repetition has metrics of known scatter alone: it claims no other step.
+    The default is only the headline. A sweep of one block has only metrics of known scatter, because it cannot claim
+    steps of others.
     """
     metrics = _judged(analysis, metrics or (analysis.headline,))
     if not metrics:
@@ -44,7 +45,10 @@ def step_table(analysis: Analysis, metrics: Sequence[str] = ()) -> Table | None:
 
 
 def spans_table(analysis: Analysis) -> Table | None:
-    """Return one row per group of points, from its first to its last, short enough for a figure of many lines."""
+    """Return the table with the change from first to last point of each group; None without any.
+
+    It is for sweeps of several groups, which have too many steps to stand next to the figure.
+    """
     if not _judged(analysis, (analysis.headline,)):
         return None
     rows = []
@@ -64,7 +68,7 @@ def spans_table(analysis: Analysis) -> Table | None:
 
 
 def _judged(analysis: Analysis, metrics: Sequence[str]) -> tuple[str, ...]:
-    """Return the metrics whose steps can be judged: all of them with two blocks, else those of known scatter."""
+    """Return the metrics whose steps can be judged: all with two blocks or more, else only those of known scatter."""
     if len({run.run.block for run in analysis.runs}) > 1:
         return tuple(metrics)
     return tuple(metric for metric in metrics if _rests_on_known(analysis, metric))
@@ -76,7 +80,7 @@ def _rests_on_known(analysis: Analysis, metric: str) -> bool:
 
 
 def _caption(analysis: Analysis, metrics: Sequence[str], caption: str) -> str:
-    """Return the caption of intervals, with the origin of those that are made of a known scatter, and the doubts."""
+    """Return the caption on intervals. It names a known scatter, if intervals rest on one, and failed checks."""
     doubted = doubts.caption(analysis.checks, map(analysis.metric, metrics))
     return _of_intervals(analysis, metrics, caption) + doubted
 
@@ -89,7 +93,7 @@ def _of_intervals(analysis: Analysis, metrics: Sequence[str], caption: str) -> s
 
 
 def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
-    """Return what may be said of one step of one metric."""
+    """Return the cell with the verdict on one step of one metric."""
     found = analysis.verdict(metric, a, b)
     if found is None:
         return words.NOTHING
@@ -100,7 +104,7 @@ def verdict_cell(analysis: Analysis, metric: str, a: int, b: int) -> str:
 
 
 def main_table(analysis: Analysis) -> Table:
-    """Return the table of the sweep: counts per unit of work with intervals, hit ratio and throughput."""
+    """Return the main table: counts per unit of work with intervals, hit ratio and throughput, by point."""
     first, rest = (analysis.reads, "misses", "writes"), ("read_bytes", "write_bytes", "page_gets")
     metrics = (
         *(analysis.per_work(name) for name in first),
@@ -121,7 +125,7 @@ def main_table(analysis: Analysis) -> Table:
 
 
 def per_transaction(analysis: Analysis) -> Table | None:
-    """Return the same counts over transactions of any type, where the main table counts per one type."""
+    """Return the table of counts and CPU per transaction of any type; only CPU if the main table has these counts."""
     metrics = ("cpu_us_per_transaction", "driver_cpu_us_per_transaction", "processor_wait_share")
     if analysis.unit_of_work == "transaction":
         title = "CPU per transaction"
@@ -133,7 +137,7 @@ def per_transaction(analysis: Analysis) -> Table | None:
 
 
 def per_second(analysis: Analysis) -> Table:
-    """Return the same counts over the measured window."""
+    """Return the table of counts per second of the measured window."""
     new_orders = ("new_orders_committed_per_s", "new_orders_rolled_back_per_s")
     metrics = (
         *(f"{name}_per_s" for name in _IO),
@@ -146,7 +150,10 @@ def per_second(analysis: Analysis) -> Table:
 
 
 def sizes(analysis: Analysis) -> Table | None:
-    """Return the pool's size as asked and as it ran, and its share of the database as loaded and as it ended."""
+    """Return the table of pool sizes as asked and as run, also as shares of the database's size; None without a pool.
+
+    The database's sizes are those after the load and at the window's end.
+    """
     rows = []
     for point in analysis.points:
         first = point.ok[0] if point.ok else None
@@ -172,7 +179,10 @@ def sizes(analysis: Analysis) -> Table | None:
 
 
 def _frames(point: PointRuns, pool: int) -> str:
-    """Return the frames that the engine reported in all runs. A chunk may lose a page by chance."""
+    """Return the cell with the pool's frames that the engine reported, or their range over the runs.
+
+    Runs may differ by chance: a chunk of the pool may lose a page.
+    """
     told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
     if not told[0]:
         page = point.number("page_size")
@@ -181,7 +191,10 @@ def _frames(point: PointRuns, pool: int) -> str:
 
 
 def parts_of_window(analysis: Analysis) -> Table | None:
-    """Return start, middle and end of the measured window: they show whether figures moved while they were measured."""
+    """Return the table of hit ratio and headline in the start, middle and end of the window; None without samples.
+
+    It shows whether these values drifted during the measurement.
+    """
     rows, shares, skipped, told = [], set(), 0, False
     derived = [analysis.metric(name) for name in ("hit_ratio", analysis.headline)]
     for point in analysis.points:

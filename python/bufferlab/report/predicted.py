@@ -1,7 +1,7 @@
-"""What a report says of a predicted sweep: whose numbers they are, what to doubt, and the same for programs.
+"""The parts of a report on a predicted sweep: the origin of its numbers, the doubts, a chapter, data for programs.
 
-Its chapter shows the model's reads with a yardstick and, from a trace, a floor and the traced run's own count. From
-generated accesses a point has several runs, and their means have intervals.
+The chapter shows the model's reads next to those of LRU. For a prediction from a trace it also shows OPT and the traced
+run's own count. A point predicted from generated accesses has several runs, and their means have intervals.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ SEEDS = (
 
 
 def predictions(analysis: Analysis) -> list[tuple[str, Prediction]]:
-    """Return the label and the prediction of every run that a model filled, in the order of the report."""
+    """Return the label and the prediction of each predicted run, in the order of the report."""
     found = [(_label(analysis, point), run.run.prediction) for point in analysis.points for run in point.ok]
     return [(label, prediction) for label, prediction in found if prediction]
 
 
 def _label(analysis: Analysis, point: PointRuns) -> str:
-    """Return the axis' value of a point; all of its label where points of several groups have the same."""
+    """Return the name of a point: its value on the axis, or its whole label if the sweep has several groups."""
     return analysis.short_label(point) if len(analysis.groups) < 2 else point.label
 
 
 def said(analysis: Analysis) -> str | None:
-    """Return whose numbers a predicted sweep has, in a sentence; None for a measured one."""
+    """Return a sentence on the origin of a predicted sweep's numbers (model, trace, rules); None for a measured one."""
     found = predictions(analysis)
     if not found:
         return None
@@ -56,30 +56,30 @@ def said(analysis: Analysis) -> str | None:
 
 
 def command(analysis: Analysis) -> str | None:
-    """Return the command that resumes a predicted sweep; None for a measured one."""
+    """Return the words of the command that resumes a predicted sweep; None for a measured sweep."""
     found = predictions(analysis)
     return None if not found else "predict RUN" if found[0][1].traced else "predict"
 
 
 def limits(analysis: Analysis) -> list[str]:
-    """Return the limits of a predicted sweep in sentences: its doubts first."""
+    """Return the limits of a predicted sweep in sentences, the doubts about its predictions first."""
     generated = [one.generated for _, one in predictions(analysis) if one.generated]
     notes = dict.fromkeys(note for one in generated for note in one.notes)
     return [*doubts(analysis), *notes, SEEDS if generated else _ONE_TRACE]
 
 
 def doubts(analysis: Analysis) -> list[str]:
-    """Return why not to believe a prediction, each reason in a sentence, with the points that it holds for."""
+    """Return the reasons not to believe the predictions, each in a sentence with the points for which it holds."""
     return verdicts_said([(label, prediction.verdicts) for label, prediction in predictions(analysis)], "All points")
 
 
 def doubts_of_generated(analysis: Analysis) -> list[str]:
-    """Return the doubts about generated runs, whose readers have no measured count to compare, which would warn."""
+    """Return the doubts about a sweep of generated runs, [] for others: only there no measured count warns readers."""
     return doubts(analysis) if any(one.generated for _, one in predictions(analysis)) else []
 
 
 def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) -> list[str]:
-    """Return the sentences of labelled verdicts, each once with its labels; `every` stands for all labels together."""
+    """Return each sentence of the verdicts once, after its labels; the word `every` stands for all labels."""
     where: dict[str, dict[str, None]] = {}
     for label, verdicts in found:
         for verdict in verdicts:
@@ -92,12 +92,12 @@ def verdicts_said(found: Sequence[tuple[str, Sequence[Verdict]]], every: str) ->
 
 
 def error(prediction: Prediction) -> float | None:
-    """Return how far reads are from those that the engine counted, at the traced run's own point; 0.01 is 1 %."""
+    """Return the relative error of the model's reads at the traced run's own point (0.01 is 1 %); None elsewhere."""
     return prediction.traced.own_error if prediction.traced and prediction.is_traced_point else None
 
 
 def own_point(traced: TracedRun) -> str:
-    """Return in a sentence the model's reads at the traced run's own point, with the engine's count there."""
+    """Return a sentence with the model's reads and the engine's count at the traced run's own point."""
     modelled, counted = (reads / traced.work["transaction"] for reads in (traced.modelled_reads, traced.measured_reads))
     error = "" if traced.own_error is None else f": {words.signed_share(traced.own_error)}"
     return (
@@ -107,9 +107,9 @@ def own_point(traced: TracedRun) -> str:
 
 
 def predicted_runs(analysis: Analysis) -> list[PredictedRun]:
-    """Return every run that a model filled, for programs, in the order asked for; docs/prediction.md has the keys.
+    """Return the predicted runs for programs, in the order in which points were asked for (docs/prediction.md).
 
-    From a trace each point has one, of generated accesses it has several, with their own seeds.
+    A point predicted from a trace has one run. From generated accesses it has several runs, with different seeds.
     """
     asked = sorted(analysis.points, key=lambda point: point.index)
     return [
@@ -121,7 +121,7 @@ def predicted_runs(analysis: Analysis) -> list[PredictedRun]:
 
 
 def told_range(counts: Sequence[float]) -> str:
-    """Return a number, or the least and the most of several, for a cell: "5.2" or "5.2 to 7.9"."""
+    """Return the cell for one number or for the range of several: "5.2" or "5.2 to 7.9"."""
     return " to ".join(words.four_digits(number) for number in sorted({min(counts), max(counts)}))
 
 
@@ -137,7 +137,7 @@ _GENERATED_CAPTION = (
 
 
 def predicted(analysis: Analysis) -> Section | None:
-    """Return the predicted reads of every point; None for a sweep that was measured."""
+    """Return the chapter with the predicted reads of every point; None for a measured sweep."""
     found = predictions(analysis)
     if not found:
         return None
@@ -179,7 +179,7 @@ def _cells(label: str, prediction: Prediction, traced: TracedRun, unit: Work) ->
 
 
 def _mean_cells(analysis: Analysis, point: PointRuns, unit: Work) -> tuple[str, ...]:
-    """Return the cells of a point over its generated runs."""
+    """Return the cells of a point as means over its generated runs."""
     told = _of_point(point)
     first, warm_ups = told[0], [run.run.warm_up.transactions for run in point.ok if run.run.warm_up]
     replays = [one.reads / prediction.work[unit] for prediction in told for one in prediction.replays.values()]
@@ -201,7 +201,7 @@ def _of_point(point: PointRuns) -> list[Prediction]:
 
 
 def _figure(analysis: Analysis, unit: Work, caption: str) -> Figure | None:
-    """Return lines through the points by model, LRU and OPT; None where they do not differ in one number alone."""
+    """Return the figure with lines of the model, LRU and OPT; None unless the points differ in exactly one number."""
     axis = Axis.of(analysis, analysis.points)
     if len(analysis.groups) > 1 or not axis.is_numeric:
         return None

@@ -1,8 +1,8 @@
-"""Makes the one object that a command prints with --json, from the fields of its dataclasses.
+"""Makes the object that a command prints with --json, from the fields of dataclasses.
 
-A class that is not a dataclass, or has fields without a reader, names in `PRINTED` what the object has of it:
-`facts.version` is the version of its facts, under the name `version`. In `ALSO_PRINTED` it names properties that the
-object has after the fields. A stored object has its own `as_dict`.
+A class that is not a dataclass, or has fields that JSON should lack, lists the names of its JSON keys in `PRINTED`.
+There `facts.version` means the attribute `version` of its attribute `facts`, under the key `version`. `ALSO_PRINTED`
+lists properties that come after the fields. A class with a method `as_dict` is printed by that.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 FORMAT_VERSION = 3
-"""The version of every object's format. Later versions add keys and rename none."""
+"""The version of the format of all objects that commands print. Later versions may add keys, but rename none."""
 
 
 def printed(value: object) -> Any:
-    """Return a value as JSON holds it. Numbers are unrounded; one that JSON lacks, such as an infinite one, is None.
+    """Return a value as JSON can hold it. Numbers are unrounded; those that JSON lacks (NaN, infinity) are None.
+
+    Raises TypeError for a class that does not say which of its attributes JSON has.
 
     >>> printed({"size": math.inf, "at": Path("runs"), 50: (1, None)})
     {'size': None, 'at': 'runs', '50': [1, None]}
@@ -53,8 +55,8 @@ def printed(value: object) -> Any:
 
 
 def names_of(kind: type) -> tuple[str, ...] | None:
-    """Return the names of the fields that JSON has of a class, in order; None for a class that does not define them."""
-    # `model_fields` are the fields of a table of the results' schema.
+    """Return the names of a class's attributes that JSON has, in order; None for a class that does not say them."""
+    # Tables of run.json and plan.json are pydantic models, which have `model_fields`.
     found = getattr(kind, "PRINTED", None) or getattr(kind, "model_fields", None)
     if found is None and not is_dataclass(kind):
         return None

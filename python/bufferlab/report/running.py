@@ -1,12 +1,14 @@
-"""The answer of a sweep that runs: the predictions, the means so far, and the runs still to come.
+"""Makes the answer of a sweep that still runs: the predictions, the means so far, the runs still to come.
 
-It draws no figure, and reads only runs that it has not read: it is made between two runs, and may cost them no time.
+It is made between two runs and must take little time. So it draws no figure, and reads each run only once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from math import ceil
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
@@ -29,23 +31,30 @@ _INTRO = (
 
 
 class Running:
-    """The answers of one sweep, each made from the runs so far. It keeps the values of runs that it has read."""
+    """The maker of the answers of one running sweep. It keeps the values of the runs that it has read."""
 
     def __init__(self) -> None:
         self._read: dict[str, MeasuredRun | None] = {}
 
     def answer(self, sweep: SweepFolder, runs: Sequence[RunRecord], seconds_left: float) -> Report:
-        """Return the answer so far."""
+        """Return the answer from the runs so far; `seconds_left` is the estimated rest of the sweep."""
         for record in runs:
             if record.run_id not in self._read:
                 self._read[record.run_id] = record.measured() if record.ok else None
         return _report(Analysis.of(sweep, [(record, self._read[record.run_id]) for record in runs]), seconds_left)
 
 
-def write_page(answer: Report, sweep: SweepFolder) -> None:
-    """Write the page of a sweep that runs, which refreshes itself until the report takes its place."""
-    footer = f"Written at {datetime.now(UTC):%H:%M:%S} UTC, while the sweep ran. This page refreshes itself."
-    sweep.write_derived(PAGE, render_html(answer, footer=footer))
+def write_page(answer: Report, sweep: SweepFolder, silence_s: float) -> None:
+    """Write the page of a running sweep as report.html. It refreshes itself until the report replaces it.
+
+    A page cannot know that its sweep was killed. It says when it was written, and after which silence that is likely.
+    """
+    written = f"written {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    footer = (
+        f"This page refreshes itself while the sweep runs. If it was written more than {ceil(silence_s / 60)} min ago, "
+        f"the sweep was probably stopped: bufferlab report {sweep.path}"
+    )
+    sweep.write_derived(PAGE, render_html(replace(answer, facts=(*answer.facts, written)), footer=footer))
 
 
 def _report(analysis: Analysis, seconds_left: float) -> Report:
@@ -71,7 +80,7 @@ def _is_open(analysis: Analysis) -> bool:
 
 
 def _table(analysis: Analysis) -> Table:
-    """Return a row for each point: its prediction, its mean so far, and how many of its runs are done."""
+    """Return the table with a row for each point: its prediction, its mean so far, the number of its runs done."""
     found = without_run(analysis)
     metric = analysis.metric(found.metric if found else analysis.headline)
     error = known_error(analysis, found) if found else ""

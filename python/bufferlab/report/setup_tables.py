@@ -16,7 +16,7 @@ _PAIR = ("<What", "<Value")
 
 
 def setup_tables(analysis: Analysis) -> list[Table]:
-    """Return host, device, engine and workload: everything that should be equal before numbers are compared."""
+    """Return the tables of hosts, devices, engine and workload, which should be equal for a comparison of numbers."""
     apart = ("format", "format_version", "boot_key", "noise")  # The noise floor has its own chapter.
     tables: list[Table] = []
     for number, (told, blocks) in enumerate(analysis.sweep.hosts, 1):
@@ -58,7 +58,7 @@ def _value(key: str, value: Any) -> str:
 
 
 def _engine(analysis: Analysis) -> Table:
-    """Return every setting asked and actual; one that differs is marked, a swept one has a row per value."""
+    """Return the table of all settings as asked and as run. Differing ones are marked, swept ones have several rows."""
     rows: list[Row] = []
     first = next(point for point in analysis.points if point.ok)
     for name, setting in first.settings.items():
@@ -88,7 +88,7 @@ def _setting_row(point: PointRuns, name: str, swept: bool) -> Row:
 
 
 def _note(setting: StoredSetting) -> str:
-    """Return the note on a setting whose actual value is not the one asked for."""
+    """Return the note on a setting: how the actual value differs from the one asked for, and the engine's note."""
     if setting.planned is None:
         return "the server's own"
     if not setting.differs:
@@ -101,7 +101,10 @@ def _note(setting: StoredSetting) -> str:
 
 
 def _share_note(setting: StoredSetting, loaded: int) -> str:
-    """Return a note on a setting asked as a share: of a size the share that ran, of a count that it is one."""
+    """Return a note on a setting that was asked as a share; "" for others.
+
+    For a size it has the share that ran. For a count it says that the share became this count.
+    """
     if not (setting.asked or "").endswith("%"):
         return ""
     if setting.unit != "bytes":
@@ -132,7 +135,10 @@ def _workload(analysis: Analysis) -> Table:
 
 
 def _page_trace(analysis: Analysis) -> list[Row]:
-    """Return whether the runs carry page traces, and why not, unless the user forbade them."""
+    """Return the row on page traces: who recorded them and which are kept, or why there are none.
+
+    There is no row if the user turned them off, or if the plan does not say.
+    """
     planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
     if planned is None or (planned.recorder is None and planned.why_not is None):
         return []
@@ -142,7 +148,7 @@ def _page_trace(analysis: Analysis) -> list[Row]:
     return [Row(("page trace", f"in each run ({planned.recorder}); {kept}"))]
 
 
-#: A workload's draws, as shares: count, its whole, its name in a report.
+#: (count in `drawn`, count of its whole, words in a report) for shares that TPC-C specifies and the driver drew.
 _DRAWN_SHARES = (
     ("unused_items", "new_orders", "New-Orders that roll back (1 % asked)"),
     ("remote_lines", "order_lines", "order lines from another warehouse (1 % asked)"),
@@ -152,7 +158,7 @@ _DRAWN_SHARES = (
 
 
 def _drawn(analysis: Analysis) -> list[Row]:
-    """Return the shares that the specification asks for, as drawn over all runs and warm-ups."""
+    """Return the rows of shares that TPC-C specifies, as the driver drew them over all runs, warm-ups included."""
     drawn = [counts for run in analysis.runs if (counts := run.run.workload.get("drawn"))]
     rows = []
     for part, whole, name in _DRAWN_SHARES:

@@ -1,6 +1,7 @@
-"""Draws an answer on a terminal, in the parts that it names. Words wrap between words; numbers and heads do not.
+"""Draws an answer on a terminal, in the parts that the answer lists (`Report.parts`).
 
-A table that is too wide for the terminal is drawn in several, each with the first columns, which name the rows.
+Lines wrap between words, never inside a number or a head. A table that is too wide for the terminal is drawn as several
+tables, each with the first columns, which name the rows.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType
     from rich.table import Table as RichTable
 
-#: The most rows of a sweep's table: longer ones scroll the answer out of sight, and are in its report.
+#: The most rows of a sweep's table on a terminal. Longer ones would scroll the answer out of sight; reports have them.
 _MOST_ROWS = 24
 _MAIN_TABLES = ("per-new-order", "per-transaction")
-#: What rich puts between two columns, and outside of them.
+#: The characters that rich puts between two columns, and at both edges of a table together.
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
-#: Parts that stay on one line: alone on the next line, a "%" would be read as an empty value.
+#: A word, kept on one line with its unit if it has one, because a "%" on the next line would look like an empty value.
 _WHOLE = re.compile(r"\S+(?: (?:%|[KMGT]i?B|bytes)(?= |$))?")
 _STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
 _ROW_STYLES = {"failed": "red", "differs": "bold"}
@@ -37,9 +38,9 @@ def drawn(report: Report) -> Group:
 
 
 def text(report: Report, width: int | None = None) -> str:
-    """Return the answer's lines as a terminal of this width shows them: by default as wide as that of standard output.
+    """Return the answer as plain text in lines of at most `width` characters.
 
-    Without a terminal nothing wraps.
+    The default width is that of the terminal. If standard output is not a terminal, no line wraps.
     """
     from rich.console import Console
 
@@ -53,7 +54,7 @@ def text(report: Report, width: int | None = None) -> str:
 def _text(style: str, *sentences: str) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    # As a str it would be read as markup.
+    # rich would take a str for markup.
     yield from (Text(sentence, style=style) for sentence in sentences)
 
 
@@ -90,7 +91,7 @@ def _checks(report: Report) -> Iterator[RenderableType]:
 
 
 def tables_of(report: Report) -> list[Table]:
-    """Return the tables that a terminal shows, with the columns that it shows: the answering table first."""
+    """Return the tables for a terminal, with only their brief columns; the table that answers comes first."""
     blocks = [block for block in report.blocks if isinstance(block, Table)]
     lead = [block for block in blocks if block.id == report.lead]
     main = [block for block in blocks if block.id in _MAIN_TABLES]
@@ -132,7 +133,7 @@ _PARTS: dict[Part, Callable[[Report], Iterable[RenderableType]]] = {
 
 
 class _Drawn:
-    """A table, in as many parts as the width asks for."""
+    """A table that rich draws in as many parts as the terminal's width needs."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -142,7 +143,7 @@ class _Drawn:
         cells = [
             [column.title, *(row.cells[place] for row in table.rows)] for place, column in enumerate(table.columns)
         ]
-        # A head stays whole, and so does a number with its per cent: words give way.
+        # Heads, and numbers with their per cent sign, stay on one line. Other words may wrap.
         least = [
             max(len(column[0]), *(len(part) for cell in column[1:] for part in _WHOLE.findall(cell)))
             for column in cells
@@ -170,7 +171,7 @@ class _Drawn:
 
 
 def _wrapped(cell: str, width: int) -> str:
-    """Return a cell in lines of at most this width."""
+    """Return a cell in lines of at most `width` characters, unless a word is longer."""
     lines = [""]
     for part in _WHOLE.findall(cell):
         joined = f"{lines[-1]} {part}".lstrip()
@@ -179,9 +180,10 @@ def _wrapped(cell: str, width: int) -> str:
 
 
 def _parts(least: Sequence[int], room: int, named: int) -> list[list[int]]:
-    """Return the places of the columns of each part: as many as fit, each part with the first ones, which name rows.
+    """Return the columns of each part of a table, as many as fit into `room` characters.
 
-    Where the `named` first ones take more than half of the room, parts repeat the first alone.
+    Each part begins with the `named` first columns, which name the rows. If these take more than half of the room, only
+    the first column is repeated.
     """
     first = [*range(named if sum(least[:named]) + _GAP * (named - 1) <= room / 2 else 1)]
     parts, taken = [first], sum(least[place] + _GAP for place in first)
@@ -195,14 +197,14 @@ def _parts(least: Sequence[int], room: int, named: int) -> list[list[int]]:
 
 
 def _widths(least: Sequence[int], whole: Sequence[int], room: int) -> list[int]:
-    """Return the width of each column: its whole cells, or where they do not fit less of the widest ones.
+    """Return the width of each column: that of its longest cell, if all fit into `room` characters.
 
-    The first column has the names: it gives way later.
+    Otherwise the widest columns are narrowed step by step, the first one, which has names, later than others.
     """
     widths = [max(pair) for pair in zip(least, whole, strict=True)]
     room -= _GAP * (len(widths) - 1)
     while sum(widths) > room and max(widths) > 1:
-        # A word that is longer than the terminal has no choice but to be broken.
+        # If no column can be narrowed between words, words are broken.
         wide = [place for place in range(len(widths)) if widths[place] > least[place]] or range(len(widths))
         widths[max(wide, key=lambda place: widths[place] * (1.0 if place else 0.8))] -= 1
     return widths

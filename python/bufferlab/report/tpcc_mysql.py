@@ -1,17 +1,16 @@
-"""A run of TPC-C in the words of tpcc-mysql: its interval lines, constraint check and TpmC, for comparing with its
-logs.
+"""Prints a run of TPC-C in the format of tpcc-mysql, to compare it with logs: interval lines, constraint check, TpmC.
 
-Follows Percona-Lab/tpcc-mysql, src/main.c, in every character of the lines. What differs is where the numbers come
-from:
+The lines follow Percona-Lab/tpcc-mysql, src/main.c, in every character. The numbers have other sources:
 
-- Counters are exact, per connection and merged; tpcc-mysql's are shared without a lock and lose some.
-- Lines and totals are of whole seconds of the measured window: counters between two samples are interpolated, and what
-  comes after the last whole second is left out, as tpcc-mysql leaves out what comes after its last interval.
-- 95 %, 99 % and max_rt are those of the stored second that lies in the line for the most part: percentiles of several
-  seconds cannot be merged from percentiles.
-- Late are those beyond the limits in seconds, as the specification means them, unless milliseconds are asked for; how
-many were late comes from the stored histogram of the whole window.
-- TpmC counts New-Orders, the rolled back included, as tpcc-mysql does.
+- Counters are exact, because each connection counts separately. tpcc-mysql's connections share counters without a lock,
+  which loses counts.
+- Lines and totals cover whole seconds of the measured window, with counters interpolated between samples. The rest
+  after the last whole second is left out, as tpcc-mysql leaves out the rest after its last interval.
+- 95 %, 99 % and max_rt of a line come from the sampled second that lies mostly in the line, because percentiles of
+  several seconds cannot be merged.
+- A transaction is late if it took longer than the specification's limit, in seconds unless milliseconds are asked for.
+  The number of late ones comes from the stored histogram of the whole window.
+- TpmC counts New-Orders, rolled back ones included, as tpcc-mysql does.
 """
 
 from __future__ import annotations
@@ -31,11 +30,12 @@ if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
 TYPES = ("new_order", "payment", "order_status", "delivery", "stock_level")
-#: The specification's limits (TPC-C 5.2.5.3) in seconds; tpcc-mysql compares the same numbers in milliseconds.
+#: The specification's limits of response times (TPC-C 5.2.5.3) in seconds, by type. tpcc-mysql takes the same numbers
+#: for milliseconds.
 LIMITS = (5, 5, 5, 80, 20)
 LimitUnit = Literal["s", "ms"]
 _NAMES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
-#: Type, share of all it needs, and how both are set, as tpcc-mysql prints them.
+#: (place in TYPES, least share in per cent, name as printed, share as printed) of each line of the mix.
 _MIX = (
     (1, 43.0, "        Payment", "43.0"),
     (2, 4.0, "   Order-Status", " 4.0"),
@@ -46,12 +46,12 @@ _RESPONSE_PERCENT = 90.0
 
 
 class NothingToPrintError(ValueError):
-    """The error that a run has no line in this format, with the reason."""
+    """The error of a run that cannot be printed in this format, with the reason."""
 
 
 @dataclass(frozen=True)
 class PrintedLine:
-    """One interval line; tuples are in the order of TYPES, times in ms."""
+    """One interval line; tuples are in the order of TYPES. Percentiles are New-Order's."""
 
     elapsed_s: int
     counts: tuple[int, ...]
@@ -62,7 +62,7 @@ class PrintedLine:
 
 @dataclass(frozen=True)
 class Total:
-    """One type's line of the raw results."""
+    """The line of raw results of one transaction type: numbers of transactions and their mean time."""
 
     on_time: int
     late: int
@@ -71,13 +71,13 @@ class Total:
 
     @property
     def done(self) -> int:
-        """Return all transactions that were done."""
+        """Return the number of completed transactions, in time or late."""
         return self.on_time + self.late
 
 
 @dataclass(frozen=True)
 class TpccOutput:
-    """One run, ready to be printed."""
+    """The numbers of one run, ready to be printed."""
 
     caption: str
     warehouses: int
@@ -85,21 +85,21 @@ class TpccOutput:
     ramp_up_s: int
     seconds: int
     left_out_s: float
-    """The rest of the window after the last whole second."""
+    """The rest of the window after the last whole second, in seconds."""
     lines: tuple[PrintedLine, ...]
     totals: tuple[Total, ...]
     limits_ms: tuple[int, ...]
 
     @property
     def tpmc(self) -> float:
-        """Return the New-Orders per minute, over the whole seconds."""
+        """Return the New-Orders per minute of the window's whole seconds."""
         return self.totals[0].done * 60.0 / self.seconds
 
 
 def output_of(record: RunRecord, limit_unit: LimitUnit = "s") -> TpccOutput:
-    """Return a published run in tpcc-mysql's terms.
+    """Return the numbers of a published run that tpcc-mysql would print.
 
-    Raises NothingToPrintError if it is not of TPC-C, or shorter than a second.
+    Raises NothingToPrintError if its workload is not TPC-C, or if its window is shorter than a second.
     """
     run = record.run
     if run.workload["name"] != "tpcc":
@@ -126,7 +126,7 @@ def output_of(record: RunRecord, limit_unit: LimitUnit = "s") -> TpccOutput:
 
 
 def render(output: TpccOutput) -> str:
-    """Return the run as tpcc-mysql prints one, below a line that names the run."""
+    """Return the text of a run as tpcc-mysql would print it, below a line that names the run."""
     return (
         "\n".join([*_head(output), *map(_interval_line, output.lines), "", "STOPPING THREADS", "", *_end(output)])
         + "\n"
@@ -181,7 +181,7 @@ def _verdict(ok: bool) -> str:
 
 
 def _caption(run: Run) -> str:
-    """Return "pool_size = 10% (block 0, run 0123456789abcdef)", which separates the runs of a sweep."""
+    """Return the line that names a run: "pool_size = 10% (block 0, run 0123456789abcdef)"."""
     swept = [f"{name} = {value}" for name, value in run.point.swept.items()]
     first, *others = swept or [run.experiment]
     rest = [*others, f"block {run.block}", f"run {run.run_id}"]
@@ -189,12 +189,15 @@ def _caption(run: Run) -> str:
 
 
 def _by_second(points: Sequence[Instant], metrics: Sequence[str], kind: str, seconds: int) -> list[int]:
-    """Return the sum of these counters since the window's start, at 0, 1, 2... seconds: whole, never falling."""
+    """Return the sum of these counters since the window's start, at 0, 1, ... `seconds`, as whole numbers.
+
+    The counters are interpolated between samples, and never fall.
+    """
     times = [point.t_s - points[0].t_s for point in points]
     values = [sum(_number(point, metric, kind) for metric in metrics) for point in points]
     found: list[int] = []
     for second in range(seconds + 1):
-        # The end sample may lie a hair before a whole second that the clock rounds to it.
+        # The end sample may come a little before the last whole second, because the window's length was rounded up.
         after = min(bisect_left(times, second), len(times) - 1)
         before = max(0, after - 1)
         width = times[after] - times[before]
@@ -213,7 +216,7 @@ def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> It
     slots = _slots(points, seconds)
     for second in range(1, seconds + 1):
         of = slots.get(second, [])
-        # The longest stretch stands for the second; the slowest time is the maximum of all its stretches.
+        # Percentiles are those of the longest stretch in the second, the maximum is that of all its stretches.
         longest = max(of, key=lambda stretch: stretch[0], default=(0.0, None))[1]
         yield PrintedLine(
             second,
@@ -227,7 +230,7 @@ def _lines(points: Sequence[Instant], done: list[list[int]], seconds: int) -> It
 
 
 def _slots(points: Sequence[Instant], seconds: int) -> dict[int, list[tuple[float, Instant]]]:
-    """Return second -> the sampled stretches that lie mostly in it: (length, the sample at their end)."""
+    """Return, by second (from 1), the stretches between samples whose middle lies in it: (length in s, end sample)."""
     slots: dict[int, list[tuple[float, Instant]]] = {}
     for before, after in pairwise(points):
         start, end = before.t_s - points[0].t_s, after.t_s - points[0].t_s
@@ -248,14 +251,14 @@ def _totals(
         late = sum(count * _beyond(low, high, 1000.0 * limit_ms) for low, high, count in buckets)
         mean_us = sum((low + high) / 2 * count for low, high, count in buckets) / n if n else 0.0
         whole = counts[-1]
-        # The histogram is of the whole window, the count of its whole seconds.
+        # The histogram covers the whole window, the count only its whole seconds. So the late ones are scaled.
         slow = min(whole, round(late * whole / n)) if n else 0
         retries = _by_second(points, ("transaction_retries",), kind, seconds)[-1]
         yield Total(whole - slow, slow, retries, mean_us / 1000)
 
 
 def _beyond(low: float, high: float, limit: float) -> float:
-    """Return the share of a bucket that is not below the limit. Times are taken to be spread evenly within a bucket."""
+    """Return the share of a bucket that is not below the limit, if times are spread evenly within the bucket."""
     if limit <= low:
         return 1.0
     return 0.0 if limit >= high else (high - limit) / (high - low)

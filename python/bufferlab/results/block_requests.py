@@ -1,8 +1,8 @@
 """Evaluates a trace of block requests: counts as in blkparse, and times from queue and issue to completion.
 
-It takes rows of block-trace.parquet and returns values. Letters are blktrace's: Q queued, X split, A remapped, G got a
-request, M/F merged behind/before another, I inserted, D issued to the driver, R requeued, C completed, P/U
-plugged/unplugged.
+The functions take rows of block-trace.parquet and return values. The letters of actions are blktrace's: Q queued, X
+split, A remapped, G got a request, M/F merged behind/before another, I inserted, D issued to the driver, R requeued,
+C completed, P/U plugged/unplugged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ SECTOR_BYTES = 512
 
 
 class Span(NamedTuple):
-    """The sectors [first, end) of one disk, going one way, at one time; `row` is the event's place in the trace."""
+    """One event of a trace: its sectors [first, end), time and action. `row` is its row in the trace.
+
+    `place` is the disk and the direction: "read", "write" or "discard".
+    """
 
     row: int
     t_ns: int
@@ -31,7 +34,7 @@ class Span(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """The part of a span that is still open. Pieces sort by where they begin, then by age."""
+    """A part of a span that no completion has closed yet. Pieces sort by their first sector, then by age."""
 
     first: int
     age: int
@@ -41,7 +44,7 @@ class _Piece(NamedTuple):
 
 @dataclass
 class _Open:
-    """The open spans of one disk and direction."""
+    """The open pieces of one disk and direction."""
 
     pieces: list[_Piece] = field(default_factory=list)
     longest: int = 0
@@ -51,9 +54,9 @@ class _Open:
         self.longest = max(self.longest, piece.end - piece.first)
 
     def at(self, sector: int) -> int | None:
-        """Return the piece that a completion of this sector belongs to.
+        """Return the place of the open piece that a completion of this sector closes; None without one.
 
-        It is the oldest that begins there, else the oldest around it.
+        It is the oldest piece that begins at the sector, else the oldest that contains it.
         """
         place = bisect_left(self.pieces, (sector,))
         if place < len(self.pieces) and self.pieces[place].first == sector:
@@ -66,34 +69,37 @@ class _Open:
         return best
 
     def next_from(self, sector: int, end: int) -> int:
-        """Return where the next piece begins behind a sector, or `end`."""
+        """Return the first sector of the next piece behind a sector, at most `end`."""
         place = bisect_right(self.pieces, (sector, float("inf")))
         return min(end, self.pieces[place].first) if place < len(self.pieces) else end
 
 
 @dataclass
 class Matched:
-    """The completed spans with their times; spans without a counterpart are counted."""
+    """The completed spans with their times, and the numbers of spans without a counterpart."""
 
     latency_ns: dict[int, int] = field(default_factory=dict)
     """Row of the opening event -> time until its last sector was completed."""
     unfinished: int = 0
-    """Spans opened, and not completed before the trace ended."""
+    """The number of spans that were opened and not completed before the trace ended."""
     cancelled: int = 0
     unopened: int = 0
-    """Completions with sectors that no event had opened: the request began before the trace, or another device saw
-    it."""
+    """The number of completions with sectors that no event had opened.
+
+    Their requests began before the trace, or on another device.
+    """
 
 
 def match(spans: Iterable[Span], opens: str, cancels: str = "") -> Matched:
-    """Match what `opens` with the completions (C) of the same sectors, piece by piece.
+    """Match events of the action `opens` with the completions (C) of the same sectors, and return their times.
 
-    A split has several completions, a merge several openings. Every completed sector closes an open one.
+    A split request has several completions, a merged one several openings. So spans are matched in pieces: each
+    completed sector closes one open sector. An event of the action `cancels` removes an open span.
     """
     matched, ages = Matched(), count()
     places: dict[tuple[str, str], _Open] = {}
     left: dict[int, tuple[int, int]] = {}
-    """Row -> (sectors to go, time of opening)."""
+    """Row of an open span -> (sectors not yet completed, time of opening)."""
     for span in spans:
         if span.first >= span.end:
             continue
@@ -133,7 +139,7 @@ def _close(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched:
 
 
 def _cancel(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched: Matched) -> None:
-    """Cancel a request that goes back to the queue: it is issued again later, and its first issue does not count."""
+    """Remove the open span of a request that goes back to the queue. The request is issued again later."""
     place = opened.at(span.first)
     if place is None:
         return
@@ -144,7 +150,7 @@ def _cancel(span: Span, opened: _Open, left: dict[int, tuple[int, int]], matched
 
 
 def is_write(flags: str | None) -> bool:
-    """Return whether RWBS names a write; discards and flushes go the same way.
+    """Return whether the RWBS flags of an event name a write. Discards and flushes count as writes, as in blkparse.
 
     >>> is_write("WFS"), is_write("RA"), is_write("D"), is_write("FF")
     (True, False, True, True)
@@ -153,7 +159,7 @@ def is_write(flags: str | None) -> bool:
 
 
 def spans(trace: pl.DataFrame, partitions: Mapping[str, str], actions: str) -> list[Span]:
-    """Return the events of these actions with data, each on its whole disk."""
+    """Return the events of these actions that have sectors, those of a partition as events of its disk."""
     rows = trace.with_row_index("row").filter(trace["action"].is_in(list(actions)) & (trace["sectors"] > 0))
     columns = ("row", "t_ns", "action", "device", "flags", "sector", "sectors")
     found = []
@@ -165,7 +171,7 @@ def spans(trace: pl.DataFrame, partitions: Mapping[str, str], actions: str) -> l
 
 @dataclass
 class Way:
-    """One direction's counters."""
+    """The counters of one direction, reads or writes: numbers of events and of their sectors."""
 
     queued: int = 0
     queued_sectors: int = 0
@@ -181,7 +187,7 @@ class Way:
 
 @dataclass
 class Counters:
-    """The counters that blkparse sums up at the end, exactly: in events and sectors."""
+    """The counters of one disk that blkparse prints at its end, here exact: in events and sectors."""
 
     device: str
     read: Way = field(default_factory=Way)
@@ -207,7 +213,7 @@ _FIELDS = {
 
 
 def counters(trace: pl.DataFrame, partitions: Mapping[str, str]) -> list[Counters]:
-    """Return the counters of every whole disk of a trace, in the order of their numbers."""
+    """Return the counters of each disk in a trace, partitions included, in the order of major:minor numbers."""
     import polars as pl
 
     disk = pl.col("device").replace(dict(partitions)).alias("disk")
@@ -240,7 +246,7 @@ def counters(trace: pl.DataFrame, partitions: Mapping[str, str]) -> list[Counter
 
 
 def _depth(known: pl.DataFrame, device: str, direction: str) -> int:
-    """Return the most requests that the driver had at once: issued, and neither completed nor requeued."""
+    """Return the most requests that the driver had at the same time: issued, and neither completed nor requeued."""
     import polars as pl
 
     writes = {flags: is_write(flags) for flags in known["flags"].unique().to_list()}

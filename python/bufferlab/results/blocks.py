@@ -1,6 +1,6 @@
-"""Knows which blocks of a plan a folder is for, and writes blocks as users do, counted from 1: "1,3-4".
+"""Finds the blocks of a plan that a sweep folder is for. Reads and writes blocks as users do: "1,3-4".
 
-Inside, blocks are counted from 0.
+Users count blocks from 1; the code and the stored files count them from 0.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from bufferlab.errors import SpecError
 
 
 class HostBlocks(NamedTuple):
-    """A host by its host.json, and the blocks that it measured."""
+    """A host, as in its host.json, and the blocks that it measured."""
 
     host: dict[str, Any]
     blocks: tuple[int, ...]
 
 
 def blocks_of(plan: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the blocks that the folder of a plan.json is for, in their order."""
+    """Return the blocks, in order, that the folder of a plan.json is for: those that `run --blocks` chose, or all."""
     told = plan.get("blocks")
     found = told if told is not None else (run["block"] for run in plan.get("runs", []))
     return tuple(sorted({int(block) for block in found}))
 
 
 def cells_of(plan: Mapping[str, Any]) -> set[tuple[int, int]]:
-    """Return point and block of every run that the folder of a plan.json is for."""
+    """Return (point, block) of every run that the folder of a plan.json is for."""
     blocks = blocks_of(plan)
     cells = {(int(run["point"]), int(run["block"])) for run in plan.get("runs", [])}
     return {cell for cell in cells if cell[1] in blocks}
@@ -37,9 +37,9 @@ _PART = re.compile(r"([1-9][0-9]{0,8})(?:-([1-9][0-9]{0,8}))?")
 
 
 def parse_blocks(text: str, planned: int) -> tuple[int, ...]:
-    """Return the blocks of --blocks in their order, counted from 0.
+    """Return the blocks of the option --blocks in their order, counted from 0.
 
-    Raises SpecError for a malformed list, and for a block beyond the plan, which has `planned` blocks.
+    Raises SpecError for a malformed list, and for a block beyond the `planned` blocks of the plan.
 
     >>> parse_blocks("1,3-4", 5), parse_blocks("2-3, 1", 3)
     ((0, 2, 3), (0, 1, 2))
@@ -62,7 +62,7 @@ def parse_blocks(text: str, planned: int) -> tuple[int, ...]:
 
 
 def in_words(blocks: Sequence[int]) -> str:
-    """Return blocks that are counted from 0 as --blocks takes them.
+    """Return blocks, counted from 0, in the form that --blocks takes.
 
     >>> in_words([0, 2, 3]), in_words([1])
     ('1,3-4', '2')
@@ -77,7 +77,7 @@ def in_words(blocks: Sequence[int]) -> str:
 
 
 def said(blocks: Sequence[int]) -> str:
-    """Return blocks that are counted from 0 in a sentence.
+    """Return blocks, counted from 0, as words for a sentence.
 
     >>> said([0]), said([0, 2, 3])
     ('block 1', 'blocks 1, 3-4')

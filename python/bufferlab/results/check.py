@@ -1,6 +1,7 @@
 """The building blocks of integrity checks: a run with its samples read, a check's outcome, the worst of many runs.
 
-Pure: runs in, checks out. `sweep_checks` and each engine's `EngineResults` say which checks there are.
+All functions are pure: they take runs and return checks. `sweep_checks` and each engine's `EngineResults` list the
+checks.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ if TYPE_CHECKING:
     from bufferlab.results.metrics import Metric
     from bufferlab.results.schema import Run, StoredSetting
 
-#: The drift that is still allowed: 10 % between the first and the last third of a window. With more drift, the window's
-#: mean depends on how long the warm-up was.
+#: The allowed drift of a count per transaction: 10 % between the first and the last third of a window. With more drift,
+#: the window's mean depends on how long the warm-up was.
 DRIFT_LIMIT = 0.10
-#: The misses in two thirds of a window differ by chance, by about 2.5 / sqrt(misses of a third). A difference of up to
-#: three times that is not a drift. Seen in 66 windows of TPC-C with 1,000 to 10,000 misses a third, on four servers and
-#: SQLite.
+#: The misses in two thirds of one window differ by chance, by about 2.5 / sqrt(misses of a third). A difference of up
+#: to three times that is not a drift. The 2.5 comes from 66 windows of TPC-C with 1,000 to 10,000 misses a third, on
+#: four servers and SQLite.
 DRIFT_SIGMAS = 7.5
-#: Where transactions are of several types, a third may hold more of the costly ones. So two thirds differ by about 1.3
-#: / sqrt(transactions of a third). A difference of up to three times that is not a drift. Seen in 55 windows of 1,500
-#: transactions of TPC-C on MySQL 9.7.4 at three LRU scan depths (5.9 % at 8,000 to 14,000 misses a third), and in 22 of
-#: 3,000 (3.6 %). The transactions make it, not the pool: depths of one block share their seed, and fell by 11.9, 13.2
-#: and 14.2 % together.
+#: If transactions are of several types, one third may hold more of the costly ones. So two thirds differ by about
+#: 1.3 / sqrt(transactions of a third). A difference of up to three times that is not a drift. The 1.3 comes from TPC-C
+#: on MySQL 9.7.4 at three LRU scan depths: 55 windows of 1,500 transactions (5.9 % at 8,000 to 14,000 misses a third)
+#: and 22 windows of 3,000 (3.6 %). The transactions cause the difference, not the pool: the depths of one block share
+#: a seed, and fell by 11.9, 13.2 and 14.2 % together.
 MIX_SIGMAS = 4.0
 
 Status = Literal["passed", "failed", "not_applicable"]
-#: The numbers that a check may speak against. "reads" depend on the pool's contents (misses and the hit ratio too),
-#: "gets" on the work alone; "inside" are the engine's own counters.
+#: The kinds of numbers that a failed check may put in doubt. "reads" depend on the pool's contents (misses and the hit
+#: ratio too), "gets" only on the work; "inside" are the engine's own counters.
 Numbers = Literal["reads", "gets", "writes", "times", "device", "inside"]
 ALL: tuple[Numbers, ...] = ("reads", "gets", "writes", "times", "device", "inside")
 
 
 FOREIGN_SERVER = "foreign_server"
-"""The name of the row of caveats on a server that bufferlab did not start; it is not a check."""
+"""The name of a row in the list of checks. The row has the caveats on a server that bufferlab did not start."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +65,21 @@ class MeasuredRun:
 
     run: Run
     engine: EngineResults
-    """The part of the results that the run's engine owns."""
+    """The declarations of the run's engine: its metrics, checks and words."""
     raw: Mapping[str, Metric]
-    """The metrics that probes and engines emit."""
+    """The metrics that probes and engines emit, by name."""
     window: Window
     values: dict[str, Value]
     latency_us: dict[str, float]
-    """The time that all transactions spent, in service and in the queue."""
+    """The time that all transactions together spent, in microseconds, by kind ("service", "queue")."""
     latency_n: int
-    """Transactions in the service histograms."""
+    """The number of transactions in the service histograms."""
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
-    """Values of every phase after the measured window."""
+    """The values of each phase after the measured window, by the phase's name."""
     drift: float | None = None
-    """Misses per transaction in the window's last third over its first (`drift.drift`)."""
+    """Misses per transaction in the window's last third, divided by those in its first (`drift.drift`)."""
     device_drift: float | None = None
-    """Pages from the device per transaction of a server, in the window's last third over its first."""
+    """The same ratio for the pages that a server read from the device per transaction (`drift.device_drift`)."""
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -87,11 +88,11 @@ class MeasuredRun:
 
     @property
     def label(self) -> str:
-        """Return the name of this run in a check."""
+        """Return the name of this run in the text of a check: its point and its block, counted from 1."""
         return f"{self.run.point.label}, block {self.run.block + 1}"
 
     def knob(self, name: str) -> Any:
-        """Return the value of a setting that ran; None without a value that was read back."""
+        """Return the value of a setting that the engine reported in this run; None if none was read back."""
         setting = self.settings.get(name)
         return setting.actual if setting else None
 
@@ -102,19 +103,19 @@ class MeasuredRun:
 
     @property
     def engine_and_version(self) -> str:
-        """Return what ran, with its version: "mysql 5.7.22", "Linux 6.18.44"."""
+        """Return the name and version of the program that ran: "mysql 5.7.22", "Linux 6.18.44"."""
         return f"{self.engine.version_of or self.run.engine} {self.run.engine_version or ''}".strip()
 
     @property
     def direct(self) -> bool:
-        """Return whether the database file was read past the page cache."""
+        """Return whether the engine read the database file past the page cache."""
         return self.engine.reads_directly(self)
 
     @property
     def divides_memory(self) -> bool:
-        """Return whether one budget bounds the pool and the page cache together.
+        """Return whether one budget of memory holds the pool and the page cache together.
 
-        Then a miss of the pool is not yet a read.
+        Then a miss of the pool may be served by the page cache, without a read from the device.
         """
         return isinstance(self.knob("memory_limit"), int)
 
@@ -125,86 +126,86 @@ class MeasuredRun:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Return the engine's version as numbers: (5, 7, 22); empty when it is not known."""
+        """Return the engine's version as numbers: (5, 7, 22); () if the version is unknown."""
         found = re.match(r"\d+(?:\.\d+)*", self.run.engine_version or "")
         return tuple(map(int, found[0].split("."))) if found else ()
 
 
 @dataclass(frozen=True)
 class SettingWords:
-    """The words for readers on one setting of an engine, where its name and values alone leave a question."""
+    """The words of a report for one setting of an engine whose name and values are not clear by themselves."""
 
     said: str
     """The setting's name in a sentence: "the LRU scan depth"."""
     axis: str
-    """The title of its axis, with the unit of the numbers there."""
+    """The title of a figure's axis for the setting, with the unit of its numbers."""
     name: str = ""
     """The words before a value in a legend; "" for the setting's name."""
     unit: str = ""
     """The unit of a bare number: "KiB" makes "128" into "128 KiB"."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """The words of single values, each complete without the setting's name."""
+    """The words for single values, by value; each is understood without the setting's name."""
 
 
 @dataclass(frozen=True)
 class EngineResults:
-    """The part of the results that an engine, or a family of engines, owns: data and pure functions over its runs."""
+    """The declarations of an engine, or of a family of engines, on its results: data, and pure functions over runs."""
 
     raw: tuple[Metric, ...] = ()
-    """The metrics that it counts in addition to those that every engine may have."""
+    """The metrics that the engine counts in addition to those of the table `Engine`."""
     derived: tuple[Metric, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
-    """This engine's meaning of each metric that every engine may have."""
+    """This engine's meaning of the metrics of the table `Engine`, by metric."""
     source: str = ""
-    """The source of this engine's numbers for those metrics."""
+    """The source of this engine's numbers for the metrics of the table `Engine`."""
     checks: tuple[Made, ...] = ()
     reads_directly: Callable[[MeasuredRun], bool] = lambda run: run.knob("io_mode") == "direct"
-    """Return whether a run read its database past the page cache."""
+    """A function that returns whether a run read its database past the page cache."""
     is_server: bool = False
-    """True if the engine is a separate process, with a connection for each client that runs transactions."""
+    """True if the engine runs as a separate process, to which each client opens a connection."""
     same_work: frozenset[str] = frozenset()
-    """Settings under which the transactions alone decide which pages are asked for."""
+    """Settings that do not change which pages the transactions ask for."""
     page_gets_limit: float = 0.03
-    """The share by which page gets of the same work may differ.
+    """The share by which page gets per transaction may differ between points that do the same work.
 
-    The database grows while it is warmed up, and a larger pool may need longer to be warm. At one warehouse 2.5 % was
-    seen, far less than any step of a sweep that is worth reading.
+    The database grows during the warm-up, and a larger pool may need a longer one. At one warehouse that made 2.5 %,
+    far less than any step of a sweep that is worth reading.
     """
     page_gets_vary: Callable[[MeasuredRun], str | None] = lambda run: None
-    """Return why the same work asks for other numbers of pages in pools of other sizes; None where it does not."""
+    """A function that returns why the number of page gets depends on the pool's size in a run; None if it does not."""
     asked_for: Callable[[MeasuredRun], Value] = lambda run: run.values["page_gets_per_transaction"]
-    """Return the page gets per transaction that the work itself asks for."""
+    """A function that returns the page gets per transaction of a run that the work itself asked for."""
     reads_beside: Callable[[MeasuredRun], float] = lambda run: 0.0
-    """Return the most bytes that its process may have read in the window from files that are not the database's."""
+    """A function: the most bytes that the engine's process may have read in a window from files of no database."""
     reads_beside_are: str = ""
-    """The description of these reads, for a reader of the check that allows them."""
+    """The description of those reads outside of the database, for the text of the check that allows them."""
     pool: str = ""
-    """The setting of the bytes of its pool's frames; "" if the engine has no pool."""
+    """The setting with the size of the engine's pool in bytes; "" if the engine has no pool."""
     version_of: str = ""
-    """The program whose version a run has, where it is not the engine: the kernel, for a bare file."""
+    """The program of which a run records the version, if not of the engine: the kernel, for a bare file."""
     needs_long_windows: bool = True
-    """True if its writes and rates depend on checkpoints, which only a long window evens out."""
+    """True if the engine's writes and rates depend on checkpoints, which only a long window evens out."""
     log: str = ""
-    """The metric that is counted per unit of work, in place of the bytes of the embedded engine's log."""
+    """The metric of log bytes per unit of work; "" for the metric of the embedded engine's log."""
     device_reads: str = ""
-    """The count of pages that came from the device, where one budget bounds the pool and the page cache together."""
+    """The count of pages read from the device, if one budget of memory holds the pool and the page cache together."""
     courses: frozenset[str] = frozenset()
-    """Its counters that are kept sample by sample: some values judge their rates from one sample to the next."""
+    """The engine's counters of which `Window.counts` keeps each sample, because some values need rates between them."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)
-    """The words for readers, by setting of the engine or of the engine's workloads."""
+    """The words of a report for settings of the engine or of its workloads, by setting."""
     over_time: Mapping[str, str] = field(default_factory=dict)
-    """The rates drawn over time, each with the label of its axis; empty for the rates of a database."""
+    """The rates that reports draw over time, each with its axis label; empty for the usual rates of a database."""
     own_work: tuple[str, ...] = ()
     """The engine's own counters of transactions, read at the same moment as its misses."""
     waits: tuple[str, ...] = ()
-    """Its own counts of the things that connections wait for, shown per unit of work."""
+    """The engine's own counters of waits of connections, which reports show per unit of work."""
 
 
 Made = Callable[[Sequence[MeasuredRun]], Check]
 
 
 def touching(*touches: Numbers) -> Callable[[Made], Made]:
-    """Return a decorator that limits a check to these numbers."""
+    """Return a decorator for a check: if the check fails, only these kinds of numbers are in doubt."""
 
     def of(made: Made) -> Made:
         def check(runs: Sequence[MeasuredRun]) -> Check:
@@ -216,7 +217,7 @@ def touching(*touches: Numbers) -> Callable[[Made], Made]:
 
 
 def numbers_of(metric: Metric) -> frozenset[Numbers]:
-    """Return a metric's kinds of numbers: "reads" for misses, "times" and "reads" for reads per second."""
+    """Return the kinds of numbers that a metric belongs to: "reads" for misses, "times" and "reads" for reads/s."""
     name = metric.count or metric.name
     found: set[Numbers] = set()
     if metric.is_timed or metric.top_unit in ("ns", "us", "ms", "s") or metric.per == "s":
@@ -233,12 +234,12 @@ def numbers_of(metric: Metric) -> frozenset[Numbers]:
 
 
 def outcome(name: str, title: str, passed: bool, detail: str) -> Check:
-    """Return a check that was made."""
+    """Return the result of a check that was made."""
     return Check(name, title, "passed" if passed else "failed", detail)
 
 
 def not_applicable(name: str, title: str, why: str) -> Check:
-    """Return a check that could not be made, and why."""
+    """Return the result of a check that could not be made, with the reason."""
     return Check(name, title, "not_applicable", why)
 
 
@@ -250,13 +251,13 @@ class Off:
     share: float | None
     why: str | None = None
     least: float = 0.0
-    """The limit that the counts of the run's window ask for, if it is wider than the check's own."""
+    """The limit that chance allows for the small counts of this run's window. It holds if wider than the check's."""
 
 
 def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
-    """Return a check that passes when no run is off by more than the limit, or by more than its window can resolve.
+    """Return a check that passes if each run is off by at most the limit, or at most by its own wider one (`least`).
 
-    Runs to which the check does not apply are counted separately.
+    The check does not apply if no run has a deviation. Runs without one are counted in its text.
     """
     rows = list(offs)
     told = [off for off in rows if off.share is not None]
@@ -271,7 +272,7 @@ def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
 
 
 def limit_words(own: float, limit: float) -> str:
-    """Return a limit, with its reason where the counts of a window made it wider.
+    """Return the limit `own` in words. If it is wider than the check's `limit`, the words say why.
 
     >>> limit_words(0.05, 0.05), limit_words(0.0949, 0.05), limit_words(2.126, 0.05)[:6]
     ('5 %', '9.49 %, as so short a window scatters (else 5 %)', '213 %,')
@@ -282,7 +283,7 @@ def limit_words(own: float, limit: float) -> str:
 
 
 def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:
-    """Return how far a value is from another that should be the same."""
+    """Return how far a value of a run is from the reference that it should equal, as a share of the reference."""
     if value.value is None or reference.value is None:
         return Off(run, None, value.reason or reference.reason)
     if reference.value == 0:
@@ -292,7 +293,9 @@ def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:
 
 
 def drift_limit(events: float, mixed: float) -> float:
-    """Return how far the last third may be from the first, by the events and the mixed transactions of a third.
+    """Return the share by which the last third of a window may differ from the first.
+
+    `events` are those of a third; `mixed` are its transactions if they are of several types, else 0.
 
     >>> drift_limit(9_000, 0), drift_limit(1_406.25, 0), drift_limit(9_000, 400), drift_limit(9_000, 1_600)
     (0.1, 0.2, 0.2, 0.1)
@@ -302,7 +305,7 @@ def drift_limit(events: float, mixed: float) -> float:
 
 
 def mixed_in_a_third(run: MeasuredRun) -> float:
-    """Return the transactions in a third of the window if they are of several types; 0 where all are alike."""
+    """Return the transactions in a third of the window if they are of several types; 0 if all are of one type."""
     done = [
         sum(run.window.change(metric, kind).value or 0.0 for metric in WORK) for kind in run.window.subjects(WORK[0])
     ]
@@ -316,10 +319,11 @@ def stood_still(
     found: Iterable[tuple[MeasuredRun, float | None, float]],
     mixed: Callable[[MeasuredRun], float] = mixed_in_a_third,
 ) -> Check:
-    """Return a check of each point's mean over its runs, so that one run's scatter is not taken for drift.
+    """Return a check that the events called `what` did not drift in the windows: last third over first third.
 
-    `found` has the ratio of a run's last third to its first, and the events in a third. These and the transactions of
-    several types in a third, `mixed`, bound how steady it can look.
+    It judges each point's mean over its runs, so that one run's scatter is not taken for drift. `found` has for each
+    run the ratio of its last third to its first, and the events in a third. `mixed` returns a run's transactions of
+    several types in a third. These two counts set the limit (`drift_limit`).
     """
     points: dict[int, list[tuple[MeasuredRun, float, float]]] = {}
     silent = 0

@@ -1,8 +1,8 @@
-"""Decodes Parquet files in a child process, before this process does.
+"""Decodes Parquet files in a child process, before this process decodes them.
 
-polars 2.1.0 has ended the process over a damaged file (SIGABRT), which no `except` catches. A check of each byte would
-find only the kinds of damage that it foresees; so a child with a limit of memory and processor time decodes the file.
-One child does all files of a command: it starts in a quarter of a second and decodes a file in one or two milliseconds.
+A damaged file made polars 2.1.0 end the process (SIGABRT), which no `except` catches. A check of each byte would find
+only the kinds of damage that it foresees. So a child with limits of memory and processor time decodes each file first.
+One child decodes all files of a command. It starts in a quarter of a second and takes one or two milliseconds a file.
 """
 
 from __future__ import annotations
@@ -26,27 +26,33 @@ _PR_SET_PDEATHSIG = 1
 
 _ROWS_OF_ANY_FILE = 2_000_000
 _ROWS_PER_BYTE = 4
-"""The rows per byte of its file that a table may have beyond _ROWS_OF_ANY_FILE.
+"""The rows that a table may have per byte of its file, in addition to _ROWS_OF_ANY_FILE.
 
-Samples at each second of an idle server have two; a table made to fill the memory has fifty.
+A run on an idle server, sampled each second, has two rows a byte. A table made to fill the memory has fifty.
 """
 _LONGEST_TEXT_BYTES = 4096
 _TEXT_OF_ANY_FILE_BYTES = 128 << 20
 _TEXT_PER_BYTE = 256
-"""The bytes of text, each repetition counted, per byte of its file: two rows of samples have 120."""
+"""The bytes of text that a table may have per byte of its file, each repetition counted.
+
+Two rows of samples, which may take one byte of a file, have 120.
+"""
 _MEMORY_OF_ANY_FILE_BYTES = 512 << 20
 _MEMORY_PER_BYTE = 512
 _SECONDS_OF_ANY_FILE = 10
 _BYTES_PER_SECOND = 1 << 20
 
 _decoded: set[bytes] = set()
-"""The SHA-256 of every file that a child has decoded, or this process has made: reports read a file several times."""
+"""The SHA-256 of each file that a child has decoded or this process has written, because reports read a file often."""
 _children: list[subprocess.Popen[str]] = []
-"""The child, once there is one."""
+"""The child that decodes, if one is running; else empty."""
 
 
 def refusal(path: Path) -> str | None:
-    """Return why a Parquet file must not be decoded in this process; None if it may be. Raises OSError."""
+    """Return why a Parquet file must not be decoded in this process; None if it may be.
+
+    Raises OSError if the file cannot be read, and EnvironmentLackingError if the child does not start.
+    """
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").digest()
     if digest not in _decoded:
@@ -57,12 +63,12 @@ def refusal(path: Path) -> str | None:
 
 
 def made_here(sha256: str) -> None:
-    """Note a file that this process has written from its own tables: its sizes are true."""
+    """Note the hash of a file that this process has written from its own tables: it needs no check."""
     _decoded.add(bytes.fromhex(sha256))
 
 
 def _answer(path: Path) -> str:
-    """Let the child decode a file. Return its error, or ""."""
+    """Let the child decode a file; return the error, or "" for a good file."""
     with _child() as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -81,7 +87,10 @@ def _answer(path: Path) -> str:
 
 @contextmanager
 def _child() -> Iterator[subprocess.Popen[str]]:
-    """Context manager for the child; starts one when none is alive. An exception ends it, because it owes an answer."""
+    """Context manager for the child; starts one if none is alive.
+
+    An exception inside ends the child, because its answer would be taken for that of the next file.
+    """
     if _children and _children[0].poll() is not None:
         _end()
     if not _children:
@@ -97,7 +106,8 @@ def _started() -> subprocess.Popen[str]:
     # -P: a module in the current folder must not shadow one of Python's.
     command = [sys.executable, "-P", "-m", "bufferlab.results.decoding"]
     environment = {**os.environ, "POLARS_MAX_THREADS": "1", "RUST_BACKTRACE": "0"}
-    # In its own process group Ctrl-C does not reach the child: an interrupted command may still write a report.
+    # In its own process group the child does not receive Ctrl-C. An interrupted command may still write a report, and
+    # needs the child for that.
     child = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -135,7 +145,7 @@ def _most_seconds(size: int) -> int:
 
 
 def main() -> None:
-    """Decode the files whose paths come on standard input; answer each with its error, or ""."""
+    """Run as the child: decode the files whose paths come on standard input; print each one's error, or ""."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import polars as pl
@@ -165,14 +175,14 @@ def _limit(what: int, most: int) -> None:
 
 
 def _wrong(path: str, size: int) -> str:
-    """Decode a file. Return why its table is larger than the file's size can account for, or ""."""
+    """Decode a file; return why its table is too large for the file's size, or ""."""
     import polars as pl
 
     table = pl.scan_parquet(path, glob=False)
     rows, most_rows = table.select(pl.len()).collect().item(), _ROWS_OF_ANY_FILE + _ROWS_PER_BYTE * size
     if rows > most_rows:
         return f"claims {rows:,} rows, more than {most_rows:,} for its size"
-    # Added up in 64 bits: polars' own 32 would overflow.
+    # Lengths are summed in 64 bits, because the 32 bits of polars would overflow.
     lengths = table.collect().select(pl.col(pl.String).str.len_bytes().cast(pl.Int64).fill_null(0))
     if any(length > _LONGEST_TEXT_BYTES for row in lengths.max().rows() for length in row if length is not None):
         return f"has texts of more than {_LONGEST_TEXT_BYTES} bytes"

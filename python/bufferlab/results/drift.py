@@ -1,7 +1,8 @@
-"""Tests whether values stayed the same while measured: counts per transaction in the window's first and last third.
+"""Compares counts per transaction in the first and the last third of the measured window.
 
-A gate decides before the window that a pool is warm; this looks afterwards whether it was right. A value that moves
-here is a property of the warm-up's length, not of the point. Pure: samples in, numbers out.
+Before the window a gate decides that the pool is warm; this module tests afterwards whether the gate was right. A value
+that drifts depends on the length of the warm-up, not on the point. All functions are pure: they take samples and return
+numbers.
 """
 
 from __future__ import annotations
@@ -16,29 +17,34 @@ if TYPE_CHECKING:
 
     from bufferlab.results.timeline import Instant
 
-#: A third with fewer misses than this, or fewer pages from the device, scatters too much to be compared.
+#: The least misses, or pages from the device, in a third of a window. Fewer scatter too much to be compared.
 MIN_MISSES = 1000
 DEVICE_PAGE_BYTES = 8192
 _THIRD = 1 / 3
-#: The engine's own counters count transactions if they count this share of the drivers'. A script need not commit.
+#: The share of the drivers' transactions that the engine's own counters must reach to be used. They can count fewer,
+#: because a script need not commit.
 _ALL = 0.99
 #: The drivers' counters of transactions, by type.
 WORK = ("transactions_committed", "transactions_rolled_back")
 
 
 def drift(samples: pl.DataFrame, own_work: Sequence[str] = ()) -> float | None:
-    """Return misses per transaction in the last third of the window over those in the first; None where too few to say.
+    """Return misses per transaction in the window's last third, divided by those in its first third.
 
-    `own_work` are the engine's own counters of transactions, read at the same moment as its misses. A driver reports
-    its count later, when its transaction has ended, except at the edges, where drivers stand still. So inside the
-    window drivers report about one too many for each connection. On MySQL 5.7 with 8 connections, that made the ratio
-    1.7 % too large in 15 windows of 3,000 transactions, and 0.7 % in 20 windows of 8,000.
+    The result is None if a third has fewer than MIN_MISSES, or samples are too sparse. `own_work` are the engine's
+    counters of transactions, read at the same moment as its misses. A driver reports its count later, when its
+    transaction has ended, except at the edges, where drivers stand still. So inside the window drivers report about one
+    too many for each connection. On MySQL 5.7 with 8 connections, that made the ratio 1.7 % too large in 15 windows of
+    3,000 transactions, and 0.7 % in 20 windows of 8,000.
     """
     return _drift(samples, "demand_misses", 1, own_work)
 
 
 def device_drift(samples: pl.DataFrame) -> float | None:
-    """Return the same ratio for pages that a server had read from storage, which the kernel counts at once."""
+    """Return the same ratio as `drift` for pages that a server had read from storage, which the kernel counts at once.
+
+    A page counts as 8 KiB.
+    """
     return _drift(samples, "server_read_bytes", DEVICE_PAGE_BYTES, ())
 
 

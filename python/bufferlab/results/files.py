@@ -1,8 +1,8 @@
-"""Reads the files of a sweep folder, which may be damaged, foreign or made to harm, and checks them. Writes them, too.
+"""Reads, checks and writes the files of a sweep folder, which may be damaged, foreign or made to harm.
 
-The size of every file is bounded before it is taken into memory. Any fault is a DataFileError that names the file.
-schema.py defines the documents' contents. Files are written with our own write and fsync, so that a full disk gives an
-errno. A library would raise an error that has only a sentence.
+The size of every file is bounded before it is taken into memory. A file with a fault raises DataFileError, which names
+the file. schema.py defines the documents' contents. Files are written with our own write and fsync, so that a full disk
+gives an errno. A library would raise an error that has only a sentence.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ COPY_HINT = "it must be as `bufferlab run` wrote it; use another copy of the fol
 
 _MOST_TEXT_BYTES = 32 << 20
 _DEEPEST = 32
-"""The most levels of a JSON document; ours have eight."""
+"""The most levels of nesting in a JSON document; bufferlab's documents have eight."""
 _LARGEST = 1 << 64
-"""Larger integers cannot be counters, and many of them fill the memory."""
+"""JSON integers must be below this: larger ones cannot be counters, and long ones would fill the memory."""
 _GREATEST = 2.0**63
 
 _CURES = {
@@ -54,7 +54,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Told(dict[str, Any]):
-    """A table whose keys a workload or an engine decides: a lookup of a missing key is a DataFileError."""
+    """A table of a file whose keys depend on the workload or engine. Looking up a missing key raises DataFileError."""
 
     def __init__(self, told: Mapping[str, Any], path: Path) -> None:
         super().__init__(told)
@@ -65,10 +65,11 @@ class Told(dict[str, Any]):
 
 
 def read_text(path: Path, hint: str = RESUME_HINT) -> str:
-    """Return the text of a file of at most 32 MiB."""
+    """Return the text of a file. Raises DataFileError if it is missing, above 32 MiB, or not UTF-8."""
     with _reading(path, hint):
         if not path.is_file():
-            raise DataFileError(f"{path.name} is missing", str(path), hint)
+            what = "is no regular file" if path.exists() else "is missing"
+            raise DataFileError(f"{path.name} {what}", str(path), hint)
         with path.open("rb") as file:
             data = file.read(_MOST_TEXT_BYTES + 1)
         if len(data) > _MOST_TEXT_BYTES:
@@ -77,14 +78,17 @@ def read_text(path: Path, hint: str = RESUME_HINT) -> str:
 
 
 def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]:
-    """Return a TOML file's text and its tables."""
+    """Return a TOML file's text and its tables. Raises DataFileError if it is missing or malformed."""
     text = read_text(path, hint)
     with _reading(path, hint):
         return text, parse_toml(text)
 
 
 def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
-    """Return a JSON object. It is refused if it is deep, or has numbers or texts that cannot be stored again."""
+    """Return the JSON object in a file.
+
+    Raises DataFileError if the file is malformed, nested too deep, or has numbers or texts that JSON cannot store.
+    """
     text = read_text(path, hint)
     with _reading(path, hint):
         document = json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_finite)
@@ -97,7 +101,7 @@ def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
 def validated(
     model: type[_Model], document: Mapping[str, Any], path: Path, hint: str = RESUME_HINT, known: Registry | None = None
 ) -> _Model:
-    """Return the document, validated by its model. Raises DataFileError if it does not fit."""
+    """Return the document as its model. Raises DataFileError, which names the wrong field, if it does not fit."""
     try:
         return model.model_validate(document, context=known)
     except ValidationError as error:
@@ -107,7 +111,11 @@ def validated(
 
 
 def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str = RESUME_HINT) -> pl.DataFrame:
-    """Return a table with these columns. Raises DataFileError if the file's size cannot account for it."""
+    """Return a Parquet file's table.
+
+    Raises DataFileError if the file is damaged, too large when decoded (`decoding.refusal`), or of another format
+    version, or if it has other columns.
+    """
     import polars as pl
 
     with _reading(path, hint):
@@ -117,14 +125,17 @@ def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str
             raise DataFileError(f"{path.name} {why}", str(path), hint)
         told = pl.read_parquet_metadata(path).get("format_version")
         table = pl.scan_parquet(path, glob=False)
-        # In this order: rows are taken apart by place.
+        # The order of columns matters too, because readers unpack rows by position.
         if told != str(version) or list(table.collect_schema().items()) != list(columns.items()):
             raise DataFileError(f"{path.name} does not have the columns of format version {version}", str(path), hint)
         return table.collect()
 
 
 def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | None:
-    """Return why rows cannot be samples: counters are exact integers, gauges floats, a missing number has a reason."""
+    """Return why rows cannot be samples, or None if they can.
+
+    Counters must be integers in `count`, gauges floats in `value`, and a missing number needs a reason.
+    """
     import polars as pl
 
     kinds = {name: metric.kind for name, metric in raw.items()}
@@ -148,7 +159,7 @@ def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | Non
             "was sampled twice at one edge",
         ),
     )
-    # All in one pass: reports read every run several times.
+    # One pass checks all rules, because reports read every run several times.
     broken = samples.select(wrong.any().alias(str(place)) for place, (wrong, _) in enumerate(rules)).row(0)
     for (wrong, why), is_broken in zip(rules, broken, strict=True):
         if is_broken:
@@ -157,7 +168,7 @@ def wrong_samples(samples: pl.DataFrame, raw: Mapping[str, Metric]) -> str | Non
 
 
 def wrong_latencies(latencies: pl.DataFrame) -> str | None:
-    """Return why rows cannot be the buckets of histograms."""
+    """Return why rows cannot be the buckets of histograms, or None if they can."""
     import polars as pl
 
     low, high = pl.col("low_us"), pl.col("high_us")
@@ -168,7 +179,7 @@ def wrong_latencies(latencies: pl.DataFrame) -> str | None:
 
 
 def wrong_trace(trace: pl.DataFrame) -> str | None:
-    """Return why rows cannot be the events of a block trace."""
+    """Return why rows cannot be the events of a block trace, or None if they can."""
     import polars as pl
 
     needed = pl.col("t_ns", "cpu", "action", "device", "pid")
@@ -183,13 +194,13 @@ def wrong_trace(trace: pl.DataFrame) -> str | None:
 
 
 def wrong_page_trace(trace: pl.DataFrame) -> str | None:
-    """Return why rows cannot be the accesses of a page trace."""
+    """Return why rows cannot be the accesses of a page trace, or None if they can."""
     import polars as pl
 
     wrong = pl.any_horizontal(pl.all().is_null()) | (pl.col("kind") >= len(page_trace_words().kinds))
     if _any(trace, wrong):
         return "an access has no page, kind or time"
-    # Pages are numbered without a gap, and each was touched: a greater number would only take memory.
+    # Pages are numbered without a gap, and each was accessed. A number beyond the accesses is wrong and costs memory.
     beyond = pl.col("page") >= trace.height
     return "a page has a number beyond all accesses" if _any(trace, beyond) else None
 
@@ -235,9 +246,9 @@ def _finite(text: str) -> float:
 
 
 def _require_plain(document: Any) -> None:
-    """Refuse a document that is too deep, or has text that cannot be written again.
+    """Raise ValueError for a document that is nested too deep, or has text that UTF-8 cannot write.
 
-    It does not recurse, because too much depth for recursion is the fault it looks for.
+    The function does not recurse, because it looks for documents that are too deep for recursion.
     """
     level, depth = [document], 0
     while level:
@@ -246,7 +257,7 @@ def _require_plain(document: Any) -> None:
         below: list[Any] = []
         for value in level:
             if isinstance(value, str):
-                value.encode()  # Half of a surrogate pair cannot be written again.
+                value.encode()  # Half of a surrogate pair raises UnicodeEncodeError, a ValueError.
             elif isinstance(value, dict):
                 below += [*value, *value.values()]
             elif isinstance(value, list):
@@ -256,9 +267,10 @@ def _require_plain(document: Any) -> None:
 
 @contextmanager
 def into(place: Path, what: str, kept: str, then: str) -> Iterator[None]:
-    """Turn the file system's refusals into EnvironmentLackingError with the kept data, a cure and the next command.
+    """Context manager that turns an OSError of the work inside into EnvironmentLackingError.
 
-    The error covers the work inside: it must write nothing but that file, or files of that folder.
+    The error names `place`, the data that are kept, a cure and the next command (`then`). So the work inside must write
+    only that file, or files in that folder.
     """
     try:
         yield
@@ -270,7 +282,7 @@ def into(place: Path, what: str, kept: str, then: str) -> Iterator[None]:
 
 
 def json_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return a document as the sweep folder's JSON files hold it."""
+    """Return a document as the bytes of a JSON file: indented, keys sorted, UTF-8."""
     return (json.dumps(document, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
 
 
@@ -298,14 +310,15 @@ def sync_folder(path: Path) -> None:
 
 
 def taken(path: Path) -> SpecError:
-    """Return the error for a path that exists already, where a folder shall be made."""
+    """Return the error for a new folder whose path exists already."""
     return SpecError("something is at this path already", str(path), "name a folder that is not there yet")
 
 
 def rename_to_free_name(temporary: Path, parent: Path, name: str, tries: int) -> Path:
-    """Rename without replacing: a rename onto a non-empty folder fails, and the next number is tried.
+    """Rename a folder to `parent / name`, without replacing anything; return its new path.
 
-    Raises SpecError when the only name that may be tried is taken.
+    If the name is taken, `name-2`, `name-3` and so on are tried, `tries` names in all. Raises SpecError if the only
+    name is taken, InternalError if all of several are, and OSError for any other refusal.
     """
     for number in range(1, 1 + tries):
         target = parent / (name if number == 1 else f"{name}-{number}")
@@ -322,7 +335,7 @@ def rename_to_free_name(temporary: Path, parent: Path, name: str, tries: int) ->
 
 
 def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapping[str, str]) -> None:
-    """Write a frame as Parquet and wait until it is on the disk. Raises OSError when the disk refuses it."""
+    """Write a frame as Parquet and wait until it is on the disk. Raises OSError when the disk refuses."""
     import polars as pl
 
     with path.open("wb") as file:
@@ -338,9 +351,9 @@ def write_parquet(path: Path, frame: pl.DataFrame | pl.LazyFrame, metadata: Mapp
 
 
 class _Sink(io.RawIOBase):
-    """A file that passes on what polars writes, and keeps the system's error: polars would keep only its sentence.
+    """A file for polars to write to. It keeps the system's OSError, of which polars would keep only the sentence.
 
-    It has no descriptor, or polars would write to the descriptor directly.
+    It hides the file's descriptor, because polars would write to that directly.
     """
 
     def __init__(self, file: io.BufferedWriter) -> None:

@@ -1,9 +1,10 @@
-"""Finds the gaps of a window: stretches in which the worker, the server or the host did not go on as usual.
+"""Finds the gaps of a window: stretches in which the worker, the server or the host stood still or was late.
 
-Two signs, and the larger one counts. Samples: two neighbours further apart than 1.5 sampling intervals are a gap, and
-what exceeds the interval is its length. The worker's pulse: its lateness between two samples is a gap of that length.
-Samples show a server that does not answer; the pulse shows stops of the worker or the host that lie between two
-samples. Pure: times in, seconds out. A stretch that is long enough fails its run: see `standstill`.
+There are two signs of gaps, and the larger one counts. First, two neighbouring samples further apart than 1.5 sampling
+intervals: the gap is their distance minus the interval. Second, the worker's pulse, a thread that wakes every 100 ms:
+the gap is its lateness between two samples. Samples show a server that does not answer. The pulse shows stops of the
+worker or the host between two samples. All functions are pure: they take times and return seconds. `standstill` finds
+the long stretches that fail a run.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-#: Two samples further apart than this many sampling intervals are a gap.
+#: Two neighbouring samples further apart than this many sampling intervals are a gap.
 GAP_INTERVALS = 1.5
-#: Gaps up to the larger of these many seconds and this share of the window leave its times unchanged.
+#: Gaps up to 2 seconds or 5 % of the window, the larger of the two, leave the window's times credible.
 LIMIT_SECONDS = 2.0
 LIMIT_SHARE = 0.05
 
@@ -27,13 +28,16 @@ class Gaps:
     sum_s: float = 0.0
 
     def exceed(self, window_s: float) -> bool:
-        """Return whether the gaps are so long that times of a window of this length are not to be believed."""
+        """Return whether the gaps are so long that times measured in a window of `window_s` are not credible."""
         return max(self.longest_s, self.sum_s) > max(LIMIT_SECONDS, LIMIT_SHARE * window_s)
 
 
 def usual_interval(times_s: Sequence[float]) -> float | None:
-    """Return the median distance of samples at these times, in order, without edges; None where they are too few."""
-    from statistics import median  # Late: declarations need none of it.
+    """Return the median distance of neighbouring samples, without edges; None for fewer than three samples.
+
+    `times_s` must be in order.
+    """
+    from statistics import median  # Imported late because it is slow, and declarations need no median.
 
     return median(b - a for a, b in pairwise(times_s)) if len(times_s) > 2 else None
 
@@ -41,10 +45,10 @@ def usual_interval(times_s: Sequence[float]) -> float | None:
 def gaps_of(
     times_s: Sequence[float], interval_s: float | None, late_us: Sequence[tuple[float, float]] = ()
 ) -> Gaps | None:
-    """Return the gaps of a window, its edges included; None if neither sign is known.
+    """Return the gaps of a window; None without a sampling interval and without a pulse.
 
-    `times_s` are its samples' times, and `late_us` the cumulative lateness of the pulse at (time in s, microseconds),
-    both in order.
+    `times_s` are the times of all its samples, edges included. `late_us` are pairs of (time in s, cumulative lateness
+    of the pulse in us). Both must be in order of time.
     """
     signs = []
     if interval_s is not None:

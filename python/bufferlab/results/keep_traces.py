@@ -1,9 +1,9 @@
-"""Which page traces a sweep keeps.
+"""The type of the setting that says which page traces a sweep keeps.
 
-It is not in the schema (page_traces.py), which is too heavy for `--help` to load.
+It is not in page_traces.py, because `--help` needs it, and that module is slow to import.
 """
 
 from typing import Literal
 
 KeepTraces = Literal["all", "one", "none"]
-"""The blocks of a sweep whose page traces stay in its folder."""
+"""The blocks of a sweep whose page traces stay in its folder: all, the first, or none."""

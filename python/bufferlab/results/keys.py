@@ -1,6 +1,6 @@
-"""Makes identities of points and data: SHA-256 over canonical JSON, so equal settings have equal keys on any host.
+"""Makes the keys of points and data: SHA-256 over canonical JSON, so that equal settings have equal keys on any host.
 
-A key covers the settings asked, run or loaded; it never contains the host, the time or the source of the numbers.
+A key covers the settings as asked, as run, or as loaded. It never covers the host, the time, or the source of numbers.
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-#: Raise this when the meaning of a key's parts changes, so that old and new keys never meet by accident.
+#: A part of every key. Raise it when the meaning of a key's parts changes, so that old and new keys never agree.
 KEY_SCHEMA = 1
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one spelling of a value: keys sorted, no spaces, no NaN, text unchanged."""
+    """Return a value as JSON in its only spelling: keys sorted, no spaces, text unchanged.
+
+    Raises ValueError for a NaN or an infinite number.
+    """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(kind: str, parts: Mapping[str, Any]) -> str:
-    """Return the key of a kind of thing; the kind is part of it, so a point and its data never share a key."""
+    """Return the key of these parts. The `kind` is hashed too, so a point and its data never share a key."""
     text = canonical_json({"kind": kind, "schema": KEY_SCHEMA, **parts})
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knobs_asked: Mapping[str, str]) -> str:
-    """Return the key of the asked settings: the same on every host, and for measured and predicted alike."""
+    """Return the key of a point's settings as asked: the same on every host, for measured and predicted runs."""
     asked = {"experiment": experiment, "engine": engine, "workload": dict(workload), "knobs_asked": dict(knobs_asked)}
     return digest("point", asked)
 
@@ -34,11 +37,11 @@ def point_key(*, experiment: str, engine: str, workload: Mapping[str, Any], knob
 def actual_key(
     *, engine: str, engine_version: str, workload: Mapping[str, Any], knobs_actual: Mapping[str, Any]
 ) -> str:
-    """Return the key of what ran: the settings read back from the engine."""
+    """Return the key of a point's settings as run, which were read back from the engine."""
     ran = {"engine": engine, "engine_version": engine_version, "workload": dict(workload)}
     return digest("actual", {**ran, "knobs_actual": dict(knobs_actual)})
 
 
 def data_key(recipe: Mapping[str, Any]) -> str:
-    """Return the key of a load recipe: engine build, page size, schema, loader version and order, scale, seed."""
+    """Return the key of loaded data. The recipe has engine build, page size, schema, loader and order, scale, seed."""
     return digest("data", {"recipe": dict(recipe)})

@@ -1,7 +1,7 @@
 """Computes latency values from stored histogram buckets: n, mean, percentiles, maximum, per transaction type and time.
 
-Runs of a point are added bucket by bucket, so a percentile is of all their transactions, never a mean of percentiles.
-Within a bucket the times are taken to be spread evenly.
+The buckets of a point's runs are added, so a percentile is that of all their transactions, never a mean of percentiles.
+Within a bucket the times are assumed to be spread evenly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PERCENTILES = (0.5, 0.95, 0.99, 0.999)
 
 @dataclass(frozen=True)
 class LatencyValues:
-    """The times of one transaction type: in service, or waiting in the queue."""
+    """The latency values of one transaction type and one kind of time ("service", "queue" or "response")."""
 
     transaction_type: str
     time: str
@@ -32,7 +32,7 @@ class LatencyValues:
 
 
 def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
-    """Return the values of all runs together, ordered by type and time as first stored."""
+    """Return the values of all runs' buckets together, per type and time, in the order of their first rows."""
     buckets: dict[tuple[str, str], dict[float, tuple[float, int]]] = {}
     for frame in frames:
         for kind, time, low, high, count in frame.iter_rows():
@@ -47,16 +47,16 @@ def latency_values(frames: Sequence[pl.DataFrame]) -> list[LatencyValues]:
 
 
 def of_window(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the buckets of the measured window: a phase's types have its name and a dot before their own."""
+    """Return the buckets of the measured window; transaction types of later phases have a dot in their names."""
     import polars as pl
 
     return frame.filter(~pl.col("transaction_type").str.contains(".", literal=True))
 
 
 def percentiles(frame: pl.DataFrame) -> dict[str, Value]:
-    """Return the percentiles of one run's times, all transaction types together, or the reason why they are missing.
+    """Return the percentiles of the times of all transactions of a run, or the reason why they are missing.
 
-    In open loop a time is counted from the moment at which the transaction should have begun.
+    In an open loop a time counts from the transaction's intended start.
     """
     import polars as pl
 
@@ -70,7 +70,7 @@ def percentiles(frame: pl.DataFrame) -> dict[str, Value]:
 
 
 def total_us(frame: pl.DataFrame) -> dict[str, float]:
-    """Return all the time transactions spent, in microseconds, per kind of time (service, queue)."""
+    """Return the sum of all transactions' times, in microseconds, per kind of time ("service", "queue")."""
     totals: dict[str, float] = {}
     for _, time, low, high, count in frame.iter_rows():
         totals[time] = totals.get(time, 0.0) + (low + high) / 2 * count

@@ -1,9 +1,9 @@
 # ruff: noqa: E501  (a table reads best in one line per row)
 """The metrics that any engine may have: every raw metric and every derived value, declared once.
 
-A row has a number's meaning, its unit, its source, and the formula of a derived one, whose unit is checked here.
-An engine declares its own (`EngineResults`); `Registry` has all. Device columns follow the kernel's
-Documentation/admin-guide/iostats.rst and are computed as iostat -x does, CPU columns follow mpstat(1).
+A row of a table has a metric's meaning, unit and source. The row of a derived value also has its formula, whose unit
+is checked here. An engine declares further metrics (`EngineResults`); `Registry` has all. Device metrics follow the
+kernel's Documentation/admin-guide/iostats.rst and are computed as iostat -x does; CPU metrics follow mpstat(1).
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Metric(Term):
     """The metric's name. The table gives it, from the row's name."""
     title: str = ""
     column: str = ""
-    """The column of iostat -x or mpstat that shows the same."""
+    """The column of iostat -x or mpstat that shows the same number; "" without one."""
     scale: Scale = "log"
     """How values are compared: by ratio where all are above zero, or always by difference."""
     needs_long_window: bool = False
     """True if checkpoints and other load on the host move it, so that a short window can claim nothing about it."""
     from_zero: bool = True
-    """True if an axis starts at zero: shares near one would be a flat line."""
+    """True if an axis starts at zero. False for shares near one, which would be a flat line there."""
     count: str = ""
-    """The count that is given per unit of work ("reads" of reads_per_new_order); "" for any other metric."""
+    """For a count per unit of work, the count's name: "reads" for reads_per_new_order; "" for any other metric."""
     work: Work | None = None
-    """The unit of work that the count refers to."""
+    """The unit of work by which the count is divided; None for any other metric."""
     formula: Quantity | None = None
     """The formula of a derived value; None for raw metrics, and for values of the histograms."""
 
@@ -66,12 +66,12 @@ class Metric(Term):
 
     @property
     def is_share(self) -> bool:
-        """Return whether readers see it in per cent, and its differences in percentage points."""
+        """Return whether reports show the metric in per cent, and its differences in percentage points."""
         return self.kind == "share"
 
     @property
     def is_timed(self) -> bool:
-        """Return whether the value is a time or a rate: then a stretch in which nothing ran changes it."""
+        """Return whether the value is a time or a rate, which changes if the database stands still for a while."""
         return self.kind == "latency" or (self.formula is not None and self.formula.is_timed)
 
     @property
@@ -88,7 +88,10 @@ class Metric(Term):
         return self.formula or self.growth()
 
     def growth(self, subject: str | None = None) -> Quantity:
-        """Return the change of a counter over the window."""
+        """Return the growth of this counter over the window, of one subject or of all.
+
+        Raises AssertionError for a gauge.
+        """
         return self._sampled("counter", lambda window: window.change(self.name, subject))
 
     @property
@@ -122,13 +125,14 @@ Rows = tuple[Metric, ...]
 
 
 class PerUnitOfWork(dict[Work, Metric]):
-    """A count over each unit of work, those rolled back included."""
+    """A row of several metrics: one count, per unit of each kind of work, rolled back units included."""
 
 
 def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Rows:
-    """Give the rows of a table their names; return their metrics: counts per unit of work last, one unit after another.
+    """Give the rows of a table their names; return their metrics.
 
-    Rows keep their own probe and source.
+    Counts per unit of work come last, all counts per New-Order before all per transaction. `probe` and `source` hold
+    for rows that have none.
     """
     rows = [(name, "", row) for name, row in table.items() if isinstance(row, Metric)]
     counts = [(name, row) for name, row in table.items() if isinstance(row, PerUnitOfWork)]
@@ -141,10 +145,7 @@ def named(table: Mapping[str, object], probe: str = "", source: str = "") -> Row
 
 
 class MetricTable:
-    """The base of a table of metrics: each attribute is a row.
-
-    The prefix and the attribute's name are the metric's name.
-    """
+    """The base of a table of metrics: each attribute is a row, and the metric's name is `prefix` + attribute name."""
 
     rows: ClassVar[Rows]
 
@@ -153,17 +154,17 @@ class MetricTable:
 
 
 def counter(unit: str, better: Better, meaning: str) -> Metric:
-    """Return the row of a raw number that only grows."""
+    """Return the row of a raw metric that only grows."""
     return Metric(unit, "counter", better, meaning)
 
 
 def gauge(unit: str, better: Better, meaning: str, source: str = "") -> Metric:
-    """Return the row of a raw level."""
+    """Return the row of a raw metric that is a level, which may rise and fall."""
     return Metric(unit, "gauge", better, meaning, source)
 
 
 def latency(unit: str, better: Better, meaning: str) -> Metric:
-    """Return the row of a raw time of transactions."""
+    """Return the row of a raw metric that is a time of transactions."""
     return Metric(unit, "latency", better, meaning)
 
 
@@ -180,7 +181,7 @@ def derived(
     long_window: bool = False,
     column: str = "",
 ) -> Metric:
-    """Return the row of a derived value; UnitMismatchError if its formula gives another unit."""
+    """Return the row of a derived value. Raises UnitMismatchError if its formula gives another unit than `unit`."""
     return Metric(
         unit,
         kind,
@@ -201,7 +202,7 @@ def derived(
 def counted(
     unit: str, better: Better, title: str, meaning: str, count: Term, *, long_window: bool = False
 ) -> PerUnitOfWork:
-    """Return the row of a count per unit of work: its unit, title and meaning are the count's own."""
+    """Return the row of a count per unit of work. `unit`, `title` and `meaning` do not name the unit of work."""
     rows = PerUnitOfWork()
     for work, one in WORK.items():
         per, formula = f"{title} per {one}", count / _OF_WORK[work]
@@ -211,7 +212,7 @@ def counted(
 
 
 def per_work(count: str, work: Work) -> str:
-    """Return the name of a count per unit of work.
+    """Return the metric's name for a count per unit of work.
 
     >>> per_work("reads", "new_order")
     'reads_per_new_order'
@@ -221,7 +222,7 @@ def per_work(count: str, work: Work) -> str:
 
 # fmt: off
 class Engine(MetricTable, probe="engine"):
-    """Counters and gauges that any engine may have. The engines themselves name their source (`Registry.of`)."""
+    """Counters and gauges that any engine may have. `Registry.of` adds each engine's source for them."""
 
     page_gets = counter("gets", "neither", "logical page requests")
     demand_misses = counter("gets", "lower", "gets that found no page in the pool")
@@ -256,7 +257,7 @@ class Engine(MetricTable, probe="engine"):
 
 
 class WorkloadMetrics(MetricTable, probe="workload", source="the driver's own exact counters"):
-    """Counters of the driver, each by transaction type."""
+    """Counters of the driver, which runs the transactions; each is counted by transaction type."""
 
     transactions_committed = counter("transactions", "higher", "transactions committed, per type")
     transactions_rolled_back = counter("transactions", "neither", "transactions rolled back as the workload asks, per type")
@@ -268,7 +269,7 @@ class WorkloadMetrics(MetricTable, probe="workload", source="the driver's own ex
 
 
 class Latency(MetricTable, probe="workload", source="the driver's histograms"):
-    """Times of the last second's transactions."""
+    """Times of the transactions that ended in the last second."""
 
     service_mean_us = latency("us", "lower", "mean service time of the last second, per type")
     service_p50_us = latency("us", "lower", "median service time of the last second, per type")
@@ -284,7 +285,7 @@ class Latency(MetricTable, probe="workload", source="the driver's histograms"):
 
 
 class Process(MetricTable, probe="process", source="getrusage, /proc/self/io and statm, and the driver thread's CPU clock"):
-    """The worker's own process."""
+    """The process of the worker, which runs the workload."""
 
     process_user_us = counter("us", "lower", "CPU time of the worker in user mode")
     process_system_us = counter("us", "lower", "CPU time of the worker in the kernel")
@@ -297,7 +298,7 @@ class Process(MetricTable, probe="process", source="getrusage, /proc/self/io and
 
 
 class ServerMetrics(MetricTable, probe="server", source="/proc/PID/io, stat and statm of the database server"):
-    """The server's own process and its children; the driver's is the probe "process"."""
+    """The database server's process and its children. The probe "process" counts the worker's process."""
 
     server_read_bytes = counter("bytes", "lower", "bytes the server caused to be read from storage")
     server_write_bytes = counter("bytes", "lower", "bytes the server caused to be sent to storage")
@@ -310,7 +311,7 @@ class ServerMetrics(MetricTable, probe="server", source="/proc/PID/io, stat and 
 
 
 class Device(MetricTable, probe="device", source="/proc/diskstats, the whole disk that holds the data"):
-    """The device that holds the data, counted at its top."""
+    """The block device that holds the data; of a stacked device (LVM, md, loop) its top layer."""
 
     device_reads = counter("requests", "lower", "read requests completed")
     device_reads_merged = counter("requests", "neither", "read requests merged before they were issued")
@@ -331,7 +332,7 @@ class Device(MetricTable, probe="device", source="/proc/diskstats, the whole dis
 
 
 class Disk(MetricTable, probe="device", source="/proc/diskstats, each disk below a stacked device"):
-    """The stacked device's work again, as the disks below it count it. Never add it to the device's own counters."""
+    """The work of a stacked device, counted again by the disks below it. Never add it to the counters of `Device`."""
 
     disk_reads = counter("requests", "lower", "read requests completed by a disk below a stacked device (LVM, md, loop)")
     disk_read_bytes = counter("bytes", "lower", "bytes read by a disk below a stacked device")
@@ -345,14 +346,14 @@ class Disk(MetricTable, probe="device", source="/proc/diskstats, each disk below
 
 
 class Sched(MetricTable, probe="sched", source="/proc/PID/task/TID/schedstat, the server's children too"):
-    """Threads that run or wait for a processor. The kernel keeps no figures of a thread that has ended."""
+    """The time that threads run or wait for a processor. The kernel keeps no times of a thread that has ended."""
 
     sched_cpu_ns = counter("ns", "lower", "time that threads ran, of the worker and of the server; without what ended threads ran after their last sample")
     sched_wait_ns = counter("ns", "lower", "time in which they could run and no processor was free; without what ended threads waited after their last sample")
 
 
 class Pulse(MetricTable, probe="pulse", source="a thread of the worker that wakes every 100 ms"):
-    """Stops of the worker, or of the host."""
+    """Times in which the worker or its host stood still."""
 
     pulse_late_us = counter("us", "lower", "time by which the worker's pulse of 100 ms came late: it or the host stood still")
 
@@ -368,7 +369,7 @@ _CPU = named({f"cpu_{name}_us": metric for name, metric in _CPU_US.items()}, "cp
 
 
 class Memory(MetricTable, probe="memory", source="/proc/meminfo and /proc/stat"):
-    """Levels of the host."""
+    """Memory and tasks of the host at the moment of a sample."""
 
     memory_total_bytes = gauge("bytes", "neither", "memory of the host")
     memory_free_bytes = gauge("bytes", "neither", "memory no one uses")
@@ -382,7 +383,7 @@ class Memory(MetricTable, probe="memory", source="/proc/meminfo and /proc/stat")
 
 
 class Paging(MetricTable, probe="memory", source="/proc/stat and /proc/vmstat"):
-    """Counters of the host."""
+    """Counters of the whole host: switches, interrupts, swapping and paging."""
 
     context_switches = counter("switches", "lower", "context switches of the host")
     interrupts = counter("interrupts", "lower", "interrupts of the host")
@@ -399,7 +400,7 @@ RAW = (
 
 
 def _gap(name: str, seconds: Callable[[Gaps], float]) -> Quantity:
-    """Return the length of a window's gaps in seconds, from the times of its samples."""
+    """Return the formula of a length of a window's gaps, in seconds."""
 
     def evaluate(window: Window) -> Value:
         return Value(seconds(window.gaps)) if window.gaps else Value(None, "too few samples to tell")
@@ -408,20 +409,20 @@ def _gap(name: str, seconds: Callable[[Gaps], float]) -> Quantity:
 
 
 def cpu_shares(subject: str) -> dict[str, Quantity]:
-    """Return the share of a core's time in each of mpstat's columns; "all" for the time of all cores."""
+    """Return, for each column of mpstat, the formula of its share of a core's time; subject "all" is all cores."""
     columns = {name: metric.growth(subject) for name, metric in _CPU_US.items()}
     whole: Quantity = reduce(add, columns.values())
     return {name: column / whole for name, column in columns.items()}
 
 
-#: The names in formulas besides counters and gauges.
+#: Quantities that several formulas below use.
 SECONDS = elapsed()
 TRANSACTIONS = (WorkloadMetrics.transactions_committed + WorkloadMetrics.transactions_rolled_back).counted_as(
     "transaction"
 )
 NEW_ORDERS_COMMITTED = WorkloadMetrics.transactions_committed.growth("new_order").counted_as("New-Order")
 NEW_ORDERS_ROLLED_BACK = WorkloadMetrics.transactions_rolled_back.growth("new_order").counted_as("New-Order")
-#: The 1 % that roll back read pages too, so they count as completed.
+#: TPC-C rolls back 1 % of New-Orders. They read pages too, so they count as completed.
 NEW_ORDERS = NEW_ORDERS_COMMITTED + NEW_ORDERS_ROLLED_BACK
 WORKER_CPU = Process.process_user_us + Process.process_system_us
 SERVER_CPU = ServerMetrics.server_user_us + ServerMetrics.server_system_us
@@ -435,7 +436,7 @@ _OF_WORK: dict[Work, Quantity] = {"new_order": NEW_ORDERS, "transaction": TRANSA
 
 # fmt: off
 class PerWork(MetricTable):
-    """Counts over each unit of work."""
+    """Counts per unit of work."""
 
     reads = counted("pages", "lower", "Reads", "whole pages read from the database file", Engine.pages_read)
     misses = counted("gets", "lower", "Misses", "page gets that found no page in the pool", Engine.demand_misses)
@@ -483,7 +484,7 @@ class Rates(MetricTable):
 
 
 class PerRow(MetricTable):
-    """Values of workloads whose work is rows."""
+    """Values per row that queries returned, for workloads that scan rows."""
 
     rows_per_s = derived("rows/s", "ratio", "higher", "Rows per second", "rows that queries returned", WorkloadMetrics.rows_returned / SECONDS)
     rows_per_transaction = derived("rows/transaction", "ratio", "neither", "Rows per transaction", "rows that queries returned", WorkloadMetrics.rows_returned / TRANSACTIONS)
@@ -496,7 +497,7 @@ class PerRow(MetricTable):
 
 
 class Arrivals(MetricTable):
-    """Values of open loop."""
+    """Values of an open loop, in which transactions arrive at a given rate."""
 
     arrivals_per_s = derived("arrivals/s", "ratio", "neither", "Arrivals per second", "transactions that arrived, in open loop", WorkloadMetrics.arrivals / SECONDS)
     late_share = derived("1", "share", "lower", "Late arrivals", "share begun a millisecond or more after their time", WorkloadMetrics.arrivals_late / WorkloadMetrics.arrivals)
@@ -529,7 +530,7 @@ _INTENDED = "of all transactions: in open loop from the intended start"
 
 
 class Percentiles(MetricTable):
-    """The percentiles of the times that transactions took: of the histograms, not of the edge samples."""
+    """The percentiles of transaction times. They come from the histograms, not from the edge samples."""
 
     latency_p50_us = derived("us", "latency", "lower", "Median latency", _INTENDED, None, long_window=True)
     latency_p95_us = derived("us", "latency", "lower", "Latency, 95th percentile", _INTENDED, None, long_window=True)
@@ -548,22 +549,22 @@ DERIVED = (
     *DeviceRest.rows, *_CPU_SHARES, *Percentiles.rows,
 )
 # fmt: on
-#: The percentiles of the times that transactions took, by name. They come from the histograms, not from edge samples.
+#: The share of transactions below each percentile, by the metric's name.
 OF_LATENCIES: dict[str, float] = {"latency_p50_us": 0.5, "latency_p95_us": 0.95, "latency_p99_us": 0.99}
 
 
 def values_in(window: Window, derived: Mapping[str, Metric]) -> dict[str, Value]:
-    """Return every derived value of a window, or the reason for its absence; those of histograms are not in it."""
+    """Return every derived value of a window that has a formula, or the reason for its absence."""
     return {name: metric.formula.evaluate(window) for name, metric in derived.items() if metric.formula}
 
 
 def qualified(phase: str, name: str) -> str:
-    """Return the name of a derived value in a phase after the measured window: "range_scan.rows_per_s"."""
+    """Return the full name of a derived value in a phase after the measured window: "range_scan.rows_per_s"."""
     return f"{phase}.{name}"
 
 
 def phase_of(name: str) -> tuple[str, str]:
-    """Return the phase and the bare name of a value; "" as the phase for the measured window.
+    """Return the phase and the bare name of a value; the phase is "" for the measured window.
 
     >>> phase_of("range_scan.rows_per_s"), phase_of("rows_per_s")
     (('range_scan', 'rows_per_s'), ('', 'rows_per_s'))

@@ -18,30 +18,31 @@ class _Strict(BaseModel):
 
 
 class PagesOfObject(_Strict):
-    """The pages of one table or index, which have numbers in a row in page-trace.parquet."""
+    """The pages of one table or index, which have consecutive numbers in page-trace.parquet."""
 
     name: str
     first_page: int = Field(ge=0)
     pages: int = Field(ge=1)
     interior: int | None = Field(default=None, ge=0)
-    """Pages above the leaves of a B-tree, which are the first ones. None in earlier traces, which did not record it."""
+    """The number of pages above the leaves of a B-tree; they have the first numbers. None in traces that lack it."""
 
 
 class CountedAccesses(_Strict):
-    """The accesses of one kind in the measured window: those recorded, and the engine's own counter."""
+    """The accesses of one kind in the measured window: the number recorded, and the engine's own count."""
 
     kind: str
     recorded: int = Field(ge=0)
     counter: str
     counted: int = Field(ge=0)
     at_edges: int = Field(default=0, ge=0)
-    """Accesses recorded outside the window while the counters of its edges were read: any may be in `counted`."""
+    """Accesses recorded outside the window while its edge counters were read; `counted` may include some of them."""
 
 
 class PageTrace(_Strict):
-    """The trace of page accesses from the engine's start to its end, with the edges of the measured window.
+    """The facts of a trace of page accesses from the engine's start to its end, with the measured window's edges.
 
-    A failed trace has no page-trace.parquet: a pool cannot be followed through a gap. A dropped one was whole.
+    A failed trace has no page-trace.parquet, because a pool cannot be followed through a gap. The file of a dropped
+    trace was whole, and was removed.
     """
 
     status: Literal["ok", "failed", "dropped"]
@@ -49,26 +50,26 @@ class PageTrace(_Strict):
     hint: str | None = None
     page_size_bytes: int | None = Field(default=None, gt=0, le=1 << 30)
     start_ns: int | None = None
-    """CLOCK_MONOTONIC of the first access: where delta_us begins."""
+    """The value of CLOCK_MONOTONIC at the first access. The column delta_us counts from there."""
     window_start_ns: int | None = None
     window_end_ns: int | None = None
     events: dict[str, int] = {}
-    """Accesses by kind, those outside the window too."""
+    """The number of accesses by kind, inside and outside the window."""
     objects: list[PagesOfObject] = []
     counts: list[CountedAccesses] = []
     lost: int = Field(default=0, ge=0)
-    """Records for which the trace had no room."""
+    """The number of accesses that were lost because the trace had no room for them."""
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float | None = Field(default=None, ge=0)
-    """Processor time of the recorder's reader; None where the engine's own thread recorded it."""
+    """The processor time of the thread that reads the records; None if the engine's own thread recorded accesses."""
     recorder: Literal["engine", "inside", "uprobes"] | None = None
     """The recorder: the engine's own pool, our code in the server, or in earlier runs the kernel; None if unknown."""
     set_up_us: float | None = Field(default=None, ge=0)
-    """The time that the server took, before its first instruction, to prepare its own recording."""
+    """The time that our code in the server took to prepare the recording, before the server's first instruction."""
     waits: int = Field(default=0, ge=0)
-    """How often a thread of the server waited for the recorder's reader."""
+    """The number of times that a thread of the server waited for the thread that reads the records."""
     wait_us: float = Field(default=0.0, ge=0)
-    """The time that all threads together waited for the recorder's reader."""
+    """The time that all threads of the server together waited for the thread that reads the records."""
 
     @model_validator(mode="after")
     def _a_good_trace_has_its_window(self) -> PageTrace:
@@ -80,16 +81,16 @@ class PageTrace(_Strict):
 
 
 class PlannedTraces(_Strict):
-    """The page traces of a sweep, as plan.json holds them."""
+    """The plan of a sweep's page traces, as plan.json holds it."""
 
     recorder: Literal["inside", "uprobes"] | None
-    """The recorder of a server: itself, or in earlier sweeps the kernel; None where no run carries a trace."""
+    """The recorder: our code inside the server, or in earlier sweeps the kernel; None if no run has a page trace."""
     keep: KeepTraces
     by_name: bool
-    """Whether the experiment or a flag asks for page traces by name."""
+    """Whether the experiment or an option asks for page traces by name."""
     why_not: str | None = None
     limit_bytes: int | None = Field(default=None, gt=0)
-    """The most bytes of a run's file of accesses, as asked for. None for the default, and in earlier sweeps."""
+    """The most bytes of a run's file of accesses that the user allows. None for the default, and in earlier sweeps."""
 
 
 class Replayed(_Strict):
@@ -163,7 +164,7 @@ def _counts_transactions(work: dict[str, int]) -> dict[str, int]:
 Work = Annotated[
     dict[Literal["transaction", "new_order"], Annotated[int, Field(gt=0)]], AfterValidator(_counts_transactions)
 ]
-"""Units of work in a window, by name; transactions are always among them."""
+"""The numbers of units of work in a window, by name; "transaction" is always one of the names."""
 
 
 class TracedRun(_Strict):
@@ -205,16 +206,22 @@ class SimulatedPart(_Strict):
 
 
 STRETCHES = (50, 500, 2000)
-"""Transactions of the stretches whose distinct pages are counted (crates/bufferlab-generate/src/pools.rs, `SPANS`)."""
+"""The lengths, in transactions, of the stretches in which distinct pages are counted.
+
+They are `SPANS` in crates/bufferlab-generate/src/pools.rs.
+"""
 
 
 class Touches(_Strict):
-    """The touches of some pages in a measured window."""
+    """How often transactions touched a group of pages in a measured window."""
 
     gets: float = Field(ge=0)
     """Gets and creations for each transaction."""
     pages: dict[int, Annotated[float, Field(ge=0)]]
-    """Mean number of distinct pages by the transactions of a stretch; no entry for stretches longer than the window."""
+    """Transactions of a stretch -> mean number of distinct pages that a stretch of this length touches.
+
+    Stretches longer than the window have no entry.
+    """
 
 
 class ObjectTouches(Touches):
@@ -222,7 +229,7 @@ class ObjectTouches(Touches):
 
     name: str
     interior: Touches | None = None
-    """Touches of the pages above the leaves of a B-tree; None where a trace has no levels."""
+    """The touches of the pages above the leaves of a B-tree; None if a trace does not mark leaves."""
 
 
 class GeneratedRun(_Strict):
@@ -247,9 +254,9 @@ class GeneratedRun(_Strict):
     notes: list[str] = []
     """The differences between the experiment and this run, in sentences."""
     touches: list[ObjectTouches] = []
-    """The touches by table and index, in the sweep's first block, whose measured runs keep their traces; else empty.
+    """The touches by table and index in a run of the sweep's first block, whose measured runs keep their traces.
 
-    Also empty where only a part of the database was simulated.
+    Empty in other blocks, and if only a part of the database was simulated.
     """
 
 
@@ -334,18 +341,18 @@ class Prediction(_Strict):
 
 
 class OtherPool(_Strict):
-    """The reads of a model with one pool."""
+    """The reads of a model with a pool of one size."""
 
     pool_bytes: int = Field(gt=0)
     pool_frames: int = Field(gt=0)
     reads: int | None = Field(ge=0)
-    """Pages read in the traced window; None where they depend on the speed of the run."""
+    """Pages read in the traced window; None if the number depends on the speed of the run."""
     is_traced_point: bool
     verdicts: list[Verdict]
 
 
 class PoolsOfTrace(_Strict):
-    """The reads of other pools in the window of one traced run, by a model."""
+    """The reads that a model predicts for pools of other sizes, in the window of one traced run."""
 
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
@@ -354,16 +361,16 @@ class PoolsOfTrace(_Strict):
 
 
 class GeneratedReads(_Strict):
-    """The reads of a model in the window of one generated run."""
+    """The reads that a model predicts in the window of one generated run."""
 
     seed: int
     reads: int | None = Field(ge=0)
-    """Pages; None where they depend on the speed of the run."""
+    """Pages read; None if the number depends on the speed of the run."""
     work: Work
 
 
 class GeneratedPoint(_Strict):
-    """A measured point, predicted without any run."""
+    """The prediction of a measured point from generated page accesses, without any run."""
 
     index: int = Field(ge=0)
     """The point's place in the plan."""
@@ -373,7 +380,7 @@ class GeneratedPoint(_Strict):
 
 
 class GeneratedPoints(_Strict):
-    """Measured points, predicted without any run: by which rules of access and which model."""
+    """The predictions of measured points from generated page accesses, with their rules of access and model."""
 
     rules: str = Field(pattern=r"^[a-z0-9_]+$")
     rules_version: int = Field(ge=1)
@@ -389,6 +396,6 @@ class OtherPools(_Strict):
     format: Literal["bufferlab-other-pools"] = "bufferlab-other-pools"
     format_version: Literal[1] = 1
     of: list[PoolsOfTrace] = Field(max_length=100)
-    """From traced runs: one entry for each group of points that differ in their pool alone."""
+    """The predictions from traced runs: one entry per group of points that differ only in the pool's size."""
     generated: GeneratedPoints | None = None
-    """From generated page accesses."""
+    """The predictions from generated page accesses; None if there are none."""

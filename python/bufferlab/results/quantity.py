@@ -1,7 +1,7 @@
-"""Numbers with units: a small algebra in which pages per second and pages per minute cannot be confused.
+"""Formulas with units: a small algebra in which pages per second and pages per minute cannot be confused.
 
-A Quantity is a formula over a measured window; dividing and adding formulas divides and checks their units.
-A missing number stays missing and carries its reason through every formula.
+A Quantity is a formula over a measured window. Dividing formulas divides their units; adding them checks their units.
+If a number is missing, the result of the formula is missing too, with the number's reason.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SINGULAR = {"batches": "batch", "searches": "search"}
 
 
 class UnitMismatchError(AssertionError):
-    """The error that a formula adds or declares units that do not fit: a bug, found when the module is imported."""
+    """The error of a formula whose units do not fit each other or the declared unit: a bug, raised at import."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A product of powers of base units, times a scale."""
+    """A unit: a product of powers of base units, times a scale."""
 
     powers: tuple[tuple[str, int], ...]
     scale: float = 1.0
@@ -59,7 +59,10 @@ class Unit:
         return Unit(kept, self.scale / other.scale)
 
     def factor_to(self, other: Unit) -> float:
-        """Return the factor that turns a number in this unit into a number in the other one."""
+        """Return the factor that turns a number in this unit into a number in the other unit.
+
+        Raises UnitMismatchError if the base units differ.
+        """
         if self.powers != other.powers:
             raise UnitMismatchError(f"{self} is not {other}")
         return self.scale / other.scale
@@ -77,7 +80,7 @@ def _single(name: str) -> Unit:
 
 
 class Term:
-    """A part of a formula: a counter stands for its growth in the window, a quantity for itself."""
+    """A part of a formula: a counter, which stands for its growth in the window, or a quantity."""
 
     __slots__ = ()
 
@@ -104,7 +107,7 @@ class Term:
         return _of_two(first, second, first.unit, name, lambda a, b: Value(a - factor * b))
 
     def __rsub__(self, whole: Literal[1]) -> Quantity:
-        """Return one minus a share."""
+        """Return the formula 1 - share. Raises UnitMismatchError if this term has a unit."""
         share = self.quantity()
         factor = share.unit.factor_to(Unit(()))
 
@@ -123,19 +126,22 @@ class Quantity(Term):
     evaluate: Callable[[Window], Value]
     name: str
     reads: frozenset[str]
-    """The metrics whose samples decide its value, or the reason for its absence."""
+    """The metrics whose samples the formula reads."""
     is_timed: bool = False
-    """Whether the window's seconds are part of it."""
+    """Whether the formula contains the window's length in seconds."""
 
     def quantity(self) -> Quantity:
         return self
 
     def counted_as(self, unit: str) -> Quantity:
-        """Return the same number under another name, where each of these is one of those (a page read is a read)."""
+        """Return the same number under another unit, if each of the counted things is one of that unit.
+
+        For example, each page read is a read.
+        """
         return replace(self, unit=Unit.parse(unit))
 
     def in_unit(self, unit: str) -> Quantity:
-        """Return the same quantity in the declared unit; refuse a unit of another kind."""
+        """Return the same quantity in another unit. Raises UnitMismatchError for a unit of another kind."""
         target = Unit.parse(unit)
         factor = self.unit.factor_to(target)
 
@@ -157,7 +163,7 @@ def _of_two(one: Quantity, other: Quantity, unit: Unit, name: str, of: Callable[
 
 
 def elapsed() -> Quantity:
-    """Return the seconds between the two edge samples."""
+    """Return the formula of the seconds between the two edge samples of a window."""
 
     def seconds(window: Window) -> Value:
         if window.seconds is None:
@@ -170,7 +176,10 @@ def elapsed() -> Quantity:
 
 
 def checked(name: str, formula: Quantity, unit: str) -> Quantity:
-    """Return a formula in the unit declared for its value; UnitMismatchError if it gives a number of another kind."""
+    """Return the formula of the value `name` in the unit declared for it.
+
+    Raises UnitMismatchError, which names the value, if the formula gives a unit of another kind.
+    """
     try:
         return formula.in_unit(unit)
     except UnitMismatchError as error:

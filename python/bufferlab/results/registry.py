@@ -1,7 +1,7 @@
-"""The registry: all metrics, each engine's parts of the results, and the parameters of all workloads, in one object.
+"""The registry: one object with all metrics, each engine's part of the results, and the parameters of all workloads.
 
-It is made once, by `bufferlab.registry`, from the declarations of engines and workloads, and handed down with a sweep's
-folder. It knows no engine by name.
+`bufferlab.registry` makes it once from the declarations of engines and workloads. Every open sweep folder has it. This
+module names no engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class WorkloadQuestion(Protocol):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Return the metrics whose steps are judged, the headline first."""
+        """Return the metrics whose steps from point to point are judged, the headline first."""
 
     @property
     def parameters(self) -> tuple[Knob, ...]:
@@ -34,26 +34,26 @@ class WorkloadQuestion(Protocol):
 
 @dataclass(frozen=True)
 class Registry:
-    """Everything declared of results, each by its name."""
+    """All metrics, engines, and workloads' questions and parameters, each by its name."""
 
     raw: Mapping[str, Metric]
     """The metrics that probes and engines emit."""
     derived: Mapping[str, Metric]
-    """The values of a run: of its edge samples, all but those of histograms."""
+    """The values that are computed for a run from its edge samples and latency histograms."""
     engines: Mapping[str, EngineResults]
     questions: Mapping[str, WorkloadQuestion]
     """The question that each workload asks of a sweep, by the workload's name."""
     parameters: Mapping[str, tuple[Knob, ...]]
-    """The workloads' parameters, by their name in run.json: workloads may share a name, and each has its own words for
-    it."""
+    """The workloads' parameters by their name in run.json. Parameters of several workloads may share a name."""
 
     @classmethod
     def of(cls, engines: Mapping[str, EngineResults], questions: Mapping[str, WorkloadQuestion]) -> Registry:
-        """Return the registry of these engines' results, and of the questions of workloads.
+        """Return the registry of these engines and these workloads' questions.
 
-        AssertionError if a metric is declared twice, or an engine has words for one that no other engine may have.
+        Raises AssertionError if a metric is declared twice, or if an engine has words for a metric outside of the table
+        `Engine`.
         """
-        owners = list({id(owned): owned for owned in engines.values()}.values())  # Engines of one family share theirs.
+        owners = list({id(owned): owned for owned in engines.values()}.values())  # A family of engines shares one.
         raw = [*metrics.RAW, *(metric for owned in owners for metric in owned.raw)]
         derived = [*metrics.DERIVED, *(metric for owned in owners for metric in owned.derived)]
         names: set[str] = set()
@@ -71,7 +71,10 @@ class Registry:
         return cls(told, {metric.name: metric for metric in derived}, engines, questions, named)
 
     def metric(self, name: str) -> Metric:
-        """Return the declaration of one metric, raw or derived. A phase's value has the same one as the window's."""
+        """Return the declaration of a metric, raw or derived; a phase's name before it is ignored.
+
+        Raises KeyError for an unknown name.
+        """
         _, bare = metrics.phase_of(name)
         found = self.raw.get(bare) or self.derived.get(bare)
         if found is None:
@@ -79,7 +82,7 @@ class Registry:
         return found
 
     def everything(self) -> list[Metric]:
-        """Return all metrics, raw first, in the order declared."""
+        """Return all metrics in the order in which they are declared, raw metrics first."""
         return [*self.raw.values(), *self.derived.values()]
 
     def of_engine(self, name: str) -> EngineResults:
@@ -87,18 +90,18 @@ class Registry:
         return self.engines.get(name, EngineResults(pool="pool_size"))
 
     def fits(self, name: str, told: object) -> bool:
-        """Return whether some workload may have run with this value; true of a name that no workload declares."""
+        """Return whether some workload accepts this value of a parameter; True for a name that no workload declares."""
         knobs = self.parameters.get(name, ())
         return not knobs or any(knob.fits(told) for knob in knobs)
 
     @property
     def courses(self) -> frozenset[str]:
-        """Return the counters whose course through a window any engine's values need."""
+        """Return the counters of which values of any engine need every sample, not only the edge samples."""
         return frozenset().union(*(owned.courses for owned in self.engines.values()))
 
 
 def _told(metric: Metric, owners: list[EngineResults]) -> Metric:
-    """Return a metric that every engine may have, with each engine's meaning of it."""
+    """Return a metric of the table `Engine` with each engine's meaning and source added."""
     said = "; ".join(owned.words[metric.name] for owned in owners if metric.name in owned.words)
     source = "; ".join(owned.source for owned in owners if owned.source)
     return replace(metric, meaning=f"{metric.meaning} ({said})" if said else metric.meaning, source=source)

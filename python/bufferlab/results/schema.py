@@ -1,7 +1,7 @@
 """The stored format, version 2: run.json as typed tables and the columns of every Parquet file.
 
-It only describes and checks. A test pins `schema_hash()`, so the format cannot change by accident;
-a change needs a new FORMAT_VERSION; a folder of another version is refused by name.
+This module only describes and checks. A test pins `schema_hash()`, so the format cannot change by accident. A change
+needs a new FORMAT_VERSION. Sweep folders of another version are refused with a message that names it.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def _moment(text: str) -> str:
 
 
 def _small(number: int) -> int:
-    """Refuse a number that a summary cannot store: it keeps places in 32 bits."""
+    """Return a number of a point, block or run, or refuse it: a summary keeps such numbers in 32 bits."""
     if number >= 1 << 31:
         raise ValueError("a place beyond any sweep")
     return number
 
 
 _COUNTS = ("version", "connections", "terminals")
-"""The fields that describe every workload, besides its parameters."""
+"""The counts that run.json may have of every workload, in addition to the workload's parameters."""
 
 
 class _Parameters(Protocol):
@@ -94,9 +94,10 @@ class _Parameters(Protocol):
 
 
 def _named(workload: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    """Refuse a workload without its name, and parameters that it cannot have had; its draws are a table of counts.
+    """Return the table of a run's workload, or refuse it with ValueError.
 
-    The registry, which knows the parameters, is the context of the validation.
+    It needs a name and parameters that the workload can have had; `drawn` must be a table of counts. The registry,
+    which knows the parameters, is the context of the validation.
     """
     known: _Parameters | None = info.context
     drawn = workload.get("drawn")
@@ -123,7 +124,7 @@ def _flat(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-#: Constraints on a value beyond its type. They are not part of the format: `schema_hash` does not see them.
+#: Types with a check of the value. The checks are not part of the format: `schema_hash` does not see them.
 Moment = Annotated[str, AfterValidator(_moment)]
 Place = Annotated[int, Field(ge=0, strict=True), AfterValidator(_small)]
 
@@ -133,7 +134,7 @@ class _Strict(BaseModel):
 
 
 class Point(_Strict):
-    """One setting of every knob, by its place in the sweep and the knobs that are swept."""
+    """A point of the sweep: its place in the plan (`index`), its name for readers, and the values of swept settings."""
 
     index: Place
     label: str
@@ -166,9 +167,10 @@ class StoredSetting(_Strict):
 
 
 class WarmUp(_Strict):
-    """The end of the warm-up: by a full turnover, by flat misses, as reads brought no new page, or at its cap.
+    """The warm-up of a run: which gate ended it, and how long it took.
 
-    Without a pool it is a fixed stretch. A run without a warm-up is cold.
+    The gates are a full turnover of the pool, flat misses, reads that brought no new page, and the cap on its length.
+    An engine without a pool has a fixed warm-up. A run without a warm-up is cold.
     """
 
     gate: Literal["pool_turnover", "flat_misses", "no_new_pages", "cap", "fixed", "cold"]
@@ -178,17 +180,14 @@ class WarmUp(_Strict):
 
 
 class Measured(_Strict):
-    """The measured window."""
+    """The length of the measured window."""
 
     seconds: float = Field(ge=0)
     transactions: int = Field(ge=0)
 
 
 class Load(_Strict):
-    """The way transactions were asked for.
-
-    It is one after another (closed), or at a rate that does not depend on the database (open).
-    """
+    """The load: transactions one after another (closed), or at a rate that the database does not slow down (open)."""
 
     mode: Literal["closed", "open"] = "closed"
     rate_per_s: float | None = Field(default=None, gt=0)
@@ -197,7 +196,7 @@ class Load(_Strict):
 
 
 class PhaseDone(_Strict):
-    """A script run after the measured window on the same warm database, between its own two edge samples."""
+    """A phase: a script that ran after the measured window on the same warm database, with two edge samples."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
     transactions: int = Field(ge=0)
@@ -205,7 +204,7 @@ class PhaseDone(_Strict):
 
 
 class Tree(_Strict):
-    """One b-tree of the loaded database: a table's rows or an index, by its pages."""
+    """One b-tree of the loaded database, which holds a table's rows or an index, with its numbers of pages."""
 
     name: str
     table: str
@@ -216,13 +215,13 @@ class Tree(_Strict):
     overflow_pages: int = Field(ge=0)
     height: int = Field(ge=0)
     level_pages: list[int]
-    """Pages of each level, the root's first."""
+    """The number of pages of each level, from the root down."""
     payload_bytes: int = Field(ge=0)
     unused_bytes: int = Field(ge=0)
 
 
 class Shape(_Strict):
-    """The trees of the loaded database, before any run."""
+    """The b-trees of the loaded database, before any run."""
 
     page_size_bytes: int = Field(gt=0)
     pages: int = Field(ge=0)
@@ -231,7 +230,7 @@ class Shape(_Strict):
 
 
 class Database(_Strict):
-    """Size of the database file after the load and at both edges of the measured window; its shape after the load."""
+    """The size of the database file after the load and at both edges of the window, and its trees after the load."""
 
     bytes_loaded: int = Field(ge=0)
     bytes_start: int | None = Field(default=None, ge=0)
@@ -256,7 +255,7 @@ class Consistency(_Strict):
 
 
 class IntegrityRow(_Strict):
-    """A check that only the executor could make. The report adds the checks made from the samples."""
+    """A check that the command `run` made during the run. The report adds the checks that need only samples."""
 
     name: str
     status: Literal["passed", "failed", "not_applicable"]
@@ -264,7 +263,7 @@ class IntegrityRow(_Strict):
 
 
 class BlockTraceLost(_Strict):
-    """Events that were made and not kept, by where they were lost."""
+    """The events of a block trace that the kernel made and the trace lacks, by the place where they were lost."""
 
     overrun: int = Field(ge=0)
     dropped_events: int = Field(ge=0)
@@ -273,46 +272,46 @@ class BlockTraceLost(_Strict):
 
 
 class BlockTrace(_Strict):
-    """The trace of block requests over the measured window: whether it may be believed, and its cost.
+    """The facts of a trace of block requests over the measured window: whether it is whole, and its cost.
 
-    A failed trace has no block-trace.parquet: a table with gaps would be taken for a whole one.
+    A failed trace has no block-trace.parquet, because a reader would take a table with gaps for a whole one.
     """
 
     status: Literal["ok", "failed"]
     reason: str | None = None
     hint: str | None = None
     device: str = ""
-    """major:minor of the disk that was asked for."""
+    """The major:minor number of the traced disk."""
     devices: list[str] = []
-    """That disk, the disks below it where it hands bios down (md, device mapper), and their partitions."""
+    """The traced disk, the disks below it if it hands bios down (md, device mapper), and the partitions of all."""
     partitions: dict[str, str] = {}
-    """Partition -> its disk, for those devices: bios are queued on the partition, requests are made on the disk."""
+    """Partition -> its disk, for `devices`. Bios are queued on the partition, requests are made on the disk."""
     names: dict[str, str] = {}
-    """The disks' names."""
+    """The names of the disks, by major:minor."""
     pids_are_the_hosts: bool = False
     """True if the run was in a PID namespace (a container).
 
-    The kernel's events carry numbers that its `ps` does not show.
+    Then the events carry the host's process numbers, which `ps` in the container does not show.
     """
     window_start_ns: int | None = None
-    """CLOCK_MONOTONIC when recording began: the zero of t_ns."""
+    """The value of CLOCK_MONOTONIC when recording began. The trace's t_ns counts from there."""
     window_ns: int | None = Field(default=None, ge=0)
     buffer_kib_per_cpu: int = Field(default=0, ge=0)
     cpus: int = Field(default=0, ge=0)
     events: int = Field(default=0, ge=0)
     actions: dict[str, int] = {}
     plugs_elsewhere: int = Field(default=0, ge=0)
-    """Plugs and unplugs of tasks that held back no request for these devices."""
+    """The number of plugs and unplugs of tasks that held back no request for `devices`."""
     pages: int = Field(default=0, ge=0)
     spool_bytes: int = Field(default=0, ge=0)
     reader_cpu_us: float = Field(default=0.0, ge=0)
-    """Processor time of the thread that moved the trace, the kernel's part included."""
+    """The processor time of the thread that copied the trace, in user mode and in the kernel."""
     reader_wakeups: int = Field(default=0, ge=0)
     lost: BlockTraceLost | None = None
 
 
 class StoredFile(_Strict):
-    """The size and hash of a file in run.json's folder, so that a damaged file is noticed and named."""
+    """The size and hash of a file in a run's folder. They reveal a damaged file."""
 
     bytes: int = Field(ge=0)
     sha256: str
@@ -328,7 +327,7 @@ class StoredFailure(_Strict):
 
 
 class Run(_Strict):
-    """The content of run.json: everything about one execution of one point except its samples."""
+    """The content of run.json: everything about one run of one point except its samples, latencies and traces."""
 
     format_version: Literal[2] = 2
     run_id: str = Field(pattern=r"^[0-9a-f]{8,64}$")
@@ -353,18 +352,18 @@ class Run(_Strict):
     versions: dict[str, str] = {}
     warm_up: WarmUp | None = None
     load: Load = Load()
-    """Older runs, from before open loops existed, lack this field and were closed."""
+    """Runs from before open loops existed lack this field; they were closed loops."""
     measured: Measured | None = None
     phases: list[PhaseDone] = []
     database: Database | None = None
     consistency: Consistency | None = None
     integrity: list[IntegrityRow] = []
     block_trace: BlockTrace | None = None
-    """None when none was asked for."""
+    """None if the run was to have no block trace."""
     page_trace: PageTrace | None = None
-    """None when none was asked for."""
+    """None if the run was to have no page trace."""
     prediction: Prediction | None = None
-    """None for a run that no model filled."""
+    """None for a measured run."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     failure: StoredFailure | None = None
     """The reason why the run did not end well; None when it did."""
@@ -380,7 +379,7 @@ class Run(_Strict):
 
 
 class _Open(BaseModel):
-    """The base of documents of which reports need only some fields; other fields are allowed."""
+    """The base of documents that may have more fields than these, because reports need only some."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
@@ -411,11 +410,11 @@ class StoredPlan(_Open):
     runs: list[StoredPlannedRun] = []
     versions: dict[str, str] = {}
     page_trace: PlannedTraces | None = None
-    """None in sweeps of earlier versions, and in predicted ones."""
+    """None in sweeps of earlier versions, and in predicted sweeps."""
     blocks: list[Place] | None = None
-    """The blocks that the folder is for, where `run --blocks` chose some of the plan's."""
+    """The blocks that `run --blocks` chose for this folder; None for all blocks of the plan."""
     predicted_from: dict[str, Any] = {}
-    """The source of a predicted sweep; a measured one lacks it."""
+    """The source of a predicted sweep; empty for a measured sweep."""
 
     @model_validator(mode="after")
     def _has_its_blocks(self) -> StoredPlan:
@@ -426,16 +425,19 @@ class StoredPlan(_Open):
 
 
 class StoredStop(_Open):
-    """The content of stop.json: how many blocks a sweep does that was asked for as many as its answer needs."""
+    """The content of stop.json: the number of blocks of a sweep with `repetitions = "auto"`."""
 
     blocks: int = Field(ge=2)
-    """Those before the first look, until that decided."""
+    """The number of blocks to do. Before the first look at the results it is the number until that look."""
     enough: bool | None
-    """Whether the first look sufficed; else `blocks` should, and the sweep is judged again after them. None before."""
+    """True if the first look found the blocks enough; None before that look.
+
+    False: `blocks` was raised to the number that should be enough, and the sweep is judged again after them.
+    """
 
 
 class StoredAim(_Open):
-    """The aim of a sweep that does as many blocks as its answer needs: what experiment.toml has of it in [design]."""
+    """The aim of a sweep with `repetitions = "auto"`, from [design] of experiment.toml."""
 
     at_most: int = Field(ge=2)
     smallest_effect: float = Field(gt=0, lt=1)
@@ -443,7 +445,7 @@ class StoredAim(_Open):
 
 
 class StoredScatter(_Strict):
-    """A relative standard deviation of a noise floor."""
+    """The scatter in a noise floor: a relative standard deviation with its interval."""
 
     value: float = Field(ge=0)
     ci_low: float | None
@@ -453,7 +455,7 @@ class StoredScatter(_Strict):
 
 
 class StoredNoise(_Open):
-    """The noise of one value."""
+    """The noise of one metric: its scatter within a block and across blocks."""
 
     metric: str
     within: StoredScatter | None
@@ -461,7 +463,7 @@ class StoredNoise(_Open):
 
 
 class StoredFloor(_Open):
-    """A noise floor of the host."""
+    """A noise floor of the host: the scatter of runs with equal settings, as measured once."""
 
     measured_at: Moment
     sweep: str
@@ -477,7 +479,7 @@ class StoredHost(_Open):
 
     host_id: str = ""
     boot_key: str = ""
-    """Differs between booted systems of the same host_id, such as runners of a CI; "" in older sweeps."""
+    """A key that differs between booted systems with the same host_id, such as runners of a CI; "" in older sweeps."""
     noise: dict[str, StoredFloor] = {}
 
 
@@ -489,7 +491,7 @@ class StoredHostBlocks(_Open):
 
 
 class StoredHosts(_Open):
-    """The content of hosts.json, which a merged sweep alone has."""
+    """The content of hosts.json, which only a merged sweep has."""
 
     hosts: list[StoredHostBlocks] = Field(min_length=1)
 
@@ -502,7 +504,7 @@ class StoredHosts(_Open):
 
 
 def schema_hash() -> str:
-    """Return one hash over everything stored; a test pins it."""
+    """Return a hash of the stored format: of all fields, columns and types. A test pins it."""
     described = {
         "format_version": FORMAT_VERSION,
         "run": Run.model_json_schema(),
@@ -516,7 +518,7 @@ def schema_hash() -> str:
 
 
 def _without_prose(value: Any) -> Any:
-    """Drop descriptions and titles: rewording a docstring does not change the format."""
+    """Return a JSON schema without descriptions and titles: rewording a docstring does not change the format."""
     if isinstance(value, dict):
         return {
             key: _without_prose(inner)

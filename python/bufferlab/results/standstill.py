@@ -1,9 +1,10 @@
 """Finds the part of a window in which the database did not run: a stopped process, a frozen container, a paused host.
 
-Pure: rows of samples in, a stretch of time out. Two signs must agree. The samples stop, or a server answers none of
-them, although the sampler asks in a fixed interval. And the processes use less than half of the processor time that
-they use in the rest of the window: a statement that keeps the sampler waiting works on, a stopped process does not.
-A long statement is not a standstill: SQLite's sampler continues meanwhile, and a server answers on another connection.
+Two signs must agree. First, no samples come, or a server answers none of them, although the sampler asks at a fixed
+interval. Second, the processes use less than half of the processor time per second of the rest of the window: a
+stopped process uses none, while a statement that keeps the sampler waiting uses it. A long statement is not a
+standstill: SQLite's sampler continues meanwhile, and a server answers on another connection. All functions are pure:
+they take rows of samples and return a stretch of time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-#: A stretch shorter than both is not a standstill.
+#: A standstill lasts longer than 5 seconds and longer than 10 sampling intervals.
 MIN_SECONDS = 5.0
 MIN_INTERVALS = 10
 _CPU = frozenset({"process_user_us", "process_system_us", "server_user_us", "server_system_us"})
@@ -22,7 +23,7 @@ _USUAL_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of a window without a sign of life, in seconds of the run's clock."""
+    """A part of a window without a sign of life from the database, in seconds of the run's clock."""
 
     start_s: float
     end_s: float
@@ -39,7 +40,7 @@ def limit_seconds(interval_s: float) -> float:
 
 
 def standstill(rows: Iterable[Mapping[str, Any]], phase: str, interval_s: float, *, is_server: bool) -> Stretch | None:
-    """Return the longest standstill of the phase's window; None when it ran through, or has no samples."""
+    """Return the longest standstill in the samples of a phase; None if there is none, or there are no samples."""
     cpu_us: dict[float, int] = {}
     alive: set[float] = set()
     for row in rows:
@@ -57,7 +58,10 @@ def standstill(rows: Iterable[Mapping[str, Any]], phase: str, interval_s: float,
 
 
 def _worked(stretch: Stretch, cpu_us: Mapping[float, int]) -> bool:
-    """Return whether the processes used processor time in the stretch as they did in the rest of the window."""
+    """Return whether the processes used at least half as much processor time per second as in the rest of the window.
+
+    The result is False if the rest has no length or no processor time.
+    """
     whole = Stretch(min(cpu_us), max(cpu_us))
     inside = cpu_us[stretch.end_s] - cpu_us[stretch.start_s]
     outside = cpu_us[whole.end_s] - cpu_us[whole.start_s] - inside

@@ -1,8 +1,8 @@
 """The sweep folder on disk: created, filled run by run without half-written files, and checked when it is opened.
 
-It stores and returns; figures are computed by the formulas of the metrics. Publication is the usual recipe (rename(2),
-fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a whole run or a marked
-`.tmp-*` folder, which the next one removes.
+This module computes no figures: the formulas of the metrics do. A run is published by the usual recipe (rename(2),
+fsync(2)): write a new folder, fsync its files, rename it, fsync the parent. A crash leaves a whole run, or a marked
+`.tmp-*` folder that a later command removes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from bufferlab import marked
 from bufferlab.errors import DataFileError, EnvironmentLackingError, Failure, InternalError
+from bufferlab.knob import AUTO
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
 from bufferlab.results.blocks import HostBlocks, blocks_of, cells_of
@@ -82,25 +83,28 @@ OTHER_POOLS_FILE = "other-pools.json"
 HOSTS_FILE = "hosts.json"
 STOP_FILE = "stop.json"
 _LONGEST_NAME = 255
-"""Linux has no longer names of files."""
+"""The most bytes that Linux allows in the name of a file."""
 PREDICTED_FROM = "predicted_from"
-"""The key of plan.json that a predicted sweep has, and a measured one lacks."""
+"""The key of plan.json that marks a predicted sweep; a measured sweep lacks it."""
 _WRONG_FOLDER_HINT = "give the folder that `bufferlab run` printed, usually runs/<experiment>-<date>-<time>"
 
 
 def new_run_id() -> str:
-    """Return a random name for a run. It has no meaning, so it is never wrong."""
+    """Return a random name for a run. The name says nothing about the run, so it never has to change."""
     return secrets.token_hex(8)
 
 
 def sample_rows(event: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of samples.parquet in one `sample` event of the worker: its values, each with the moment."""
+    """Return the rows of samples.parquet for one `sample` event of the worker: each value with the event's time."""
     moment = {"t_s": float(event["t_s"]), "phase": event["phase"], "edge": event.get("edge")}
     return [{**moment, **value} for value in event["values"]]
 
 
 def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of latency.parquet in the worker's `latency`; the top bucket ends at the maximum seen."""
+    """Return the rows of latency.parquet for the worker's histograms.
+
+    The top bucket of each histogram ends at its longest time, if the worker reports that.
+    """
     rows = []
     for histogram in histograms:
         buckets = [bucket for bucket in histogram["buckets"] if bucket[2] > 0]
@@ -119,7 +123,10 @@ def latency_rows(histograms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 class _Recent:
-    """The tables read last, within a bound: each chapter of a report reads all runs. A changed file is read again."""
+    """A cache of the tables read last, at most 128 MiB, because each chapter of a report reads all runs.
+
+    A file that has changed is read again.
+    """
 
     _MOST_BYTES = 128 << 20
 
@@ -139,7 +146,7 @@ class _Recent:
         else:
             table = read()
             self._bytes += (size := int(table.estimated_size()))
-        self._tables[key] = table, size  # Behind all others.
+        self._tables[key] = table, size  # The table read last stands at the end; the first one is dropped first.
         while self._bytes > self._MOST_BYTES:
             self._bytes -= self._tables.pop(next(iter(self._tables)))[1]
         return table
@@ -150,7 +157,7 @@ _recent = _Recent()
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One published run: `run` is its run.json, typed; the samples are read from disk when asked for."""
+    """One published run: `run` is its run.json, typed. Its methods read samples and traces from disk."""
 
     folder: Path
     run: Run = field(repr=False)
@@ -174,19 +181,19 @@ class RunRecord:
 
     @property
     def reason(self) -> str | None:
-        """Return the failure as a sentence."""
+        """Return the failure as a sentence; None for a run that ended well."""
         failure = self.failure
         return failure.sentence() if failure else None
 
     def samples(self) -> pl.DataFrame:
-        """Return the rows of samples.parquet, one per sample and metric. They are not to be changed."""
+        """Return the rows of samples.parquet, one per sample, metric and subject. Callers must not change the table."""
         path = self.folder / "samples.parquet"
         return _recent.get(
             path, lambda: _table(path, SAMPLE_COLUMNS, lambda rows: wrong_samples(rows, self.registry.raw))
         )
 
     def values(self) -> dict[str, Value]:
-        """Return every derived value of the measured window, or the reason for its absence."""
+        """Return every derived value of the measured window that has a formula, or the reason for its absence."""
         return values_in(Window.of(self.samples(), MEASURE, self.registry.courses), self.registry.derived)
 
     def measured(self) -> MeasuredRun:
@@ -208,18 +215,21 @@ class RunRecord:
         )
 
     def latency(self) -> pl.DataFrame:
-        """Return the rows of latency.parquet, the histogram buckets of every transaction type; not to be changed."""
+        """Return the rows of latency.parquet: the histogram buckets of every transaction type.
+
+        Callers must not change the table.
+        """
         path = self.folder / "latency.parquet"
         return _recent.get(path, lambda: _table(path, LATENCY_COLUMNS, wrong_latencies))
 
     def block_trace(self) -> pl.DataFrame | None:
-        """Read block-trace.parquet: one row per event of the block layer; None without a good trace."""
+        """Return block-trace.parquet, one row per event of the block layer; None if the run has no good trace."""
         if self.run.block_trace is None or self.run.block_trace.status != "ok":
             return None
         return _table(self.folder / BLOCK_TRACE_FILE, BLOCK_TRACE_COLUMNS, wrong_trace)
 
     def page_trace(self) -> pl.DataFrame | None:
-        """Read page-trace.parquet: one row per access to a page of the pool; None without a good trace."""
+        """Return page-trace.parquet, one row per access to a page of the pool; None if the run has no good trace."""
         if self.run.page_trace is None or self.run.page_trace.status != "ok":
             return None
         return _table(self.folder / PAGE_TRACE_FILE, page_trace_words().columns, wrong_page_trace)
@@ -252,9 +262,9 @@ class SweepFolder:
         self.asked = asked
         """The tables of experiment.toml."""
         self.merged = merged
-        """The hosts of a merged sweep as hosts.json has them; None for the folder of `run`."""
+        """The hosts of a merged sweep, as in hosts.json; None for a sweep that `bufferlab run` made."""
         self.stop: StoredStop | None = None
-        """How many of its blocks the sweep does, as far as that is decided; None where it was fixed before."""
+        """The decision how many blocks the sweep does; None if the number was fixed before the sweep began."""
 
     @property
     def experiment(self) -> str:
@@ -262,14 +272,20 @@ class SweepFolder:
         return str(self.plan["experiment"])
 
     @property
+    def stops_itself(self) -> bool:
+        """Return whether the sweep was asked for as many blocks as its answer needs."""
+        design = self.asked.get("design")
+        return isinstance(design, dict) and design.get("repetitions") == AUTO
+
+    @property
     def blocks(self) -> tuple[int, ...]:
-        """Return the blocks of the plan that this folder is for, in their order."""
+        """Return the blocks whose runs belong in this folder, in the plan's order."""
         planned = blocks_of(self.plan)
         return planned if self.stop is None else planned[: self.stop.blocks]
 
     @property
     def is_running(self) -> bool:
-        """Return whether a process adds runs to this folder now. It only looks: the lock is left at once."""
+        """Return whether a process adds runs to this folder now. The test releases its own lock at once."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -283,8 +299,9 @@ class SweepFolder:
 
     @property
     def planned_cells(self) -> set[tuple[int, int]]:
-        """Return point and block of every run that this folder is for."""
-        return {cell for cell in cells_of(self.plan) if cell[1] in self.blocks}
+        """Return (point, block) of every run that belongs in this folder."""
+        blocks = self.blocks
+        return {cell for cell in cells_of(self.plan) if cell[1] in blocks}
 
     @property
     def hosts(self) -> list[HostBlocks]:
@@ -307,10 +324,10 @@ class SweepFolder:
         hosts: Sequence[HostBlocks] = (),
         fill: Callable[[Path], None] = lambda _: None,
     ) -> SweepFolder:
-        """Make `<parent>/<experiment>-<YYYYmmdd-HHMMSS>`; `plan["experiment"]` names the experiment.
+        """Make `<parent>/<experiment>-<YYYYmmdd-HHMMSS>`, where <experiment> is `plan["experiment"]`, and open it.
 
-        The folder appears with everything that `fill` writes, or not at all. A name that is taken gets a number
-        behind it; a `name` that the caller chose must be free. `hosts` are those of a merged sweep.
+        The folder appears with everything that `fill` writes, or not at all. If that name is taken, a number is added
+        to it; a `name` that the caller chose must be free. `hosts` are the hosts of a merged sweep.
         """
         parent = Path(parent)
         tries = 1000 if name is None else 1
@@ -335,11 +352,10 @@ class SweepFolder:
 
     @classmethod
     def open(cls, path: Path | str, registry: Registry) -> SweepFolder:
-        """Open a sweep folder, whose metrics and parameters are those of the registry.
+        """Open a sweep folder; its metrics and parameters must be in the registry.
 
-        Raises DataFileError, which names the file, for a foreign, truncated or damaged one.
-
-        Leftovers of an interrupted publication (`.tmp-*`) are not runs and are ignored here.
+        Ignores leftovers of an interrupted publication (`.tmp-*`). Raises DataFileError, which names the file, if a
+        file is foreign, truncated or damaged, and EnvironmentLackingError if a file cannot be read.
         """
         path = Path(path)
         with _readable(path):
@@ -361,13 +377,11 @@ class SweepFolder:
         text, asked = read_toml(toml, COPY_HINT)
         merged = _read_stamped(path / HOSTS_FILE, StoredHosts)["hosts"] if (path / HOSTS_FILE).exists() else None
         sweep = cls(path, registry, plan, host, text, asked, merged)
-        design = asked.get("design")
-        stops_itself = isinstance(design, dict) and design.get("repetitions") == "auto"
-        if stops_itself:
+        if sweep.stops_itself:
             validated(StoredAim, asked["design"], toml, COPY_HINT)
-        if (path / STOP_FILE).exists():
-            told = _read_stamped(path / STOP_FILE, StoredStop)
-            if not stops_itself:
+        if os.path.lexists(path / STOP_FILE):
+            told = _read_stamped(path / STOP_FILE, StoredStop, f"remove it; bufferlab run --resume {path} decides anew")
+            if not sweep.stops_itself:
                 what = "stop.json is of another sweep: this one has a fixed number of blocks"
                 raise DataFileError(what, str(path / STOP_FILE), "remove it")
             sweep.stop = StoredStop(blocks=told["blocks"], enough=told["enough"])
@@ -383,12 +397,12 @@ class SweepFolder:
         beside: Mapping[str, str] = MappingProxyType({}),
         tables: Mapping[str, Path] = MappingProxyType({}),
     ) -> RunRecord:
-        """Write one run atomically: after it, even after a power cut, the run is there whole or not at all.
+        """Write one run atomically: even after a power cut, the run is on disk whole or not at all.
 
-        `samples` are flat rows (see `sample_rows`), `latency` flat rows (see `latency_rows`), `beside` further text
-        files by name (a server's configuration), `tables` Parquet files made elsewhere (a block trace). A run that
-        failed or was interrupted is published too, with the files it has. Rows that break the rules are our bug. Raises
-        EnvironmentLackingError when the disk does not take it, and then no part of it stays.
+        `samples` are rows of `sample_rows`, `latency` rows of `latency_rows`. `beside` has further text files by name
+        (a server's configuration), `tables` Parquet files made elsewhere (a block trace). Runs that failed or were
+        interrupted are published too, with the files they have. Raises InternalError for rows or a run that break the
+        stored format, which is our bug. Raises EnvironmentLackingError when the disk refuses; no part of the run stays.
         """
         run_id = run.run_id
         final = self.path / "runs" / run_id
@@ -422,13 +436,16 @@ class SweepFolder:
         return RunRecord(final, document, self.registry)
 
     def changing(self, what: str) -> AbstractContextManager[None]:
-        """Context manager for writing runs into the folder: a disk that refuses them ends the sweep, resumable."""
+        """Context manager for writing `what` into the folder.
+
+        Raises EnvironmentLackingError when the disk refuses. It ends the sweep, and its hint is the resuming command.
+        """
         return into(self.path, what, "earlier runs are kept", f"bufferlab run --resume {self.path}")
 
     def runs(self) -> list[RunRecord]:
-        """Return every published run in the order they were run.
+        """Return all published runs in the order in which they started.
 
-        Raises DataFileError, which names it, for a damaged one.
+        Raises DataFileError, which names the file, if a run is damaged.
         """
         with _readable(self.path):
             folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
@@ -436,39 +453,42 @@ class SweepFolder:
         return sorted(records, key=lambda record: (record.run.started_at, record.run.order, record.run_id))
 
     def clean_temporaries(self) -> list[str]:
-        """Remove what interrupted publications left behind; return the names removed."""
+        """Remove the temporary folders of interrupted publications; return their names."""
         return marked.remove_leftovers(self.path / "runs", f"{TEMPORARY}*")
 
     def write_summary(self, rows: Sequence[Mapping[str, Any]]) -> Path:
-        """Replace summary.parquet, which is derived and can be deleted at any time."""
+        """Replace summary.parquet; return its path. A report makes the file anew, so a user may delete it."""
         frame = _frame(rows, SUMMARY_COLUMNS)
         return self._replace("summary.parquet", lambda path: write_parquet(path, frame, _VERSION))
 
     def write_derived(self, name: str, content: str | bytes) -> Path:
-        """Replace one derived file (report.html, .md or .pdf, figures/*.svg, tables/*.csv), whole or not at all."""
+        """Replace one file that a report makes, whole or not at all; return its path.
+
+        Such files are report.html, .md or .pdf, figures/*.svg and tables/*.csv.
+        """
         data = content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
         return self._replace(name, lambda path: write_bytes(path, data))
 
     def summary(self) -> pl.DataFrame:
-        """Read summary.parquet as last written by a report."""
+        """Return summary.parquet as the last report wrote it."""
         return _table(self.path / "summary.parquet", SUMMARY_COLUMNS)
 
     def write_stop(self, stop: StoredStop) -> None:
-        """Keep how many of its blocks the sweep does."""
+        """Store the decision how many of its blocks the sweep does, in stop.json."""
         stamp = {"format": FORMAT, "format_version": FORMAT_VERSION}
         data = json_bytes({**stop.model_dump(mode="json"), **stamp})
         self._replace(STOP_FILE, lambda path: write_bytes(path, data))
         self.stop = stop
 
     def write_other_pools(self, found: OtherPools) -> Path:
-        """Replace other-pools.json, which is derived from the plan, the runs and their page traces."""
+        """Replace other-pools.json, which is made from the plan, the runs and their page traces; return its path."""
         data = json_bytes(found.model_dump(mode="json"))
         return self._replace(OTHER_POOLS_FILE, lambda path: write_bytes(path, data))
 
     def other_pools(self) -> OtherPools | None:
-        """Return the predictions of the sweep; None where it has none.
+        """Return the predictions in other-pools.json; None if the sweep has no such file.
 
-        Raises DataFileError for a file that is damaged, or of runs that are not these.
+        Raises DataFileError if the file is damaged, or was made from the traces or points of another sweep.
         """
         path = self.path / OTHER_POOLS_FILE
         if not path.exists():
@@ -504,18 +524,18 @@ class SweepFolder:
 
 
 def experiment_mode(text: str) -> int:
-    """Return the mode of the file experiment.toml, to which the umask applies: 0o600 where it may hold data.
+    """Return the mode for experiment.toml, to which the umask applies: 0o600 if the text may hold private data.
 
-    The lists of a script's choose(...) may be private data, as in script-from-slow-log.
+    A script's choose(...) lists values, which script-from-slow-log takes from a user's log.
     """
     return 0o600 if "choose(" in text else 0o666
 
 
 @contextmanager
 def own_folder(path: Path) -> Iterator[Path]:
-    """Context manager for a folder inside a sweep folder. It yields a path that stays right if a folder is renamed.
+    """Context manager for a folder inside a sweep folder. It yields a path that stays valid if a folder is renamed.
 
-    Raises DataFileError for a link to elsewhere.
+    Raises DataFileError for a link or a file.
     """
     with ExitStack() as stack:
         try:
@@ -527,7 +547,10 @@ def own_folder(path: Path) -> Iterator[Path]:
 
 
 def open_run(folder: Path, registry: Registry) -> RunRecord:
-    """Return one published run, all of whose files are unchanged. Raises DataFileError for any other."""
+    """Open the folder of one published run and check the hash of each of its files.
+
+    Raises DataFileError if a file is missing or changed, or if run.json has another format version or run id.
+    """
     path = folder / "run.json"
     document = read_json(path)
     seal = document.pop("seal", None)
@@ -552,7 +575,7 @@ def open_run(folder: Path, registry: Registry) -> RunRecord:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Context manager that reads a folder. Raises EnvironmentLackingError where this user or the disk refuses that."""
+    """Context manager for reading a folder. Raises EnvironmentLackingError when the file system refuses a read."""
     try:
         yield
     except OSError as error:
@@ -564,26 +587,29 @@ def _readable(path: Path) -> Iterator[None]:
 def _check_stored(path: Path, size: int, sha256: str) -> None:
     if not path.is_file():
         raise DataFileError("a file of this run is missing", str(path), RESUME_HINT)
-    if (found := path.stat().st_size) != size:  # Before it is read: it may be a link to a file without an end.
+    if (found := path.stat().st_size) != size:  # Checked before the hash reads it: a link may lead to an endless file.
         raise DataFileError(f"the file holds {found} bytes, {size} were written", str(path), RESUME_HINT)
     if _fingerprint(path)["sha256"] != sha256:
         raise DataFileError("the file is damaged: its contents are not what was written", str(path), RESUME_HINT)
 
 
-def _read_stamped(path: Path, model: type[BaseModel]) -> dict[str, Any]:
-    """Read a JSON file of the sweep folder, which must name its format and the format's version."""
-    if not path.is_file():
+def _read_stamped(path: Path, model: type[BaseModel], hint: str | None = None) -> dict[str, Any]:
+    """Read a JSON file of the sweep folder, which must name its format and the format's version.
+
+    A `hint` is for a file that the folder can do without.
+    """
+    if hint is None and not path.exists():
         raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)
-    document = read_json(path, COPY_HINT)
+    document = read_json(path, hint or COPY_HINT)
     if document.get("format") != FORMAT:
-        raise DataFileError(f"{path.name} was not written by bufferlab", str(path), _WRONG_FOLDER_HINT)
+        raise DataFileError(f"{path.name} was not written by bufferlab", str(path), hint or _WRONG_FOLDER_HINT)
     if document.get("format_version") != FORMAT_VERSION:
         raise DataFileError(
             f"{path.name} has format version {document.get('format_version')!r}, not {FORMAT_VERSION}",
             str(path),
             "use the bufferlab version that wrote it",
         )
-    validated(model, document, path, COPY_HINT)
+    validated(model, document, path, hint or COPY_HINT)
     return document
 
 
@@ -592,7 +618,7 @@ def _seal(document: Mapping[str, Any]) -> str:
 
 
 def _sealed(document: dict[str, Any]) -> bytes:
-    """Return run.json with a hash of itself, so that a flipped bit in a number is noticed too."""
+    """Return the bytes of run.json with its own hash, which shows a flipped bit in a number too."""
     return json_bytes({**document, "seal": _seal(document)})
 
 
@@ -603,7 +629,7 @@ def _fingerprint(path: Path) -> dict[str, Any]:
 
 
 def polars_schema(columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return the columns of a stored table with the types that polars has for them."""
+    """Return the columns of a stored table with their polars types."""
     import polars as pl
 
     types = {"f64": pl.Float64, "i64": pl.Int64, "i32": pl.Int32, "str": pl.String}
@@ -620,12 +646,12 @@ def _frame(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pl.
 
 
 def write_block_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
-    """Write block-trace.parquet from frames that follow one another; memory holds one of them."""
+    """Write block-trace.parquet from consecutive frames, of which memory holds one at a time."""
     _write_parts(path, parts, BLOCK_TRACE_COLUMNS)
 
 
 def write_page_trace(path: Path, parts: Iterable[pl.DataFrame]) -> None:
-    """Write page-trace.parquet from frames that follow one another; memory holds one of them."""
+    """Write page-trace.parquet from consecutive frames, of which memory holds one at a time."""
     _write_parts(path, parts, page_trace_words().columns)
 
 

@@ -1,7 +1,7 @@
-"""The checks a careful person would make before believing a sweep: do numbers that must agree agree?
+"""The checks that a careful person would make before believing a sweep: whether numbers agree that must agree.
 
-Pure: runs in, checks out. A check passes, fails, or does not apply and says why; it never goes missing. The
-limits are constants here, so that a report can print them.
+All functions are pure: they take runs and return checks. A check passes, fails, or does not apply and says why; no
+check is left out. The limits are constants of this module.
 """
 
 from __future__ import annotations
@@ -32,29 +32,30 @@ DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
 #: A connection is idle from its last transaction to the window's end, while other connections finish theirs.
 CONNECTIONS_LIMIT = 0.05
-#: The relative scatter of a sum of N service times is about 1 / sqrt(N); up to this many times that is not a fault.
+#: A sum of N service times scatters by about 1 / sqrt(N), relatively. A deviation of up to 3 times that is not a fault.
 CONNECTIONS_SIGMAS = 3.0
-#: A transaction gets about twenty pages at once (tools/known-scatter.csv), so gets scatter more: three times sqrt(20).
+#: N page gets scatter by about sqrt(20) / sqrt(N), because a transaction gets about twenty pages at once
+#: (tools/known-scatter.csv). A deviation of up to 3 times that is not a fault: 3 * sqrt(20) is 13.
 PAGE_GETS_SIGMAS = 13.0
 ARRIVALS_LIMIT = 0.005
-#: The relative scatter of N random arrivals is 1 / sqrt(N); up to this many times that is not a fault.
+#: N random arrivals scatter by 1 / sqrt(N), relatively. A deviation of up to 4.5 times that is not a fault.
 ARRIVALS_SIGMAS = 4.5
 STOLEN_LIMIT = 0.20
 
 
 def check_sweep(runs: Sequence[MeasuredRun]) -> list[Check]:
-    """Return every check over the runs that ended well, in the order a report shows them."""
+    """Return every check of these runs, which must have ended well, in the order in which a report shows them."""
     if not runs:
         return []
     return [check(runs) for check in (*_BEFORE, *runs[0].engine.checks, *_AFTER)]
 
 
-#: Settings under which the transactions alone decide which pages are asked for, on any engine.
+#: Settings that, on any engine, do not change which pages the transactions ask for.
 _SAME_WORK = frozenset({"pool_size", "pool_size_bytes", "io_mode", "arm"})
 
 
 def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the same work asks for the same pages in any pool: if not, the points did different work."""
+    """Check that page gets per transaction are the same in any pool. If they differ, the points did different work."""
     name, title = "page_gets_constant", "Page gets per transaction do not depend on the pool"
     swept = {knob for run in runs for knob in run.run.point.swept}
     if len({run.run.point.index for run in runs}) < 2:
@@ -72,7 +73,7 @@ def _page_gets(runs: Sequence[MeasuredRun]) -> Check:
     told = [(run, value.value) for run, value in gets if value.value is not None]
     if not told:
         return not_applicable(name, title, gets[0][1].reason or "not sampled")
-    # A block shares its seed, so its points run the same transactions, on a database that grew in their warm-ups.
+    # The points of a block share a seed, so they run the same transactions, on a database that grew in the warm-up.
     means: dict[int, float] = {}
     for block in {run.run.block for run, _ in told}:
         of_block = [value for run, value in told if run.run.block == block]
@@ -99,7 +100,7 @@ def _process_bytes(runs: Sequence[MeasuredRun]) -> Check:
 
 
 def _process_of(run: MeasuredRun) -> str:
-    """Return the process that reads the database: a server is a separate process."""
+    """Return the metric of bytes read by the process that reads the database: the server, or the worker itself."""
     return "server_read_bytes" if run.engine.is_server else "process_read_bytes"
 
 
@@ -112,16 +113,16 @@ def _device_bytes(runs: Sequence[MeasuredRun]) -> Check:
     found = worst_of(name, title, DEVICE_BYTES_LIMIT, offs)
     if found.status != "failed" or " more " not in found.detail:
         return found
-    # The kernel's count of the process is held against the database's own by another check: nothing else is in doubt.
+    # `_process_bytes` compares the database's count with the kernel's. So only the device's numbers are in doubt here.
     caveat = "other programs read from the device meanwhile"
     return replace(not_applicable(name, title, f"{found.detail}; {caveat}"), caveat=caveat)
 
 
 def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
-    """Return how far another count of the read bytes is from the database's own count, beyond the known differences.
+    """Return how far the counter `other` is from the database's own count of bytes read, beyond known differences.
 
-    The two counts are not sampled at one moment: either may include reads that the server did in between. And a server
-    may read files that do not belong to the database.
+    The two counts are not sampled at one moment, so either may include reads that the server did in between. Also, a
+    server may read files that do not belong to the database.
     """
     if not run.direct:
         return Off(run, None, "buffered I/O")
@@ -144,9 +145,10 @@ def _bytes_off(run: MeasuredRun, other: str, min_reads: int) -> Off:
 
 @touching("times")
 def _little(runs: Sequence[MeasuredRun]) -> Check:
-    """Check Little's law: terminals = throughput x (queue + service) in a closed loop without think time.
+    """Check Little's law in a closed loop without think time.
 
-    A server has as many connections as run transactions at once: connections = throughput x service.
+    SQLite: terminals = throughput x (queue + service time). A server: connections = throughput x service time, because
+    each connection always runs a transaction.
     """
     name = "littles_law"
     if all(run.engine.is_server for run in runs):
@@ -165,14 +167,13 @@ def _little_off(run: MeasuredRun) -> Off:
     if not terminals or not run.window.seconds or "queue" not in run.latency_us:
         return Off(run, None, "the run has no queue times")
     inside = sum(run.latency_us.values()) / 1e6 / run.window.seconds
-    # Of the transactions that wait at the window's edges, one is counted whole and one not at all: at most one per
-    # terminal.
+    # Each terminal may have a transaction that crosses a window's edge. It is counted whole or not at all.
     allowance = terminals / max(1, run.latency_n)
     return Off(run, max(0.0, abs(inside / terminals - 1) - allowance))
 
 
 def _connections_off(run: MeasuredRun) -> Off:
-    """Return how far connections are from throughput x mean service time, in a closed loop without think time."""
+    """Return how far the number of connections is from throughput x mean service time."""
     if run.open_loop:
         return Off(run, None, "open loop: a connection waits for its next arrival")
     if not run.window.seconds or not run.latency_n:
@@ -185,7 +186,7 @@ def _connections_off(run: MeasuredRun) -> Off:
 
 @touching("times")
 def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
-    """Check arrivals = committed + rolled back + dropped; arrivals not yet begun are not counted."""
+    """Check that arrivals = committed + rolled back + dropped transactions; waiting arrivals are not counted."""
     name, title = "arrivals_accounted", "Every arrival was served or dropped; without a rate there are none"
     stray = [run.label for run in runs if not run.open_loop and any(_arrival_counts(run).values())]
     if stray:
@@ -208,7 +209,7 @@ def _arrivals(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("times")
 def _achieved_rate(runs: Sequence[MeasuredRun]) -> Check:
-    """Check that the schedule was kept: a slow engine may make arrivals late, or have them dropped, but never fewer."""
+    """Check that transactions arrived at the rate asked for: a slow engine makes arrivals late, but not fewer."""
     name, title = "arrival_rate", "Transactions arrived at the rate asked for"
     return worst_of(name, title, ARRIVALS_LIMIT, map(_rate_off, runs))
 
@@ -220,7 +221,7 @@ def _rate_off(run: MeasuredRun) -> Off:
     arrivals = _arrival_counts(run)["arrivals"]
     if not arrivals or not run.window.seconds:
         return Off(run, None, "arrivals were not sampled")
-    # A driver that is late at the end has taken arrivals only up to that moment of the schedule.
+    # A driver that is behind at the window's end has taken arrivals of the schedule only up to `behind_s` before it.
     behind_s = (run.window.level("arrival_lag_us").value or 0.0) / 1e6
     achieved = arrivals / max(1e-9, run.window.seconds - behind_s)
     scatter = ARRIVALS_SIGMAS / arrivals**0.5 if load.arrivals == "poisson" else 1 / arrivals
@@ -245,7 +246,7 @@ def _latency_counts(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("latency_counts", "Every completed transaction is in a latency histogram", 0.0, map(off, runs))
 
 
-#: The numbers that depend on the pool's contents: an unsettled pool reads other pages, and takes another time for it.
+#: For checks of the pool's state: the numbers in doubt are those that depend on the pool's contents.
 _of_the_pool = touching("reads", "writes", "times", "device")
 
 
@@ -283,7 +284,7 @@ def _consistency(runs: Sequence[MeasuredRun]) -> Check:
     return outcome(name, title, True, f"{len(rows)} conditions held in {len(runs)} runs")
 
 
-#: The swept settings that, with the page size, decide which data are loaded.
+#: The settings that decide which data are loaded, in addition to the page size.
 _DATA_SETTINGS = ("warehouses", "rows", "load_seed", "server")
 
 
@@ -326,7 +327,7 @@ def _swapping(runs: Sequence[MeasuredRun]) -> Check:
 
 @touching("times", "device")
 def _stolen(runs: Sequence[MeasuredRun]) -> Check:
-    """Check stolen time: a hypervisor's other guests slow the measurement, and no counter of the database shows it."""
+    """Check the processor time that the hypervisor gave to other guests, which no counter of the database shows."""
     name, title = "stolen_time", "The hypervisor took no more than a fifth of the processors' time"
     shares = [(run, run.values["cpu_steal_share"]) for run in runs]
     return worst_of(name, title, STOLEN_LIMIT, (Off(run, told.value, told.reason or "stolen") for run, told in shares))

@@ -1,7 +1,7 @@
 """Computes values of a run over time: second by second, and of any part of the measured window.
 
-Every stretch between two samples is a small window, so the same formulas serve; counters between samples are
-interpolated. Pure: samples in, values out.
+Each stretch between two samples is treated as a small window, to which the usual formulas apply. Counters between
+samples are interpolated. All functions are pure: they take samples and return values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-#: The phase between two windows: a phase's own setup.
+#: The name of the stretch between two windows, in which the next phase is set up.
 BETWEEN = "between"
 #: The order of samples taken at one time: the end of a window, samples between two windows, the start of the next.
 _ORDER = {"end": -1, None: 0, "start": 1}
@@ -44,7 +44,7 @@ class TimelineSecond:
 
 
 def samples_of(samples: pl.DataFrame, derived: Iterable[Metric]) -> pl.DataFrame:
-    """Return the samples that these derived values need: a small part of all."""
+    """Return only the samples that these derived values need, a small part of all."""
     import polars as pl
 
     needed = set().union(*(metric.quantity().reads for metric in derived))
@@ -52,9 +52,9 @@ def samples_of(samples: pl.DataFrame, derived: Iterable[Metric]) -> pl.DataFrame
 
 
 def instants(samples: pl.DataFrame) -> list[Instant]:
-    """Return the samples of a run, one object per time, in time's order."""
+    """Return the samples of a run as one object per time, in the order of time."""
     at: dict[tuple[float, int], Instant] = {}
-    # Column by column: rows as dictionaries took most of the time a report took.
+    # Read column by column, because rows as dictionaries took most of a report's time.
     columns = ("t_s", "edge", "phase", "metric", "subject", "count", "value", "reason")
     rows = zip(*(samples[name].to_list() for name in columns), strict=True)
     for t_s, edge, phase, metric, subject, count, value, reason in rows:
@@ -66,9 +66,10 @@ def instants(samples: pl.DataFrame) -> list[Instant]:
 
 
 def per_second(samples: pl.DataFrame, derived: Sequence[Metric]) -> list[TimelineSecond]:
-    """Return these derived values of every stretch between samples. Stretches too short to divide by are joined.
+    """Return these derived values for each stretch between neighbouring samples.
 
-    A stretch that ends at a start edge does not belong to that window: it is warm-up, or lies between two windows.
+    A stretch of at most half the median length is joined with the next one. A stretch that ends at a start edge does
+    not belong to that window: it is warm-up, or lies between two windows.
     """
     points = instants(samples)
     gaps = sorted(b.t_s - a.t_s for a, b in pairwise(points))
@@ -87,7 +88,7 @@ def per_second(samples: pl.DataFrame, derived: Sequence[Metric]) -> list[Timelin
 
 
 def measured_instants(samples: pl.DataFrame) -> list[Instant]:
-    """Return the samples from the start edge to the end edge; empty when a run has not both."""
+    """Return the samples of the measured window, from its start edge to its end edge; empty if an edge is missing."""
     import polars as pl
 
     of_window = samples.lazy().filter((pl.col("phase") == MEASURE) & pl.col("edge").is_not_null())
@@ -96,12 +97,15 @@ def measured_instants(samples: pl.DataFrame) -> list[Instant]:
         return []
     points = instants(samples.filter(pl.col("t_s").is_between(times["start"], times["end"])))
     edges = {instant.edge: place for place, instant in enumerate(points) if instant.edge and instant.phase == MEASURE}
-    # An edge has another phase in a damaged file, whose rows at one moment belong to two.
+    # In a damaged file the rows of one moment may belong to two phases; then an edge is missing here.
     return points[edges["start"] : edges["end"] + 1] if edges.keys() == {"start", "end"} else []
 
 
 def finest_share(points: Sequence[Instant]) -> float | None:
-    """Return the smallest part of the window worth looking at: a tenth, a third, or None if samples are too sparse."""
+    """Return the smallest share of the window that can be evaluated: a tenth or a third.
+
+    No two neighbouring samples may be further apart than that share. The result is None if they are.
+    """
     if len(points) < 2:
         return None
     whole = points[-1].t_s - points[0].t_s
@@ -110,7 +114,7 @@ def finest_share(points: Sequence[Instant]) -> float | None:
 
 
 def part(points: Sequence[Instant], start_share: float, end_share: float) -> Window:
-    """Return the window between two shares of the measured window, its counters interpolated between samples."""
+    """Return the part of the measured window between two shares of its time, with interpolated counters."""
     first, whole = points[0].t_s, points[-1].t_s - points[0].t_s
     start_s, end_s = first + start_share * whole, first + end_share * whole
     return Window(_at(points, start_s), _at(points, end_s), end_s - start_s)

@@ -1,4 +1,4 @@
-"""The words of a page trace, which the core has: kinds of accesses, columns of the table, fields of a record."""
+"""The words of a page trace, taken from the Rust core: kinds of accesses, columns of the table, fields of a record."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from functools import cache
 from importlib import import_module
 
 NOT_WRITTEN = "the page trace could not be written"
-"""The beginning of the core's message about a spool that could not be written (recording.rs)."""
+"""The beginning of the core's message when it cannot write the spool, the file of recorded accesses (recording.rs)."""
 
 
 @dataclass(frozen=True)
 class PageTraceWords:
-    """The words of a page trace."""
+    """The words of a page trace, as the core declares them."""
 
     kinds: tuple[str, ...]
-    """Kinds of accesses, by their numbers."""
+    """The kinds of accesses; a kind's number is its place here."""
     columns: Mapping[str, str]
     """The columns of page-trace.parquet: one row per access to a page of the pool, in the order of time."""
     record: tuple[tuple[str, str], ...]
-    """The fields of an access in a spool, with the types of numpy."""
+    """The fields of an access in the spool, the file that is recorded during a run, with their numpy types."""
 
 
 def hint_for(problem: str, if_not_written: str) -> str:
-    """Return what to do about a trace's problem, given the core's message."""
+    """Return the hint for a problem of a page trace: `if_not_written` if the core could not write the spool."""
     return if_not_written if problem.startswith(NOT_WRITTEN) else "please report this with the server's version"
 
 
 @cache
 def page_trace_words() -> PageTraceWords:
-    """Return the words of a page trace, which stand in crates/bufferlab-model/src/trace.rs, from the core."""
+    """Return the words of a page trace from the core (crates/bufferlab-model/src/trace.rs)."""
     words = json.loads(import_module("bufferlab._native").page_trace_words())
     return PageTraceWords(tuple(words["kinds"]), dict(words["columns"]), tuple(map(tuple, words["record"])))

@@ -1,7 +1,7 @@
 """A window of one run, the measured one or a phase's: the change of every counter between its two edge samples.
 
-Counters go by difference, end minus start; one that went backwards gives a reason, not a number. Gauges are read at an
-edge, or over all samples of the window. Nothing here knows a value's meaning.
+A counter's value is its end minus its start. If that is negative, the value is missing, with a reason. Gauges are read
+at an edge, or over all samples of the window. This module does not know the meaning of any metric.
 """
 
 from __future__ import annotations
@@ -33,35 +33,38 @@ class Reading(NamedTuple):
 
 
 Edge = dict[str, dict[str, Reading]]
-#: Gauge -> (time in s, number) of every sample of a window, in time's order.
+#: Metric -> (time in s, number) of every sample of a window, in the order of time.
 Course = Mapping[str, tuple[tuple[float, float], ...]]
-#: The reason for a counter that an edge lacks; the counter's name stands before it.
+#: The reason for a counter that one of the edge samples lacks; the counter's name is put before it.
 NOT_SAMPLED = "was not sampled at both edges"
-#: The lateness of the worker's pulse.
+#: The counter of the lateness of the worker's pulse, which should come every 100 ms.
 PULSE = "pulse_late_us"
-#: The phase of the samples that bound the main window.
+#: The name of the main phase: its edge samples bound the measured window.
 MEASURE = "measure"
 
 
 @dataclass(frozen=True)
 class Window:
-    """Both edges of a window: metric -> subject -> reading."""
+    """A window of one run: the readings at its two edges, and the course of some metrics between them.
+
+    An edge has the readings by metric and subject (a device, core or transaction type).
+    """
 
     start: Edge
     end: Edge
     seconds: float | None
     course: Course = field(default_factory=dict)
-    """Gauges without a subject, sample by sample; a window cut out between two samples has its edges only."""
+    """Every sample of the gauges without a subject. Empty for a window whose edges lie between samples."""
     counts: Course = field(default_factory=dict)
-    """The pulse and the asked counters, sample by sample, summed over their subjects."""
+    """Every sample of the pulse and of the counters asked for in `of`, summed over their subjects."""
     gaps: Gaps | None = None
-    """The window's gaps; None with too few samples, and in a window cut out between two samples."""
+    """The window's gaps; None with too few samples, and for a window whose edges lie between samples."""
 
     @classmethod
     def of(cls, samples: pl.DataFrame, phase: str = MEASURE, courses: frozenset[str] = frozenset()) -> Window:
-        """Return the window of a phase in the samples of a run, with the course of the counters in `courses`.
+        """Return the window of a phase in the samples of a run. It keeps every sample of the counters in `courses`.
 
-        Without its edges every value is null with that reason.
+        If the phase lacks an edge sample, every change in the window is missing with that reason.
         """
         edges, times = _edges(samples, phase)
         start, end, start_s, end_s = edges["start"], edges["end"], times.get("start"), times.get("end")
@@ -71,11 +74,11 @@ class Window:
         return cls(start, end, seconds, _course(samples, phase, start_s, end_s), counts, gaps)
 
     def subjects(self, metric: str) -> list[str]:
-        """Return the devices, cores or transaction types that a metric was sampled for."""
+        """Return the devices, cores or transaction types for which a metric was sampled."""
         return sorted(self.end.get(metric, {}))
 
     def change(self, metric: str, subject: str | None = None) -> Value:
-        """Return the change of a counter over the window, summed over its subjects when none is named."""
+        """Return the change of a counter over the window, of one subject or summed over all."""
         names = self.subjects(metric) if subject is None else [subject]
         if self.seconds is None:
             return Value(None, "the run has no edge samples: it ended before its measured window did")
@@ -98,9 +101,10 @@ class Window:
         return _shown(self.start, metric, subject)
 
     def time_mean(self, metric: str) -> Value:
-        """Return the mean of a gauge over the window.
+        """Return the mean of a gauge over the window's time.
 
-        Between two samples the gauge is taken to change evenly. Without samples inside the window, its edges are used.
+        Between two samples the gauge is assumed to change evenly. Without samples inside the window, the mean of its
+        edges is returned.
         """
         points = self.course.get(metric, ())
         whole = points[-1][0] - points[0][0] if points else 0.0
@@ -159,13 +163,13 @@ def _shown(edge: Edge, metric: str, subject: str) -> Value:
 
 
 def _course(samples: pl.DataFrame, phase: str, start_s: float | None, end_s: float | None) -> Course:
-    """Return the gauges of a phase from its start to its end; the sampler goes on for a moment after the end."""
+    """Return the samples of a phase's gauges between its edges; the sampler runs on for a moment after the end."""
     import polars as pl
 
     if start_s is not None and end_s is not None:
         samples = samples.filter(pl.col("t_s").is_between(start_s, end_s))
     of_gauges = (pl.col("phase") == phase) & (pl.col("subject") == "") & pl.col("value").is_not_null()
-    # One query: its fixed cost exceeds the work on a run's few thousand rows.
+    # One query for all gauges, because a query's fixed cost exceeds the work on a run's few thousand rows.
     rows = samples.lazy().filter(of_gauges).select("metric", "t_s", "value").sort("t_s", maintain_order=True).collect()
     found: dict[str, list[tuple[float, float]]] = {}
     for metric, t_s, value in rows.iter_rows():
@@ -186,7 +190,7 @@ def _counts(samples: pl.DataFrame, phase: str, courses: frozenset[str]) -> Cours
 
 
 def _edges(samples: pl.DataFrame, phase: str) -> tuple[dict[str, Edge], dict[str, float]]:
-    """Return the readings and the time of each edge of a phase; an edge that is missing has no reading and no time."""
+    """Return the readings and the times of a phase's edges; a missing edge has an empty table and no time."""
     import polars as pl
 
     columns = ("edge", "t_s", "metric", "subject", "probe", "count", "value", "reason")
@@ -202,9 +206,9 @@ def _edges(samples: pl.DataFrame, phase: str) -> tuple[dict[str, Edge], dict[str
 
 
 def _subject_in(phase: str, probe: str, subject: str) -> str | None:
-    """Return the name that a transaction type has in its own phase.
+    """Return a subject's name in a phase: a transaction type of another phase than `measure` has that phase as prefix.
 
-    The result is None for types of other phases.
+    The result is None for transaction types of other phases.
 
     >>> _subject_in("scan", "workload", "scan.read"), _subject_in("measure", "workload", "scan.read")
     ('read', None)

@@ -1,6 +1,7 @@
 """Makes a script of transactions from a slow query log of MySQL or MariaDB. Reads no database.
 
-The output holds digests, names and counts; the script alone holds values of the log.
+Only the script holds values of the log. The command's output has digests (statements without their values), names and
+counts.
 """
 
 from __future__ import annotations

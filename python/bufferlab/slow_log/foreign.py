@@ -1,7 +1,7 @@
-"""Recognises a file without any slow query log entry by its first lines. It names the kinds people mistake.
+"""Recognises by its first lines a file that people mistake for a slow query log.
 
 It knows the general log of MySQL and MariaDB (sql/log.cc) and prints of their log tables, PostgreSQL's log_line_prefix,
-csvlog and jsonlog, mysqlbinlog, mysqldumpslow and pt-query-digest.
+csvlog and jsonlog, compressed files, and the output of mysqlbinlog, mysqldumpslow and pt-query-digest.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ _KINDS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
 
 
 def kind_of(path: Path) -> tuple[str, str] | None:
-    """Return the kind of a file that is not a slow query log, and the next step; None if unknown. Raises OSError."""
+    """Return the kind of a file that is not a slow query log, and what the user may do; None for an unknown kind.
+
+    Raises OSError when the file cannot be read.
+    """
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
     return next(((what, hint) for pattern, what, hint in _KINDS if pattern.search(head)), None)

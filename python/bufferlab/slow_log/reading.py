@@ -1,9 +1,9 @@
-"""Reads statements fast: statements that differ in plain literals alone are cut into tokens once.
+"""Reads statements fast: of statements that differ only in plain literals, only one is cut into tokens.
 
-A plain literal is a number, or a text in quotes without a backslash, a quote and a byte that is not UTF-8. A statement
-is read with a mark in the place of each, which no statement has; the marks' places in the result are the literals'
-places. Where a mark does not come out as a value (it was in a comment, a name, another text), each statement is read by
-itself.
+A plain literal is a whole number, or a text in single quotes without a backslash, a quote and a byte that is not UTF-8.
+A statement is read with a mark, which no statement has, in the place of each plain literal. The marks' places in the
+result are the literals' places. If a mark does not become a value (it was in a comment, a name, or another text), each
+such statement is cut into tokens.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from bufferlab.slow_log.tokens import UnreadableError, Value
 
 _MOST_FORMS = 2_000
 _MOST_PLACES = 200_000
-"""The values of all forms that are kept together: each takes about 200 bytes."""
+"""The most values that all kept forms may have together; each takes about 200 bytes."""
 _MOST_BYTES = 4_000
-"""The longest statement that is read so: longer ones are rarely alike."""
+"""The most characters of a statement that is read with marks; longer statements are rarely alike."""
 _PLAIN = re.compile(r"(?<![\w$'])'([^'\\\ud800-\udfff]*+)'(?!')|(?<![\w$.@'\"`])([0-9]{1,17}+)(?![\w$.])", re.ASCII)
 _FIRST_MARK = 918273645500000000
 _MARK_DIGITS = "9182736455"
@@ -32,16 +32,16 @@ class _Form:
     digest: str
     parts: tuple[str, ...]
     places: tuple[tuple[int, int] | None, ...]
-    """The literal and sign of each value of the form; None for a value that is always the same."""
+    """The place of the literal that gives each value, and its sign (1 or -1); None for a value that stays the same."""
     values: tuple[Value, ...]
     schema: str
     why_not: str
     is_in_order: bool
-    """Whether the values are the literals, one by one and with their own sign."""
+    """Whether the values are the literals in their order, with their signs unchanged."""
 
 
 class StatementReader:
-    """Reads statements as `read_statement` does, and keeps the forms of those that it read last."""
+    """A reader of statements that gives what `read_statement` gives, and keeps the forms of the last ones."""
 
     def __init__(self, ansi_quotes: bool = False) -> None:
         self.ansi_quotes = ansi_quotes
@@ -49,10 +49,10 @@ class StatementReader:
         self._places = 0
 
     def read(self, sql: str, schema: str) -> SqlStatement:
-        """Return the statement. Raises UnreadableError as `read_statement` does."""
+        """Return the statement of a connection in `schema`. Raises UnreadableError as `read_statement` does."""
         if len(sql) > _MOST_BYTES or _TEXT_MARK in sql or _MARK_DIGITS in sql:
             return read_statement(sql, schema, self.ansi_quotes)
-        # The texts between the literals, and of each literal what stands in quotes, or else its digits.
+        # The pieces are the texts between literals; between two texts come the literal's quoted text and its digits.
         pieces = _PLAIN.split(sql)
         quoted = pieces[1::3]
         literals: list[Value] = [

@@ -1,8 +1,8 @@
 """Writes a script for `bufferlab run` from the kinds of transactions of a log: docs/scripts.md has its language.
 
-Each kind is a section with its weight. Its values are drawn together from one transaction of the log: `\\set seen
-random(1, N)` draws which, and `choose(:seen, ...)` has each value of it. A value that was always the same stays in the
-statement.
+Each kind is a section with a weight. The values of a run of the section are drawn together from one transaction of the
+log: `\\set seen random(1, N)` draws the transaction, and `choose(:seen, ...)` gives each of its values. A value that
+was always the same stays in the statement.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from bufferlab.slow_log.tokens import Hexadecimal, Value
 from bufferlab.slow_log.transactions import Kind
 
 MOST_BYTES = (4 << 20) - (64 << 10)
-"""The text's limit: below the core's for scripts."""
+"""The most bytes of a script's text, below the core's limit for scripts."""
 _MOST_STEPS = 9_000
-"""Statements and \\set lines: below the core's limit."""
+"""The most statements and \\set lines of a script, below the core's limit."""
 _MOST_STATEMENTS = 400
-"""Each connection prepares every statement, and a server allows 16,382 (max_prepared_stmt_count)."""
+"""The most statements of a script. Each connection prepares all; a server allows 16,382 (max_prepared_stmt_count)."""
 _MOST_SECTIONS = 100
 _MOST_WEIGHT = 1_000_000
 _SOME = 200
-"""The values of a kind from which the size of all is estimated."""
+"""The number of a kind's transactions from which the size of the values of all is estimated."""
 _VERBS = ("INSERT", "UPDATE", "DELETE", "REPLACE", "SELECT", "WITH")
 _TABLE = re.compile(r"\b(?:FROM|INTO|UPDATE|IGNORE)\s+`?(\w+)", re.ASCII)
 
@@ -43,14 +43,14 @@ class ScriptSection:
 
 @dataclass(frozen=True)
 class Script:
-    """A script's text, which holds values of the log, and its sections, whose digests hold none."""
+    """A script: its text, which holds values of the log, and its sections, whose digests hold none."""
 
     text: str
     sections: tuple[ScriptSection, ...]
 
 
 def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
-    """Return the script of the most frequent kinds, with as many of their values as fit."""
+    """Return the script of the most frequent kinds, with as many of their values as `most_bytes` allow."""
     chosen = _chosen(sorted(kinds, key=lambda kind: -kind.count))
     fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
     while True:
@@ -61,14 +61,14 @@ def write_script(kinds: Sequence[Kind], most_bytes: int = MOST_BYTES) -> Script:
             return script
         wanted_bytes *= 0.999 * most_bytes / size
         if most <= 1:
-            chosen.pop()  # Statements alone are too long: without the rarest kind.
+            chosen.pop()  # The statements without values are too long, so leave out the rarest kind.
             fitting, wanted_bytes = _fitting(chosen), float(most_bytes)
 
 
 def _fitting(kinds: Sequence[Kind]) -> Callable[[float], int]:
-    """Return a function of a script's bytes: about how many values of each kind fit into them.
+    """Return a function that estimates how many transactions of each kind have their values in a script of given size.
 
-    It knows the size of some values, because to write all of them would take longer than to read the log.
+    It measures the size of only some values, because to write all would take longer than to read the log.
     """
     most = max((len(kind.samples) for kind in kinds), default=0)
     sizes = [[len(_section("", 1, kind, few).encode()) for few in (kind.samples[:1], _some(kind))] for kind in kinds]
@@ -119,7 +119,7 @@ _HEAD = """\
 
 
 def _spread(samples: Sequence[tuple[Value, ...]], most: int) -> list[tuple[Value, ...]]:
-    """Return `most` samples, at equal distances."""
+    """Return `most` of the samples, at equal distances."""
     return [samples[at * len(samples) // most] for at in range(most)]
 
 
@@ -133,7 +133,7 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
             slots.append(written(kind.first[at]))
             continue
         has_bytes = _is_of_bytes(columns[at])
-        # 1 and 1.0 are equal in Python, and another type to the server.
+        # Compare texts: 1 and 1.0 are equal in Python, but have different types to the server.
         choices = tuple(_choice(value, has_bytes) for value in columns[at])
         if choices not in variables:
             variables[choices] = f"v{len(variables) + 1}"
@@ -153,9 +153,10 @@ def _section(name: str, weight: int, kind: Kind, samples: Sequence[tuple[Value, 
 
 
 def _is_of_bytes(values: Sequence[Value]) -> bool:
-    """Return whether a server gets bytes: always for x'...', for 0x... if one is long or another value is a text.
+    """Return whether the server gets these values of one place as bytes.
 
-    A parameter is a number or a text, and never both as 0x... is. Longer ones than a number are keys or hashes.
+    It does if one was written as x'...'. It also does if one was written as 0x... and is longer than a number, as keys
+    and hashes are, or if another is a text. A literal 0x... is a number or a text to the server, a parameter only one.
     """
     if any(isinstance(value, bytes) and not isinstance(value, Hexadecimal) for value in values):
         return True
@@ -165,7 +166,7 @@ def _is_of_bytes(values: Sequence[Value]) -> bool:
 
 
 def varies_as_number(kind: Kind) -> bool:
-    """Return whether values of the log that were written as 0x... are numbers in the kind's section."""
+    """Return whether the kind's section has values as numbers that the log has as 0x...."""
     columns = list(zip(*kind.samples, strict=True))
     return any(
         varies and any(isinstance(value, Hexadecimal) for value in columns[at]) and not _is_of_bytes(columns[at])
@@ -174,22 +175,22 @@ def varies_as_number(kind: Kind) -> bool:
 
 
 def _choice(value: Value, as_hexadecimal: bool) -> str:
-    """Return a value as an argument of `choose`; with `as_hexadecimal`, the text of its bytes' digits."""
+    """Return a value as an argument of `choose`; with `as_hexadecimal`, its bytes as a text of hexadecimal digits."""
     if as_hexadecimal and value is not None:
         data = value if isinstance(value, bytes) else str(value).encode()
         return f"'{data.hex()}'"
     if isinstance(value, Hexadecimal):
         return _choice(value.number, as_hexadecimal)
     if isinstance(value, float):
-        return repr(float(value))  # As a parameter every number with a point is a double.
+        return repr(float(value))  # The server takes any number with a point, if it is a parameter, as a double.
     if isinstance(value, str):
-        # A \set line ends with its line; a control character is written by its byte.
+        # A \set line cannot go over a line's end, so a text with control characters is written by its bytes.
         return "'" + value.replace("'", "''") + "'" if value.isprintable() else f"x'{value.encode().hex()}'"
     return written(value)
 
 
 def _section_name(number: int, kind: Kind) -> str:
-    """Return a name of the kind's words and no values: its number, its verb and its table."""
+    """Return a name for the kind's section without any value: its number, verb and table, such as t1_update_stock."""
     verbs = [digest.split(" ", 1)[0] for digest in kind.digests]
     at = min(range(len(verbs)), key=lambda at: _VERBS.index(verbs[at]) if verbs[at] in _VERBS else len(_VERBS))
     verb = verbs[at].lower() if verbs[at] in _VERBS else "select"

@@ -1,7 +1,7 @@
-"""Makes of a statement's tokens its digest, which has no literal, and its form, which has places for its values.
+"""Makes a statement's digest, which has no literal, and its form, which has places for its values, from its tokens.
 
-For the digest it follows the idea of MySQL's DIGEST_TEXT: `?` for a value, `(...)` for a list of values. NULL stays,
-outside of lists. tokens.py cuts the statement, tables.py finds the tables that it names.
+The digest follows the idea of MySQL's DIGEST_TEXT: `?` for a value, `(...)` for a list of values. Outside of lists NULL
+stays. tokens.py cuts a statement into tokens, tables.py finds the tables that it names.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from bufferlab.slow_log.tokens import FOLDED, Double, Hexadecimal, Token, Unread
 from bufferlab.slow_log.words import FIXED_AFTER, KEYWORDS, LITERAL_AFTER, RESERVED, SPACED, TYPES_WITH_SIZES
 
 _MOST_PADDED = 512
-"""The longest IN list that is made longer, so that lists of nearly one length are one form."""
+"""The most values of an IN list that is made longer, so that lists of nearly the same length have one form."""
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-@dataclass(slots=True)  # With slots, as an entry of the log.
+@dataclass(slots=True)  # With slots to save memory, like LogEntry.
 class SqlStatement:
     """A statement. `parts` are the texts before, between and after its values: one more than there are values."""
 
@@ -29,9 +29,9 @@ class SqlStatement:
     parts: tuple[str, ...]
     values: tuple[Value, ...]
     schema: str = ""
-    """The schema of its tables; "" where the log lacks it."""
+    """The schema of the statement's tables; "" if the log lacks it."""
     why_not: str = ""
-    """The reason why it is not a statement of the application, or not of one schema; "" for all others."""
+    """The reason why it is not a statement of the application, or not of one schema; "" if a script may hold it."""
 
 
 def digest(sql: str) -> str:
@@ -46,10 +46,10 @@ def digest(sql: str) -> str:
 
 
 def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> SqlStatement:
-    """Return the statement's digest, form and values; names lose the qualifier of its schema.
+    """Return the statement with its digest, form and values; names lose the qualifier of its schema.
 
-    `schema` is the connection's; the statement's differs if all its tables are qualified by another schema.
-    Raises UnreadableError when a quote has no end, or when no script can hold it.
+    `schema` is the connection's. The statement has another schema if all its tables are qualified by that one. Raises
+    UnreadableError when a quote or a comment has no end, or when no script can hold the statement.
     """
     tokens = _signed(tokens_of(sql, ansi_quotes))
     named = tables.named_in(tokens)
@@ -62,13 +62,13 @@ def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Sql
 
 
 def _signed(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with signs made a part of their number."""
+    """Return the tokens with each sign made a part of the number behind it."""
     kept: list[Token] = []
     for token in tokens:
         if token.kind == "literal":
             while kept and kept[-1].is_("-", "+") and (len(kept) == 1 or _before_sign(kept[-2])):
                 if kept[-1].text == "-" and isinstance(token.value, bytes) and _number_of(token.value) is None:
-                    break  # Bytes have no sign; to the server it is one of what they convert to.
+                    break  # Bytes have no sign. The server applies it to the number that it converts them to.
                 if kept.pop().text == "-":
                     token.value = _negated(token.value)
         kept.append(token)
@@ -76,7 +76,7 @@ def _signed(tokens: list[Token]) -> list[Token]:
 
 
 def _before_sign(token: Token) -> bool:
-    """Return whether a + or - behind this token is a sign."""
+    """Return whether a + or - behind this token is the sign of a number, not an operator between two values."""
     return (token.kind == "operator" and token.text not in (")", "}", FOLDED)) or token.is_(*RESERVED)
 
 
@@ -94,14 +94,14 @@ def _negated(value: Value) -> Value:
 
 
 def _number_of(value: Value) -> Value:
-    """Return a value without a hexadecimal spelling; None for bytes that are not a number."""
+    """Return the number for a literal 0x..., None for other bytes, and any other value unchanged."""
     if isinstance(value, bytes):
         return value.number if isinstance(value, Hexadecimal) else None
     return value
 
 
 def _refuse(tokens: Sequence[Token]) -> None:
-    """Raise UnreadableError if no script can hold the statement."""
+    """Raise UnreadableError, whose words say why, if no script can hold the statement."""
     words = [token for token in tokens if token.kind == "word"]
     for at, token in enumerate(tokens):
         if token.kind == "variable" and not token.text.startswith("@@"):
@@ -112,7 +112,7 @@ def _refuse(tokens: Sequence[Token]) -> None:
             raise UnreadableError("several statements in one entry")
         if token.kind in ("quoted", "hint") and not token.text.isprintable():
             raise UnreadableError(f"a {'name' if token.kind == 'quoted' else 'hint'} that is not printable UTF-8")
-        # A server takes the name of a function in quotes too (sql_yacc.yy, function_call_generic).
+        # A server also takes the name of a function in quotes (sql_yacc.yy, function_call_generic).
         why = _UNWANTED.get((name_of(token) or "").upper())
         if why and any(one.is_("(") for one in tokens[at + 1 : at + 2]):
             raise UnreadableError(why)
@@ -128,12 +128,12 @@ _UNWANTED = {
     ),
     "LOAD_FILE": "a file of the server's",
 }
-"""Functions that scripts must not call, with the reason for each."""
+"""The functions that scripts must not call, with the reason for each."""
 
 
 def _fix(tokens: Sequence[Token]) -> None:
-    """Mark the literals for which the server takes no parameter, or reads a parameter otherwise."""
-    in_list_of_places = 0  # The depth, counted from 1, of the ORDER BY or GROUP BY that is being read.
+    """Mark the literals in whose place the server takes no parameter, or reads a parameter with another meaning."""
+    in_list_of_places = 0  # The depth of parentheses, from 1, of the ORDER BY or GROUP BY being read; 0 outside of one.
     depth = 1
     for at, token in enumerate(tokens):
         before = tokens[at - 1] if at else None
@@ -157,20 +157,20 @@ def _fix(tokens: Sequence[Token]) -> None:
 
 
 def _is_alias_behind(before: Token) -> bool:
-    """Return whether a text behind this token is a column's name: `SELECT count(*) 'n'`."""
+    """Return whether a text literal behind this token is a name for a column: `SELECT count(*) 'n'`."""
     if before.kind == "word":
         return before.text not in KEYWORDS or before.text == "END"
     return before.kind in ("quoted", "literal") or before.is_(")")
 
 
 def _in_type(tokens: Sequence[Token], at: int) -> bool:
-    """Return whether a number is the size of a type, as in DECIMAL(10, 2), or the digits of NOW(6)."""
+    """Return whether the number at this place is a size of a type, as in DECIMAL(10, 2), or the digits of NOW(6)."""
     opening = at - 1 if tokens[at - 1].is_("(") else at - 3
     return opening > 0 and tokens[opening].is_("(") and tokens[opening - 1].is_(*TYPES_WITH_SIZES)
 
 
 def _wrapped(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with DATE '...' as DATE('...'), which may have a parameter."""
+    """Return the tokens with DATE('...') in place of DATE '...', because only DATE(...) may have a parameter."""
     made: list[Token] = []
     for at, token in enumerate(tokens):
         is_typed = token.is_text and token.kind == "literal" and at and tokens[at - 1].is_(*LITERAL_AFTER)
@@ -179,7 +179,10 @@ def _wrapped(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _padded(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with the last value of each IN list repeated up to a power of two: the rows stay the same."""
+    """Return the tokens with the last value of each IN list repeated until the list's length is a power of two.
+
+    The list then selects the same rows. A list of more than _MOST_PADDED values stays as it is.
+    """
     made: list[Token] = []
     at = 0
     while at < len(tokens):
@@ -210,7 +213,10 @@ def _list_end(tokens: Sequence[Token], at: int) -> int:
 
 
 def _ignoring(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with IGNORE: values drawn again meet keys that the data has already."""
+    """Return the tokens with IGNORE in a statement that writes, because values drawn again meet keys that exist.
+
+    A statement with IGNORE or with ON DUPLICATE KEY UPDATE stays as it is.
+    """
     first = tokens[0] if tokens else None
     if first is None or not first.is_("INSERT", "UPDATE", "DELETE") or any(token.is_("IGNORE") for token in tokens[:5]):
         return tokens
@@ -223,7 +229,7 @@ def _ignoring(tokens: list[Token]) -> list[Token]:
 
 
 def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> SqlStatement:
-    """Return the statement, split at the literals that are not fixed: its texts, and these literals as values."""
+    """Return the statement, split into texts and values at the literals that are not fixed."""
     parts, values, texts = [], [], _Texts()
     in_rows = _in_rows(tokens)
     for at, token in enumerate(tokens):
@@ -237,7 +243,7 @@ def _form(digest_: str, tokens: Sequence[Token], schema: str, why_not: str) -> S
 
 
 def _in_rows(tokens: Sequence[Token]) -> set[int]:
-    """Return the places of values in the rows of VALUES and in lists of IN."""
+    """Return the places of the tokens that are single values in the rows of VALUES and in lists of IN."""
     places: set[int] = set()
     closings = _closings(tokens)
     at = 0
@@ -267,12 +273,12 @@ def _closings(tokens: Sequence[Token]) -> dict[int, int]:
 
 
 def _elements(tokens: Sequence[Token], start: int, end: int) -> list[int]:
-    """Return the places of the tokens that are alone between the commas of a row."""
+    """Return the places of the tokens that are the only one between two commas of the row from `start` to `end`."""
     return [at for at in range(start + 1, end) if tokens[at - 1].is_("(", ",") and tokens[at + 1].is_(",", ")")]
 
 
 class _Texts:
-    """The text of tokens, with one space between most."""
+    """A text made of tokens, with a space between two tokens if the server needs or allows one there."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -285,7 +291,7 @@ class _Texts:
         self.last = token
 
     def taken(self, before_value: bool = False) -> str:
-        """Return the text up to a value, or up to the end."""
+        """Return the text since the last call, with the space before a value if one follows."""
         if before_value:
             self.add(Token("literal", "?"), "")
         text = "".join(self.texts)
@@ -298,7 +304,7 @@ def _spaced(left: Token, right: Token) -> bool:
         return left.is_(".", FOLDED) and right.is_(".", FOLDED)
     if left.is_("(") or right.is_(")", ",", ";"):
         return False
-    # A function's name and its parenthesis must not be apart: "COUNT (*)" is a mistake.
+    # No space may stand between a function's name and its parenthesis: the server refuses "COUNT (*)".
     return not (right.is_("(") and left.kind == "word" and left.text not in SPACED)
 
 
@@ -306,7 +312,7 @@ def _digest(tokens: Sequence[Token]) -> str:
     joined: list[Token] = []
     for token in tokens:
         if token.kind == "literal":
-            # A text behind a value is a column's name, and the digest has no text.
+            # A text behind a value is a column's name. It is left out, because a digest has no text.
             if not (joined and joined[-1].kind == "literal"):
                 joined.append(Token("literal", "?"))
         elif token.kind == "quoted" and _PLAIN.fullmatch(token.text[1:-1]) and token.text[1:-1].upper() not in KEYWORDS:
@@ -320,7 +326,7 @@ def _digest(tokens: Sequence[Token]) -> str:
 
 
 def _folded(tokens: list[Token]) -> list[Token]:
-    """Return a digest's tokens with `(...)` for each list of values, and one row in place of equal ones."""
+    """Return a digest's tokens with `(...)` for each list of values, and one row for equal neighbouring rows."""
     made: list[Token] = []
     closings = _closings(tokens)
     at = 0
@@ -357,7 +363,7 @@ def _row(tokens: Sequence[Token], at: int, end: int) -> list[Token]:
 def written(value: Value) -> str:
     r"""Return a value as a literal that the server and a script's reader take for the same text.
 
-    In a script a backslash means nothing, to the server it escapes.
+    In a script a backslash has no meaning; to the server it begins an escape.
 
     >>> print(written("it's\n" + chr(92)))
     'it''s\n\\'

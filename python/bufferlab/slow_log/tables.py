@@ -1,7 +1,7 @@
-"""Finds the tables and the stored functions that a statement names, and whose statement it is. Pure.
+"""Finds the tables and the stored functions that a statement names, and the schema to which the statement belongs.
 
-It walks over a statement's tokens and knows of the grammar only where a table's name may stand (MySQL Reference Manual,
-"SELECT Statement", "JOIN Clause", and those of INSERT, UPDATE and DELETE).
+It walks over a statement's tokens. Of the grammar it knows only where a table's name may stand (MySQL Reference Manual,
+"SELECT Statement", "JOIN Clause", and the chapters on INSERT, UPDATE and DELETE).
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _Places = list[tuple[int, str | None]]
 
 @dataclass(slots=True)
 class Named:
-    """The names in a statement: the place of each name's first token, and the schema before it."""
+    """The names in a statement, each with the place of its first token and the schema before it (None without one)."""
 
     tables: _Places = field(default_factory=list)
     functions: _Places = field(default_factory=list)
-    """The stored functions, and others that no server brings."""
+    """The functions that are not built into the servers, so most are stored functions."""
     others: _Places = field(default_factory=list)
-    """Other names that may follow a schema's name: columns, and the targets of a DELETE of several tables."""
+    """Other names that a schema's name may precede: columns, and the targets of a DELETE of several tables."""
 
 
 @dataclass(slots=True)
 class _Depth:
-    """The names known inside one pair of parentheses."""
+    """The state of the walk inside one pair of parentheses, or outside of all."""
 
     verb: str = ""
     """SELECT, or the verb that writes; "" inside a function's parentheses, where FROM names no table."""
     lists: bool = False
-    """Whether a table follows a comma."""
+    """Whether the name after a comma is a table's."""
     expects: bool = False
     """Whether the next name is a table's."""
     targets: bool = False
-    """Whether names are those of a DELETE before its FROM, which may be aliases."""
+    """Whether names are the targets of a DELETE before its FROM, which may be aliases."""
 
 
 def named_in(tokens: Sequence[Token]) -> Named:
-    """Return the tables and stored functions that a statement names, and where else a schema may stand."""
+    """Return the tables and stored functions that a statement names, and other names that a schema may precede."""
     named, common = Named(), _common_tables(tokens)
     depths = [_Depth()]
     resume = 0
@@ -68,7 +68,7 @@ def named_in(tokens: Sequence[Token]) -> Named:
             here.expects = here.lists
         elif token.kind == "word" and _is_clause(tokens, at, here, is_outermost=len(depths) == 1):
             if token.is_("USING") and here.expects:
-                # The tables of DELETE FROM ... USING may be aliases of those that follow.
+                # The tables between DELETE FROM and USING may be aliases of the tables after USING.
                 named.others, named.tables = [*named.others, *named.tables], []
         elif (name := name_of(token)) is not None:
             schema, length = _qualified(tokens, at)
@@ -86,8 +86,9 @@ def named_in(tokens: Sequence[Token]) -> Named:
 
 
 def schema_of(named: Named, schema: str) -> tuple[str, str]:
-    """Return the schema of a statement of a connection in `schema`, and the reason why it is left out of scripts, or
-    "".
+    """Return a statement's schema, and the reason why scripts leave it out ("" if they do not).
+
+    `schema` is the connection's default schema, "" if the log lacks it.
     """
     sources = named.tables or named.functions
     if not sources:
@@ -95,19 +96,19 @@ def schema_of(named: Named, schema: str) -> tuple[str, str]:
     schemas = {before or schema for _, before in sources} | {before for _, before in named.functions if before}
     if any(name.lower() in SYSTEM_SCHEMAS for name in schemas):
         return schema, OF_ANOTHER_SCHEMA
-    # The log lacks some connections' schemas: names without one are then taken for the same schema's.
+    # The log lacks the schema of some connections. A name without one is then taken to be in the others' schema.
     schemas -= {""}
     return (schema, OF_SEVERAL_SCHEMAS) if len(schemas) > 1 else (next(iter(schemas), schema), "")
 
 
 def unqualified(tokens: Sequence[Token], named: Named, schema: str) -> list[Token]:
-    """Return the tokens without the schema's name before others: `shop.sale` is `sale` in a copy of any name."""
+    """Return the tokens without this schema's name before other names: `sale` for `shop.sale`."""
     places = {at for at, before in (*named.tables, *named.functions, *named.others) if schema and before == schema}
     return [token for at, token in enumerate(tokens) if at not in places and at - 1 not in places]
 
 
 def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: bool) -> bool:
-    """Note how a word of the grammar affects the names after it; return whether it is such a word."""
+    """Note in `here` how the word at this place affects the names after it. Return whether it is one of the grammar."""
     word = tokens[at].text.upper()
     before = tokens[at - 1] if at else None
     if here.expects and word in _BEFORE_TABLE:
@@ -123,7 +124,7 @@ def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: 
     elif word in ("JOIN", "STRAIGHT_JOIN"):
         here.expects = here.lists
     elif word in _ENDS_LIST:
-        # NEXT VALUE FOR is followed by a sequence, which is a table.
+        # A sequence follows NEXT VALUE FOR, and counts as a table.
         here.lists, here.expects = False, word == "FOR" and before is not None and before.is_("VALUE")
     else:
         return word in RESERVED
@@ -131,7 +132,10 @@ def _is_clause(tokens: Sequence[Token], at: int, here: _Depth, *, is_outermost: 
 
 
 def _qualified(tokens: Sequence[Token], at: int) -> tuple[str | None, int]:
-    """Return the schema before a name, and the tokens of the whole: 1 of `a`, 3 of `a.b`, 5 of `a.b.c` and `a.b.*`."""
+    """Return the schema before a name, if any, and how many tokens the whole name has.
+
+    `a` has 1 token, `a.b` 3, `a.b.c` and `a.b.*` have 5.
+    """
     parts = 1
     while parts < 3 and at + 2 * parts < len(tokens) and tokens[at + 2 * parts - 1].is_("."):
         behind = tokens[at + 2 * parts]
@@ -142,7 +146,7 @@ def _qualified(tokens: Sequence[Token], at: int) -> tuple[str | None, int]:
 
 
 def _common_tables(tokens: Sequence[Token]) -> set[str]:
-    """Return the names, in small letters, that WITH gives to queries."""
+    """Return the names that WITH gives to queries, in small letters."""
     if not any(token.is_("WITH") for token in tokens):
         return set()
     return {
@@ -156,12 +160,12 @@ def _common_tables(tokens: Sequence[Token]) -> set[str]:
 
 
 def _is_none(token: Token, name: str, common: set[str]) -> bool:
-    """Return whether a name without a schema, in a table's place, is not a table's name."""
+    """Return whether a name without a schema in the place of a table names no table: a query of WITH, or DUAL."""
     return name.lower() in common or (token.kind == "word" and name.upper() == "DUAL")
 
 
 def _is_stored(tokens: Sequence[Token], at: int, name: str, common: set[str], *, is_qualified: bool) -> bool:
-    """Return whether the called function is a stored one, judged by its name."""
+    """Return whether the function that is called at this place is a stored one, judged by its name."""
     if is_qualified:
         return name.lower() not in SYSTEM_SCHEMAS
     before = tokens[at - 1] if at else None

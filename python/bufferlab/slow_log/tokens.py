@@ -1,7 +1,7 @@
 """Cuts a statement of MySQL or MariaDB into tokens, as the servers' lexer does. It knows no grammar.
 
-It follows the MySQL Reference Manual ("Literal Values", "Comments") and, for the types of parameters, the servers' own
-rules of conversion. sql.py makes digests and forms of the tokens, tables.py finds the tables.
+It follows the MySQL Reference Manual ("Literal Values", "Comments") and, for the types of parameters, the servers'
+rules of conversion. sql.py makes digests and forms from the tokens, tables.py finds the tables.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ class Hexadecimal(bytes):
 
     @property
     def number(self) -> int | str | None:
-        """Return the number, as a text where no 63 bits hold it; None where it is longer than a server's numbers."""
+        """Return the number, as a text if it takes more than 63 bits; None if it has more than _NUMBER_BYTES bytes."""
         return whole(int.from_bytes(self)) if len(self) <= _NUMBER_BYTES else None
 
 
 class Double(float):
-    """A number that was written with an exponent: to a server it is a double, and 1.1 is a decimal."""
+    """A number that was written with an exponent. To a server it is a double; without an exponent 1.1 is a decimal."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """Return the number with an exponent."""
+        """Return the number as a text with an exponent."""
         text = float.__repr__(self)
         return text if "e" in text else f"{text}e0"
 
 
 Value = int | float | str | bytes | None
-"""A literal: a text is a str, a hexadecimal or undecodable one is bytes, NULL is None."""
+"""The value of a literal: bytes for a hexadecimal literal or a text that is not UTF-8, None for NULL."""
 
 _TOKEN = re.compile(
     r"""
@@ -63,46 +63,49 @@ FOLDED = "..."
 
 
 class UnreadableError(ValueError):
-    """The reason why a statement cannot stand in a script. Its words hold nothing of the statement."""
+    """An error of a statement that cannot stand in a script. Its words say why, and repeat nothing of the statement."""
 
 
 @dataclass(slots=True)
 class Token:
-    """A token. `kind`: word, quoted (a name), literal, operator, variable or hint. `text` is as a script writes it."""
+    """A token. Its `kind` is word, quoted (a name), literal, operator, variable or hint; scripts write its `text`."""
 
     kind: str
     text: str
     value: Value = None
     fixed: bool = False
-    """Whether the literal stays in the text, because the server takes no parameter there."""
+    """Whether the literal stays in the text, because the server takes no parameter in its place."""
     is_text: bool = False
 
     def is_(self, *texts: str) -> bool:
-        """Return whether it is one of these words or operators; a quoted name never is."""
+        """Return whether the token is one of these words or operators; a quoted name never is."""
         return self.kind in ("word", "operator") and self.text in texts
 
     @property
     def is_value(self) -> bool:
-        """Return whether it stands for one value, or for the values of a list."""
+        """Return whether the token stands for one value, or for the values of a list."""
         return self.kind == "literal" or self.is_("NULL", "DEFAULT", FOLDED)
 
 
 def tokens_of(sql: str, ansi_quotes: bool) -> list[Token]:
-    """Return the tokens of a statement. Raises UnreadableError where a quote or a comment has no end."""
+    """Return the tokens of a statement; with `ansi_quotes`, "..." is a name, not a text.
+
+    Raises UnreadableError for a quote or a comment without an end, and for a character that SQL does not have.
+    """
     tokens: list[Token] = []
     inside = 0
     at = 0
     while match := _TOKEN.match(sql, at):
         kind, text, at = match.lastgroup or "other", match[0], match.end()
         if kind == "skip":
-            # The server executes what stands in /*! */.
+            # The server executes the text between /*! and */.
             inside += text.startswith(("/*!", "/*M!"))
         elif inside and text == "*" and sql.startswith("/", at):
             inside, at = inside - 1, at + 1
         elif text == "/" and sql.startswith("*", at):
             raise UnreadableError("a comment without an end")
         elif kind == "string" and tokens and tokens[-1].is_text and tokens[-1].value is not None:
-            # To the server, texts side by side are one text.
+            # To the server, neighbouring texts are one text.
             tokens[-1].value = _joined(tokens[-1].value, _token(kind, text, ansi_quotes, []).value)
         else:
             tokens.append(_token(kind, text, ansi_quotes, tokens))
@@ -127,13 +130,13 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[Token]) -> Toke
         case "hex":
             digits = text[2:-1] if text[1] == "'" else text[2:]
             data = bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
-            # With a character set before it the server takes a text, never a number.
+            # With a character set before the literal, the server takes it as a text, never as a number.
             is_hybrid = text[0] == "0" and not (_drop_introducer(before) or _is_before_text(before))
             return Token("literal", "?", Hexadecimal(data) if is_hybrid else data)
         case "bits":
             bits = text[2:-1] if text[1] == "'" else text[2:]
             number = int(bits or "0", 2)
-            # More bits than a number has are a binary string.
+            # A literal with more bits than a number has is a binary string.
             is_number = number <= _LARGEST_INT
             return Token("literal", "?", number if is_number else number.to_bytes((len(bits) + 7) // 8))
         case "double" if ansi_quotes:
@@ -153,21 +156,21 @@ def _token(kind: str, text: str, ansi_quotes: bool, before: list[Token]) -> Toke
 
 
 def name_of(token: Token) -> str | None:
-    """Return the name that a token is; None for any other token."""
+    """Return the name if the token is one, quoted or not, else None. Words of SQL count as names."""
     if token.kind == "quoted":
         return token.text[1:-1].replace("``", "`")
     return token.text if token.kind == "word" else None
 
 
 def _joined(one: Value, other: Value) -> Value:
-    """Return two texts as one, as bytes where one of them is not UTF-8."""
+    """Return two texts as one; it is bytes if one of them is not UTF-8."""
     if isinstance(one, bytes) or isinstance(other, bytes):
         return b"".join(part if isinstance(part, bytes) else str(part).encode() for part in (one, other))
     return f"{one}{other}"
 
 
 def _decodable(text: str) -> bool:
-    """Return whether a text, decoded with surrogates for its foreign bytes, has no surrogates."""
+    """Return whether a text is UTF-8: it has no surrogate, which stands for a byte that could not be decoded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -193,11 +196,11 @@ def _unescaped(match: re.Match[str]) -> str:
 def _number(text: str) -> Value:
     if text.isdigit():
         return whole(int(text)) if len(text) < 30 else text
-    # A decimal of more digits than a double holds stays a text, which the server converts exactly.
+    # A decimal with more digits than a double holds stays a text, which the server converts exactly.
     kind = Double if "e" in text.lower() else float
     return kind(text) if len(text) <= 15 and abs(float(text)) < 1e300 else text
 
 
 def whole(number: int) -> int | str:
-    """Return a whole number, as a text where a signed BIGINT does not hold it."""
+    """Return a whole number, as a text if a signed BIGINT does not hold it."""
     return number if abs(number) <= _LARGEST_INT else str(number)

@@ -1,7 +1,8 @@
-"""Groups the statements of a log into transactions, by session; keeps the values that it saw of each kind.
+"""Groups the statements of a log into transactions, session by session, and keeps the values seen of each kind.
 
-A transaction's kind is the form of its statements. Memory is bounded: of sessions, of kinds, of the bytes of values. Of
-values that do not fit, a uniform sample stays (Vitter, "Random Sampling with a Reservoir", 1985, Algorithm R).
+A transaction's kind is the form of its statements. The numbers of sessions and kinds, and the bytes of values, are
+limited. If not all values fit, a uniform sample of them is kept (Vitter, "Random Sampling with a Reservoir", 1985,
+Algorithm R).
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ By = Literal["transaction", "statement"]
 
 _MOST_SESSIONS = 10_000
 _MOST_STATEMENTS = 200
-"""The longest transaction that a script repeats."""
+"""The most statements of a transaction that a script repeats."""
 _MOST_KINDS = 4_000
 _MOST_VALUE_BYTES = 48 << 20
 _MOST_TEXT_BYTES = 32 << 20
-"""The texts of kinds, and the statements of open transactions, each."""
+"""The limit for the texts of kinds, and for the statements of open transactions."""
 _VALUE_BYTES = 60
-"""The memory of a value besides its text."""
+"""The bytes of memory that a value takes in addition to its text."""
 _MOST_DIGEST = 1_000
-"""The characters of a digest that are kept."""
+"""The number of a digest's first characters that are kept."""
 
 _WORK = frozenset(("SELECT", "INSERT", "REPLACE", "UPDATE", "DELETE", "WITH"))
 _SPOILING = _WORK | {"ROLLBACK", "CALL", "EXECUTE", "LOAD", "HANDLER"}
-"""Words of statements that do work or undo it: without one of them a transaction is another one."""
+"""The first words of statements that do work or undo it. If a script lacks such a statement, its transaction is left
+out, because without it the transaction would do something else."""
 _COMMITTING = frozenset(("CREATE", "ALTER", "DROP", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "LOCK"))
-"""Words that begin a statement that commits (MySQL Reference Manual, "Statements That Cause an Implicit Commit")."""
+"""The first words of statements that commit (MySQL Reference Manual, "Statements That Cause an Implicit Commit")."""
 _NAMED = _COMMITTING | words(
     "ANALYZE CALL CHECK DEALLOCATE DESC DESCRIBE DO EXECUTE EXPLAIN FLUSH HANDLER KILL LOAD OPTIMIZE PREPARE RESET SET "
     "SHOW UNLOCK USE XA"
@@ -51,13 +53,13 @@ _TIME = re.compile(r"\s*SET\s+(?:SESSION\s+|LOCAL\s+|@@(?:SESSION\.|LOCAL\.)?)?t
 _CHAINS = re.compile(r"\bAND\s+CHAIN\b", re.IGNORECASE)
 _LEAVING = ("Quit", "Change user", "Reset connection")
 _MOST_UNDECIDED = 200
-"""The statements and ends of a connection that wait for a word of its autocommit."""
+"""The most steps of a connection that wait until the log shows whether autocommit is on."""
 _TEMPORARY = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?TEMPORARY\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:[\w$`]+\s*\.\s*)?"
     r"`?([\w$]{1,64}+)(?![\w$]|`?\s*\.)",
     re.IGNORECASE,
 )
-"""The name is bounded, because many are kept. No server takes a longer one."""
+"""A statement that makes a temporary table. Its name is limited, because many names are kept; no server takes more."""
 
 
 @dataclass
@@ -68,16 +70,16 @@ class Kind:
 
     schema: str
     statements: tuple[tuple[str, ...], ...]
-    """The parts of each statement."""
+    """The texts between the values of each statement, as in SqlStatement."""
     digests: tuple[str, ...]
     frame: str
-    """"" for one statement in autocommit, else the word that ends the transaction."""
+    """"" for one statement in autocommit, else the word that ends the transaction (COMMIT or ROLLBACK)."""
     first: list[Value]
-    """The values of the first transaction, None in place of each that was not always the same."""
+    """The values of the first transaction, with None in place of each value that varies."""
     count: int = 0
     seconds: float = 0.0
     varies: list[bool] = field(default_factory=list)
-    """Whether each value was not always the same."""
+    """Whether each value differs between transactions."""
     samples: list[tuple[Value, ...]] = field(default_factory=list)
 
 
@@ -94,12 +96,12 @@ class _Step:
     """A statement of a connection, or the end of a transaction that no BEGIN began."""
 
     end: str = ""
-    """COMMIT or ROLLBACK; "" for a statement."""
+    """The word that ends the transaction, COMMIT or ROLLBACK; "" for a statement."""
     statement: SqlStatement | None = None
     """The statement; None if no script can hold it."""
     seconds: float = 0.0
     spoils: bool = False
-    """Whether a transaction without it is another one."""
+    """Whether a script cannot hold the transaction, because it would lack this statement."""
 
 
 @dataclass
@@ -111,21 +113,21 @@ class _Session:
     autocommit: bool | None = None
     """Whether autocommit is on; None while that is unknown."""
     undecided: list[_Step] = field(default_factory=list)
-    """The steps before autocommit was known."""
+    """The steps that wait until autocommit is known."""
     whole: bool = True
-    """Whether every statement of the open transaction can stand in a script."""
+    """Whether a script can hold every statement of the open transaction."""
     held_bytes: int = 0
     guessed: bool = False
-    """Whether autocommit is unknown for want of a SET."""
+    """Whether `autocommit` was guessed, because the log has no SET for it."""
     noted: bool = False
-    """Whether it is counted among those whose autocommit is off."""
+    """Whether the session was counted in `Transactions.without_autocommit`."""
 
 
 class Transactions:
-    """The kinds of transactions of a log, and the parts of it that a script cannot hold.
+    """The kinds of transactions of a log, and the counts of statements that a script cannot hold.
 
-    Where the log lacks autocommit, it is guessed once for a whole connection: without a SET and a BEGIN autocommit is
-    on, unless the connection has a COMMIT.
+    If the log does not show whether a connection's autocommit is on, that is guessed once for the whole connection:
+    without a SET and a BEGIN autocommit is on, unless the connection has a COMMIT.
     """
 
     def __init__(self, by: By = "transaction", ansi_quotes: bool = False) -> None:
@@ -134,30 +136,30 @@ class Transactions:
         self.kinds: dict[tuple[object, ...], Kind] = {}
         self.digests: dict[str, Tally] = {}
         self.left_out: Counter[str] = Counter()
-        """Statements, by the reason why they are left out."""
+        """The number of statements that are left out, by the reason."""
         self.statements = 0
-        """All statements, those that are left out too."""
+        """The number of all statements, with those that are left out."""
         self.entries = 0
-        """All entries: statements, those that begin and end transactions, and commands."""
+        """The number of all entries: statements, also those that begin and end transactions, and commands."""
         self.seconds = 0.0
         self.rollbacks_of_nothing = 0
         self.without_autocommit = 0
-        """The connections whose COMMIT without a BEGIN showed that autocommit is off."""
+        """The number of connections whose COMMIT without a BEGIN showed that autocommit is off."""
         self.without_session = 0
         self.sampled = False
         self.starts = 0
         self._sessions: OrderedDict[int, _Session] = OrderedDict()
         self._opened_again = False
-        """Whether a file began with the words of a server that starts, or opens its log again."""
+        """Whether a file began with the words that a server writes when it starts or opens its log again."""
         self._largest = 0
-        """The largest number of a connection since the server's start."""
+        """The largest number of a connection since the server started."""
         self._temporary: set[str] = set()
         self._random = random.Random(0)
         self._most_samples = 1 << 20
         self._value_bytes = 0
         self._text_bytes = 0
         self._held_bytes = 0
-        """The memory of open transactions."""
+        """The memory, in bytes, that open transactions take."""
 
     def take(self, entry: LogEntry) -> None:
         """Take the next entry of the log."""
@@ -194,13 +196,13 @@ class Transactions:
             if statement:
                 self._add([statement], "", entry.seconds)
             return
-        # The time of a statement that is left out does not count for its transaction.
+        # The time of a statement that is left out does not count in its transaction's time.
         self._do(session, _Step("", statement, entry.seconds if statement else 0.0, spoils))
 
     def _require_same_server(self, number: int) -> None:
-        """End all sessions where a connection's number shows that the server was restarted.
+        """End all sessions if this number of a connection shows that the server was restarted.
 
-        The numbers grow until then: an unknown one below the largest is a new server's.
+        The numbers grow until a restart. So an unknown number that is not above the largest one comes after a restart.
         """
         if self._opened_again and number <= self._largest:
             if number not in self._sessions:
@@ -211,7 +213,7 @@ class Transactions:
         self._largest = max(self._largest, number)
 
     def _do(self, session: _Session, step: _Step) -> None:
-        """Do a step of a session, or keep it until autocommit is known."""
+        """Apply a step to its session's transaction, or keep it until autocommit is known."""
         if session.opened is None and session.autocommit is None:
             if step.statement or step.end or step.spoils:
                 session.undecided.append(step)
@@ -242,7 +244,7 @@ class Transactions:
                 self._too_long(session)
 
     def _decide(self, session: _Session, *, autocommit: bool) -> None:
-        """Take autocommit for on or off from a session's first statement on."""
+        """Note autocommit as guessed, from a session's first statement on, and apply the steps that waited."""
         session.autocommit, session.guessed = autocommit, True
         steps, session.undecided = session.undecided, []
         self._held_bytes -= session.held_bytes
@@ -269,7 +271,7 @@ class Transactions:
         return session
 
     def _hold(self, session: _Session, size_bytes: int) -> None:
-        """Note the memory of an open transaction; leave the sessions that are silent for longest where it is much."""
+        """Note the memory that a session's step takes. If all takes too much, leave the sessions silent for longest."""
         session.held_bytes += size_bytes
         self._held_bytes += size_bytes
         while self._held_bytes > _MOST_TEXT_BYTES and self._sessions:
@@ -293,7 +295,7 @@ class Transactions:
         return statements
 
     def _control(self, session: _Session | None, word: str, second: str, entry: LogEntry) -> bool:
-        """Do what a statement says about transactions; return whether it does nothing else."""
+        """Begin or end a transaction, or set autocommit, if the statement does. Return whether it does nothing else."""
         is_set = word == "SET" and (found := _AUTOCOMMIT.search(entry.sql)) is not None
         is_start = word == "BEGIN" or (word == "START" and second == "TRANSACTION")
         is_end = word in ("COMMIT", "ROLLBACK") and not (word == "ROLLBACK" and _goes_back(entry.sql))
@@ -318,15 +320,15 @@ class Transactions:
         return says_no_more
 
     def _settle(self, session: _Session) -> None:
-        """Assume that autocommit is on where it is unknown."""
+        """Assume that a session's autocommit is on if it is unknown."""
         if session.autocommit is None:
             self._decide(session, autocommit=True)
 
     def _end(self, session: _Session, word: str) -> None:
-        """End a transaction, which nothing may have begun."""
+        """End a session's transaction by COMMIT or ROLLBACK, also if the log does not show its begin."""
         is_known = session.autocommit is False or (session.autocommit and not session.guessed)
         if session.opened is None and word == "COMMIT" and not is_known:
-            # The session ends a transaction that the log does not open: its autocommit is off since before the log.
+            # The COMMIT ends a transaction that the log does not open, so autocommit was off before the log began.
             self.without_autocommit += not session.noted
             session.noted = True
             self._decide(session, autocommit=False)
@@ -349,7 +351,7 @@ class Transactions:
             self.left_out[f"in a transaction of more than {_MOST_STATEMENTS} statements"] += len(statements)
 
     def _read(self, entry: LogEntry, word: str) -> tuple[SqlStatement | None, bool]:
-        """Return a statement, None where it is left out; and whether a transaction without it is another one."""
+        """Return a statement (None if it is left out), and whether its transaction cannot be repeated without it."""
         spoils = word in _SPOILING and not (entry.failed or entry.inside)
         if entry.failed:
             self.left_out["that failed"] += 1
@@ -403,7 +405,7 @@ class Transactions:
         kind.seconds += seconds
         for at, (value, first) in enumerate(zip(values, kind.first, strict=True)):
             if value != first or type(value) is not type(first):
-                kind.varies[at], kind.first[at] = True, None  # Only samples keep the value; they count bytes.
+                kind.varies[at], kind.first[at] = True, None  # Now only `samples`, whose bytes are counted, have it.
         if len(kind.samples) < self._most_samples:
             kind.samples.append(values)
             self._value_bytes += _memory(values)
@@ -414,7 +416,7 @@ class Transactions:
             self._thin()
 
     def _thin(self) -> None:
-        """Halve the samples of the largest kinds. Subsampling a uniform sample keeps it uniform."""
+        """Keep half as many samples of the largest kinds. A random part of a uniform sample is uniform, too."""
         most = max(len(kind.samples) for kind in self.kinds.values())
         self._most_samples = max(1, most // 2)
         for kind in self.kinds.values():
@@ -444,7 +446,7 @@ def _step_bytes(step: _Step) -> int:
 
 
 def _text_bytes(of: SqlStatement | tuple[str, ...]) -> int:
-    """Return about the memory of a statement's form."""
+    """Return an estimate of the bytes that a statement's form takes in memory."""
     parts = of.parts if isinstance(of, SqlStatement) else of
     return 50 * len(parts) + sum(map(len, parts))
 
@@ -454,11 +456,11 @@ def _memory(values: tuple[Value, ...]) -> int:
 
 
 def _words(sql: str) -> tuple[str, str]:
-    """Return the first two words in capitals; "" for a word that is not there."""
+    """Return the first two words of a statement in capitals; "" for a word that it lacks."""
     found = _FIRST_WORD.match(sql)
     return (found[1].upper(), (found[2] or "").upper()) if found else ("", "")
 
 
 def _goes_back(sql: str) -> bool:
-    """Return whether a ROLLBACK goes back to a savepoint, and ends no transaction."""
+    """Return whether a ROLLBACK goes back to a savepoint, so that it ends no transaction."""
     return re.match(r"\s*ROLLBACK\s+(?:WORK\s+)?TO\b", sql, re.IGNORECASE) is not None

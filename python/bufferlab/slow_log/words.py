@@ -1,14 +1,15 @@
-"""The words of SQL that decide how a literal next to them is read, and the functions that servers bring. Pure data.
+"""Lists the words of SQL that decide how a literal next to them is read, and the functions that servers have built in.
 
-From the MySQL Reference Manual ("Keywords and Reserved Words", "Date and Time Literals", "Built-In Function and
-Operator Reference") and MariaDB's; MariaDB's functions are those of its information_schema.SQL_FUNCTIONS.
+The lists are from the MySQL Reference Manual ("Keywords and Reserved Words", "Date and Time Literals", "Built-In
+Function and Operator Reference") and from MariaDB's; MariaDB's functions are those of its
+information_schema.SQL_FUNCTIONS.
 """
 
 from __future__ import annotations
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text."""
+    """Return the set of the words of a text."""
     return frozenset(text.split())
 
 
@@ -16,19 +17,19 @@ RESERVED = words(
     "ALL AND BETWEEN BY CASE DISTINCT DIV ELSE EXISTS FROM GROUP HAVING IN INTERVAL INTO IS LIKE LIMIT MOD NOT ON OR "
     "ORDER REGEXP RLIKE SELECT SET THEN UPDATE VALUES WHEN WHERE XOR"
 )
-"""Reserved words, which cannot be names: a + or - after one is a sign, and a quoted text is not a name."""
+"""The reserved words. They cannot be names, so a + or - after one is a sign, and a text after one is not a name."""
 
 LITERAL_AFTER = words("DATE TIME TIMESTAMP")
-"""Words that make a text behind them a date or a time."""
+"""The words that make a text behind them a date or a time."""
 
 FIXED_AFTER = words("AS COLLATE SEPARATOR ESCAPE PATH WAIT CHARSET -> ->>")
-"""Words and operators behind which the server takes no parameter."""
+"""The words and operators behind which the server takes no parameter."""
 
 TYPES_WITH_SIZES = words(
     "BINARY CHAR CURRENT_TIME CURRENT_TIMESTAMP CURTIME DATETIME DEC DECIMAL DOUBLE FLOAT LOCALTIME LOCALTIMESTAMP "
     "NCHAR NOW NUMERIC SIGNED SYSDATE UNSIGNED UTC_TIME UTC_TIMESTAMP VARBINARY VARCHAR"
 )
-"""Types and functions in whose parentheses a number must be written out."""
+"""The types and functions in whose parentheses a number cannot be a parameter."""
 
 KEYWORDS = (
     RESERVED
@@ -46,7 +47,7 @@ KEYWORDS = (
 """The words that a digest writes in capitals."""
 
 SPACED = RESERVED | words("AS INDEX JOIN OVER UNION USING VALUE")
-"""The words with a space before a parenthesis."""
+"""The words that are written with a space before a parenthesis."""
 
 SYSTEM_SCHEMAS = words("information_schema mysql performance_schema sys")
 """The server's own schemas, in small letters."""
@@ -113,4 +114,5 @@ BUILT_IN = words(
     # Other words before a parenthesis.
     "EXCEPT INTERSECT LATERAL MINUS NESTED RECURSIVE"
 )
-"""Functions of the servers', and words with a parenthesis behind them: other names that are called are stored."""
+"""The functions of the servers, and words that a parenthesis may follow. A call of any other name is a stored function.
+"""

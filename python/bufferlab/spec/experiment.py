@@ -12,18 +12,25 @@ import json
 from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, PlainValidator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from bufferlab.knob import CONNECTIONS, Setting
+from bufferlab.knob import AUTO, CONNECTIONS, Setting
+from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
 from bufferlab.units import UnitError, canonical_bytes, parse_bytes, parse_duration, parse_percent
 
 FORMAT_VERSION = 1
 _MOST_POINTS = 10_000
-AUTO_BLOCKS: Literal["auto"] = "auto"
-"""The word, in place of a number of repetitions, for as many as the answer needs."""
 _MOST_BLOCKS = 1000
-LEAST_AUTO_BLOCKS = 2
-"""The number of blocks that are done before "auto" decides how many are: one block shows no scatter."""
 _MOST = 2**53 - 1
 """The largest number of transactions: no disk does more in a lifetime, and JSON's readers keep 53 bits."""
 MAX_SEED = 2**53 - 1
@@ -60,10 +67,10 @@ def _share(value: Any) -> float:
 
 
 def _repetitions(value: Any) -> int | Literal["auto"]:
-    if value == AUTO_BLOCKS:
-        return AUTO_BLOCKS
+    if value == AUTO:
+        return AUTO
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_BLOCKS:
-        raise ValueError(f'not a number of repetitions; write one from 1 to {_MOST_BLOCKS:,}, or "{AUTO_BLOCKS}"')
+        raise ValueError(f'not a number of repetitions; write one from 1 to {_MOST_BLOCKS:,}, or "{AUTO}"')
     return value
 
 
@@ -180,11 +187,15 @@ Repetitions = Annotated[int | Literal["auto"], PlainValidator(_repetitions)]
 Share = Annotated[float, BeforeValidator(_share), Field(gt=0, lt=1)]
 
 
+AIM = ("at_most", "smallest_effect", "precision")
+"""The keys of [design] that say when "auto" stops: a fixed number of repetitions has none of them."""
+
+
 class Design(TomlTable):
     """The repetitions, in blocks that are randomised from one seed."""
 
     repetitions: Repetitions = 3
-    at_most: int = Field(default=5, ge=LEAST_AUTO_BLOCKS, le=_MOST_BLOCKS)
+    at_most: int = Field(default=5, ge=FIRST_LOOK_BLOCKS, le=_MOST_BLOCKS)
     """The most repetitions if their number is "auto"."""
     smallest_effect: Share = 0.05
     """The least change of the headline between points that matters: "auto" stops when a step is shown to be smaller."""
@@ -192,16 +203,17 @@ class Design(TomlTable):
     """The half-width of each mean's interval, relative to the mean, that "auto" goes on to reach."""
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
-    @model_validator(mode="after")
-    def _precision_needs_auto(self) -> Design:
-        if self.precision is not None and self.repetitions != AUTO_BLOCKS:
-            raise ValueError('precision belongs to repetitions = "auto"; leave one of them out')
-        return self
+    @field_validator(*AIM)
+    @classmethod
+    def _needs_auto(cls, value: Any, others: ValidationInfo) -> Any:
+        if others.data.get("repetitions", AUTO) != AUTO:
+            raise ValueError(f'it belongs to repetitions = "{AUTO}"; leave it out, or ask for that')
+        return value
 
     @property
     def most(self) -> int:
         """The number of blocks of the plan: all of them, or the most if the number is "auto"."""
-        return self.at_most if self.repetitions == AUTO_BLOCKS else self.repetitions
+        return self.at_most if self.repetitions == AUTO else self.repetitions
 
 
 class Limits(TomlTable):
@@ -265,6 +277,7 @@ def to_toml(experiment: Experiment) -> str:
         "profile": experiment.profile,
     }
     workload, reference, knobs = experiment.workload, experiment.reference.page_size, dict(experiment.knobs)
+    stops_itself = experiment.design.repetitions == AUTO
     # The connections stand in [workload], as a number.
     connections = {name: knobs.pop(name).number for name in (CONNECTIONS.name,) if name in knobs}
     tables: dict[str, dict[str, Any]] = {
@@ -280,7 +293,8 @@ def to_toml(experiment: Experiment) -> str:
     for phase in experiment.phases:
         tables[f"phases.{phase.name}"] = {"transactions": phase.transactions, "max_duration": phase.max_duration}
         tables[f"phases.{phase.name}.script"] = _script(phase.script)
-    tables |= {"design": experiment.design.model_dump(exclude_none=True), "limits": experiment.limits.model_dump()}
+    design = experiment.design.model_dump(exclude_none=True, exclude=None if stops_itself else {*AIM})
+    tables |= {"design": design, "limits": experiment.limits.model_dump()}
     lines = ["# The experiment as it was run: profile and flags applied, defaults spelt out.", *_pairs(top)]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *_pairs(table)]

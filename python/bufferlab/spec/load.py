@@ -326,7 +326,7 @@ def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, 
 
 
 def _limit(detail: ErrorDetails) -> str | None:
-    """Return, in words, which values are allowed in place of a value that is no number or is beyond its limits."""
+    """Return, in words, which values are allowed in place of a value that is not a number or is beyond its limits."""
     context = detail.get("ctx", {})
     match detail["type"]:
         case "greater_than_equal":

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 from bufferlab.engines import registry
 from bufferlab.errors import Problem
+from bufferlab.knob import AUTO
+from bufferlab.spec.experiment import AIM
 from bufferlab.spec.lines import KeyPath, line_of
 from bufferlab.units import brief
 
@@ -158,14 +160,17 @@ def _apply_profile(merged: Merged, table: Any, profile: str) -> None:
 
 
 def _overlay(merged: Merged, onto: dict[str, Any], table: dict[str, Any], path: KeyPath, at: KeyPath) -> None:
+    inner = {key for key, value in table.items() if isinstance(value, dict) and isinstance(onto.get(key), dict)}
+    for key, value in table.items():
+        if key not in inner:
+            _drop_rivals(merged.document, (*path, key), value)
     for key, value in table.items():
         here, there = (*path, key), (*at, key)
-        if isinstance(value, dict) and isinstance(onto.get(key), dict):
+        if key in inner:
             _overlay(merged, onto[key], value, here, there)
-            continue
-        _drop_rivals(merged.document, here, value)
-        onto[key] = _copy(value)
-        merged.profile_keys[here] = there
+        else:
+            onto[key] = _copy(value)
+            merged.profile_keys[here] = there
 
 
 def _apply_flags(merged: Merged, overrides: Overrides) -> None:
@@ -215,14 +220,15 @@ def _drop_rivals(document: dict[str, Any], path: KeyPath, value: Any) -> None:
     """Remove the settings that a later one at `path` replaces, also those in another table.
 
     In [measure], transactions and duration exclude each other; a duration becomes the cap of a later count. A later
-    number of repetitions drops the precision that "auto" had.
+    number of repetitions drops what belongs to "auto".
     """
     if len(path) != 2:
         return
     table, name = path
     measure, design = document.get("measure"), document.get("design")
-    if path == ("design", "repetitions") and value != "auto" and isinstance(design, dict):
-        design.pop("precision", None)
+    if path == ("design", "repetitions") and value != AUTO and isinstance(design, dict):
+        for key in AIM:
+            design.pop(key, None)
     elif table == "measure" and isinstance(measure, dict):
         if name == "duration":
             measure.pop("transactions", None)

@@ -1,4 +1,4 @@
-"""Statistics: numbers in, estimates out. Pure numpy and scipy; no files, clocks, units or percent.
+"""The statistics: functions from numbers to estimates, by numpy and scipy, without files, clocks, units or per cent.
 
 `fit` fits points and blocks together; `verdict` says which claims the intervals allow.
 """

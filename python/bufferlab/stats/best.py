@@ -1,8 +1,8 @@
 """Finds the points that may be the best: a set that holds the best one with the stated confidence, not a single winner.
 
-Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu, JASA 78, 1983):
-a point leaves the set when another is better than it, one-sided, at Sidak's level for the rival points. The
-caller decides which point is good enough, and at what cost.
+The method is Hsu's multiple comparisons with the best (Annals of Statistics 12, 1984; bounds after Edwards and Hsu,
+JASA 78, 1983). A point leaves the set when a rival is better in a one-sided comparison, at Sidak's level for the number
+of its rivals. The caller decides which point is good enough, and at what cost.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Better = Literal["less", "more"]
 
 @dataclass(frozen=True)
 class BestSet:
-    """The points that may be the best. With `note` the intervals separate no two points, and all are members."""
+    """The points that may be the best. A `note` says why two points have no interval; then all points are members."""
 
     observed: Hashable
     """The point with the best mean; always one of the members."""
     members: tuple[Hashable, ...]
-    """Holds the truly best point with probability `level` or more, in the order of the points."""
+    """The points that may be the best, in their order; with probability `level` or more the truly best is one."""
     others: tuple[Hashable, ...]
-    """The points that some member beats."""
+    """The points that are not members; unless runs are missing, some other point beats each of them."""
     behind: Mapping[Hashable, float]
-    """The most that each point may be behind the best: a factor (1.03) on the ratio scale, else a difference."""
+    """The most that each point may be behind the best: a factor (1.03: 3 %) on the log scale, else a difference."""
     beat_all_others: bool
-    """Whether every member beats every other point, each pair resolved at the level of all such pairs together."""
+    """Whether every member beats every point in `others`, at the level at which all pairs of points hold together."""
     level: float
     note: str | None = None
 
@@ -40,7 +40,8 @@ def equivalence_set(
 ) -> BestSet:
     """Return the points, among `points` (all by default), that the fit cannot distinguish from the best.
 
-    `level` is the level at which the set holds the best point (the fit's by default).
+    `level` is the probability with which the set holds the best point (the fit's level by default). Raise ValueError
+    without a point.
     """
     among = tuple(fit.points if points is None else points)
     if not among:
@@ -54,7 +55,7 @@ def equivalence_set(
     if note is not None:
         return BestSet(observed, among, (), {}, False, level, note)
     members = tuple(i for i in among if not any(_worse(versus[i, j], fit, better) for j in among if j != i))
-    # No point beats the one with the best mean, unless missing runs make comparisons run in a circle.
+    # No point beats the one with the best mean, unless runs are missing, so that each point is beaten by another.
     members = members or (observed,)
     others = tuple(point for point in among if point not in members)
     still = 1.0 if fit.contrast == "ratio" else 0.0
@@ -63,7 +64,7 @@ def equivalence_set(
 
 
 def _worse(found: Estimate, fit: Fit, better: Better) -> bool:
-    """Return whether the whole interval says that the second of the two points compared is worse."""
+    """Return whether the whole interval of a comparison says that its second point is worse than its first."""
     still = 1.0 if fit.contrast == "ratio" else 0.0
     if found.ci_low is None or found.ci_high is None:
         return False
@@ -71,7 +72,7 @@ def _worse(found: Estimate, fit: Fit, better: Better) -> bool:
 
 
 def _worst(found: Estimate, fit: Fit, better: Better) -> float:
-    """Return how far the second of the two points compared may be behind the first at most."""
+    """Return how far the second point of a comparison may be behind the first at most."""
     if found.ci_low is None or found.ci_high is None:
         return 1.0 if fit.contrast == "ratio" else 0.0
     if better == "less":

@@ -1,11 +1,11 @@
 """Finds where the levels of several series over the same places change, at one rate of false alarms for all of them.
 
-Binary segmentation (Vostrikova, Soviet Mathematics Doklady 24, 1981) by the largest standardised sum. Its threshold
-comes from orders of the places drawn at random, in which all series move together: a score must exceed the largest
-score of any series at any place (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that scatter
-together cost no more than one, and no law of their scatter is assumed but that any order was as likely. `series.py`
-cuts the seconds of one run instead, which are correlated. PyPI's ruptures has no test of significance: its penalty
-holds no rate. Knows neither sweeps nor metrics; `levels.py` estimates a change's size.
+The method is binary segmentation (Vostrikova, Soviet Mathematics Doklady 24, 1981) by the largest standardised sum. Its
+threshold comes from orders of the places drawn at random, the same order for all series: a score must exceed the
+largest score of any series at any place (Westfall and Young, Resampling-Based Multiple Testing, 1993). So series that
+scatter together cost no more than one. Nothing is assumed of the scatter but that any order was as likely. `series.py`
+cuts the seconds of one run, which are correlated. PyPI's ruptures has no test of significance: its penalty guarantees
+no rate of false alarms. This module knows neither sweeps nor metrics; `levels.py` estimates a change's size.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Array = npt.NDArray[np.float64]
 
 #: The share of histories without a change in which a change is found anywhere.
 FALSE_ALARMS = 0.02
-#: The least number of values of a stretch: a single odd one is an outlier, and may be the last.
+#: The least number of values in a stretch: a single odd value is an outlier, also at the end of a series.
 MIN_STRETCH = 2
-#: The fewest places of which any order is rarer than FALSE_ALARMS: 4 low and 5 high have 126, two of them in order.
+#: The fewest places with an order rarer than FALSE_ALARMS: 4 low and 5 high values have 126 orders, 2 of them in order.
 FEWEST = 9
 _ORDERS = 4999
 _SEED = 20260103
-#: Scores that differ by this share are equal but for rounding.
+#: Scores that differ by at most this share differ only by rounding.
 _ROUNDING = 1e-9
 _POWER_QUANTILE = 0.8416
 #: The 95 % quantile of the likelihood ratio of a place: (1 - exp(-x / 2))^2 (Hansen, Econometrica 68, 2000).
@@ -48,15 +48,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FoundChange:
-    """The changes of each series, in the order of the table's columns, and the score that one must exceed."""
+    """The changes of each series, in the order of the table's columns, and the score that a change must exceed."""
 
     changes: tuple[tuple[Change, ...], ...]
     threshold: float
 
     def detectable(self, n: int, deviation: float) -> float | None:
-        """Return the step in the middle of n places that four of five such histories would find.
+        """Return the smallest step in the middle of n places that four of five such series would show as a change.
 
-        `deviation` is the series' scatter about its levels. None where no step, however large, would be found.
+        `deviation` is the standard deviation of the series about its levels; the step is in the same unit. None if no
+        step, however large, would be found.
         """
         if self.threshold**2 >= n - 1:
             return None
@@ -68,8 +69,8 @@ class FoundChange:
 def changes(table: Array) -> FoundChange:
     """Return the changes of level of every column of a table; its rows are places in order, NaN is a missing value.
 
-    For tables whose rows are exchangeable, the probability of finding any change is FALSE_ALARMS. Fewer than FEWEST
-    rows have none. Raise ValueError for a table that is not two-dimensional.
+    For tables whose rows are exchangeable, the probability of finding any change is FALSE_ALARMS. In a table of fewer
+    than FEWEST rows none is found. Raise ValueError for a table that is not two-dimensional.
     """
     if table.ndim != 2:
         raise ValueError("a table has rows and columns")
@@ -79,21 +80,24 @@ def changes(table: Array) -> FoundChange:
 
     @cache
     def clearest(start: int, end: int) -> tuple[list[Change | None], float]:
-        """Return the clearest change of each column between two places, and the score that one must exceed."""
+        """Return the clearest change of each column between two places, and the score that a change must exceed."""
         orders = np.random.default_rng(_SEED).permuted(np.tile(np.arange(end - start), (_ORDERS, 1)), axis=1)
         series = [_standardised(column) for column in table[start:end].T]
         highest = np.max([_scores(numbers[orders]).max(axis=1, initial=0.0) for numbers in series], axis=0)
         return [_clearest(numbers, start, highest) for numbers in series], float(np.quantile(highest, 1 - FALSE_ALARMS))
 
     def cut(column: int, start: int, end: int) -> list[int]:
-        """Return the places that cut a stretch and its parts; stretches share the rate by their lengths."""
+        """Return the places that cut a stretch and its parts; a stretch has a share of FALSE_ALARMS by its length."""
         one = clearest(start, end)[0][column]
         if one is None or one.p > FALSE_ALARMS * (end - start) / rows:
             return []
         return [*cut(column, start, one.place), one.place, *cut(column, one.place, end)]
 
     def kept(column: int) -> tuple[Change, ...]:
-        """Return the changes that are clear between their neighbours, where no other one blurs them."""
+        """Return the changes of a column that are clear also in the stretch between their neighbours.
+
+        There is no other change in that stretch that could blur them.
+        """
         found: list[Change] = []
         for end in [*cut(column, 0, rows), rows][1:]:
             one = clearest(found[-1].place if found else 0, end)[0][column]
@@ -105,7 +109,7 @@ def changes(table: Array) -> FoundChange:
 
 
 def _standardised(column: Array) -> Array:
-    """Return a column in its own standard deviations about its own mean."""
+    """Return a column's values less their mean, in units of their standard deviation; missing values stay missing."""
     values = column[~np.isnan(column)]
     return (column - values.mean()) / (scatter([values])[0] or np.inf) if len(values) else column
 
@@ -119,7 +123,7 @@ def _scores(orders: Array) -> Array:
 
 
 def _clearest(numbers: Array, first: int, highest: Array) -> Change | None:
-    """Return the clearest change of a series; `highest` are the best scores of the orders."""
+    """Return the clearest change of a series, or None; `highest` are the largest scores of the orders drawn."""
     scores, places = _scores(numbers[None])[0], np.flatnonzero(~np.isnan(numbers))
     if not scores.any():
         return None

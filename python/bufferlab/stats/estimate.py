@@ -1,6 +1,7 @@
 """The form of every statistic: a value, its interval and the runs behind it, or the reason why it has no interval.
 
-Student's t quantile, from which intervals are made, is from scipy.special: scipy.stats takes half a second to import.
+Student's t quantile, from which intervals are made, comes from scipy.special, because importing scipy.stats takes half
+a second.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Estimates the effect of each of several factors on a figure, all others being equal, as ratios with intervals.
 
 Runs of one block that agree in every other factor are compared in pairs, level by level. The mean over a block's pairs,
-on the log scale, is one number a block. Blocks are independent, pairs inside a block are not. So the interval is
-Student's over the blocks, at Sidak's level, at which all effects of one call hold together. A factor whose effect
-depends on another (an interaction) gets the mean of its effects; ask within the other's levels to see them apart.
+on the log scale, is one number a block. Blocks are independent; pairs inside a block are not. So the interval is
+Student's over the blocks, at Sidak's level, at which all effects of one call hold together. If a factor's effect
+depends on a second factor (an interaction), the mean of its effects is given. To see them apart, give the runs of one
+level of the second factor at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class FactorRun:
 
 @dataclass(frozen=True)
 class Effect:
-    """The effect of going from one level of a factor to another: the ratio of the figure, and the blocks behind it."""
+    """The effect of going from level `base` of a factor to `level`: the ratio of the figure, over blocks."""
 
     factor: str
     base: str
@@ -40,7 +41,7 @@ class Effect:
 
     @property
     def resolved(self) -> bool:
-        """Whether a direction may be claimed."""
+        """Whether a direction may be claimed: the interval leaves out a ratio of one."""
         low, high = self.ratio.ci_low, self.ratio.ci_high
         return low is not None and high is not None and not low <= 1 <= high
 
@@ -53,9 +54,9 @@ class Effect:
 def effects(
     observations: Sequence[FactorRun], factors: Mapping[str, Sequence[str]], level: float = 0.95
 ) -> list[Effect]:
-    """Return the effect of every level of every factor against its first level; `factors` are the levels in order.
+    """Return the effect of each further level of a factor against its first; `factors` has the levels, in order.
 
-    Figures that are not above zero have no ratio and are left out. A level without a pair has no effect.
+    Figures that are not above zero have no ratio and are left out. For a level without a pair no effect is returned.
     """
     told = [seen for seen in observations if seen.value > 0]
     pairs = [(factor, levels[0], other) for factor, levels in factors.items() for other in levels[1:]]
@@ -66,7 +67,7 @@ def effects(
 
 
 def _by_block(observations: Sequence[FactorRun], factor: str, base: str, level: str) -> dict[Hashable, float]:
-    """Return the mean of ln(level / base) over the pairs of each block, by block."""
+    """Return, by block, the mean over its pairs of ln(figure at `level` / figure at `base`)."""
     sides: dict[tuple[Hashable, tuple[tuple[str, str], ...]], dict[str, list[float]]] = {}
     for seen in observations:
         rest = tuple(sorted((name, at) for name, at in seen.levels.items() if name != factor))

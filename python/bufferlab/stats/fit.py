@@ -1,26 +1,28 @@
 """One fit for a whole sweep: value = point effect + block effect + noise, fitted by least squares.
 
-Values above zero are fitted as logarithms, because I/O counts err in per cent, not in pages; a comparison is
-then a ratio. If any value is zero or less the fit is linear and a comparison is a difference.
+If all values are above zero their logarithms are fitted, because I/O counts err in per cent, not in pages. A comparison
+is then a ratio. If any value is zero or less the fit is linear and a comparison is a difference.
 
-Comparisons cancel the block effects, because all points of a block share its seed. Their noise is estimated from two
-sources: the changes of this pair from block to block, and the residuals of the rest of the sweep. The two are
-independent. Their mixture, 0.6 to 0.4, has Satterthwaite's degrees of freedom (Biometrics Bulletin 2, 1946), never more
-than if all points scattered alike. Sharing noise between points this way is the idea of moderated t statistics (Smyth,
-Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight is fixed, because five points are too
-few to estimate it. Pooling alone fails where one point scatters more than the rest (up to 13 % false claims at five
-times as much); the pair alone costs a third more width. docs/statistics.md has the simulations that decided.
+Comparisons cancel the block effects, because all points of a block share its seed. The noise of a comparison is
+estimated from two independent sources: the changes of its pair of points from block to block, and the residuals of the
+rest of the sweep. The mixture of the two variances, 0.6 to 0.4, has Satterthwaite's degrees of freedom (Biometrics
+Bulletin 2, 1946), never more than if all points scattered alike. Sharing noise between points this way is the idea of
+moderated t statistics (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight 0.6 is
+fixed, because five points are too few to estimate it. The residuals of all points as the only source fail if one point
+scatters more than the rest (up to 13 % false claims at five times as much). The pair as the only source makes
+intervals a third wider. docs/statistics.md has the simulations that decided.
 
 Means do not cancel the block effects. The interval of a mean says where the mean of many blocks like these would lie.
-It is Student's, from that point's runs alone, so it does not depend on the other points.
+It is Student's, from that point's runs only, so it does not depend on the other points.
 
-One or two runs a point show little or nothing of the noise. Where the caller knows how much a run scatters
-(`known_scatter`), a comparison's interval is CLAIM_TIMES that, and two runs must not speak against it. The interval of
-a mean of two runs is Student's with the known scatter, or with theirs where it is larger.
+One or two runs a point show little or nothing of the noise. If the caller knows how much a run scatters
+(`known_scatter`), a comparison's interval reaches CLAIM_TIMES the known error of the comparison to either side. Two
+runs a point that scatter clearly more than is known rule that interval out. The interval of a mean of two runs is
+Student's with the known scatter, or with the scatter of the two runs if that is larger.
 
-The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (adjacent points
-and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs, which are more than a sweep claims, so
-its intervals would be wider without need.
+The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (by default
+adjacent points and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs of points. A sweep
+claims fewer, so the range would make its intervals wider without need.
 """
 
 from __future__ import annotations
@@ -46,9 +48,10 @@ Scale = Literal["log", "linear"]
 Pooling = Literal["partial", "always", "never"]
 Cell = tuple[Hashable, Hashable, float]
 
-#: A p-value below this means that one point scatters more than the others. Not lower: missing that is the worse error.
+#: A p-value below this means that one point scatters more than the others. The limit is high, because to miss such a
+#: point is a worse error than to suspect one.
 UNEVEN_P_VALUE = 0.10
-#: The share of a comparison's variance that is taken from its own pair; docs/statistics.md says how it was chosen.
+#: The share of a comparison's variance that is taken from its two points; docs/statistics.md says how it was chosen.
 OWN_WEIGHT = 0.6
 _DRAWS = 1000
 _SEED = 20260103
@@ -77,19 +80,19 @@ class Fit:
     scale: Scale
     level: float
     looks: int
-    """How often the sweep is judged, of which the last judgement is kept: all of them hold together at `level`."""
+    """The number of times that the sweep is judged until it stops; all judgements hold together at `level`."""
     n: int
     df_error: int
     variance_error: float
-    """Pooled variance of the noise, on the fitted scale."""
+    """The variance of the noise, pooled over all points, on the fitted scale."""
     variance_blocks: float
-    """Variance between blocks, on the fitted scale; an unbiased estimate, so it may be below zero."""
+    """The variance between blocks, on the fitted scale. The estimate is unbiased, so it may be below zero."""
     spread: Spread | None
-    """The point that scatters most; None where there is too little scatter to judge."""
+    """The point that scatters most. None with one point, no noise, or fewer than two degrees of freedom."""
     uneven: bool
-    """Whether that point scatters more than chance explains."""
+    """Whether the point in `spread` scatters more than chance explains."""
     pooling: Pooling
-    """The weight of the other points' noise: in part; for studies of the method, alone ("always") or never."""
+    """How far a comparison uses the other points' noise: in part. Studies of the method also take all or none of it."""
     _cells: tuple[Cell, ...]
     _y: Array
     _effects: Array
@@ -109,13 +112,14 @@ class Fit:
     def comparison_level(self) -> float:
         """The level of one comparison's interval, such that all declared ones hold together at `level`, at all looks.
 
-        Looks share their runs, so their chances of an error are added (Bonferroni).
+        A look is one judgement of the sweep. Looks share their runs, so their chances of an error are added
+        (Bonferroni).
         """
         each_look = 1 - (1 - self.level) / self.looks
         return float(each_look ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
-        """Return the value of a point; its interval says where the mean of many blocks would lie."""
+        """Return the value of a point. Its interval, at `level` or else the fit's, is for the mean of many blocks."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
         spot = self._known_mean(point, spot) or spot
@@ -149,11 +153,11 @@ class Fit:
         return Estimate(self._back(spot.centre), low, high, n, times=abs(spot.centre) / known)
 
     def detectable(self, a: Hashable, b: Hashable, power: float = 0.8) -> float | None:
-        """Return the smallest change of this comparison that would be resolved in `power` of sweeps like this one.
+        """Return the smallest change from a to b that a share `power` of sweeps like this one would resolve.
 
-        It is a ratio above one on the log scale (1.05: five per cent either way), a difference on the linear scale;
-        None without an interval. Another sweep would also have other noise, so its intervals are drawn, from a fixed
-        seed.
+        It is a ratio above one on the log scale (1.05: five per cent either way), a difference on the linear scale.
+        None if the comparison has no interval. Another sweep would estimate the noise anew, so the widths of its
+        intervals are drawn at random, from a fixed seed.
         """
         spot = self._step(a, b)
         known = self._known_error(a, b, spot, self.comparison_level)
@@ -168,8 +172,8 @@ class Fit:
         if df_rest > 0 and df_own > 0:
             factor, own = pooled.error**2 / self.variance_error, sample_variance(changes) / 2
             left = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
-            # Take the larger error: a pair that scatters more than the other pairs must not get their narrower
-            # interval.
+            # Take the larger error: a pair that scatters more than the other pairs must not get an interval as narrow
+            # as theirs.
             error, rest = max(error, (factor * own) ** 0.5), (factor * left) ** 0.5
         # A variance from few runs is more often too small than too large, so correct its median.
         error /= _median_of_variance(spot.df) ** 0.5
@@ -191,7 +195,10 @@ class Fit:
         return _Spot(spot.centre, note=_NO_NOISE) if spot.note is None and spot.error == 0 else spot
 
     def _known_mean(self, point: Hashable, spot: _Spot) -> _Spot | None:
-        """Return the mean of two runs with the error of the known scatter; None where its own is to be taken."""
+        """Return the mean of two runs with the error of the known scatter; None if `spot` has to do.
+
+        It has to if the scatter is not known, if there are not two runs, or if they speak against the known scatter.
+        """
         known = self._known_errors.get(point)
         if known is None or self._runs_at(point) != 2 or self.pooling != "partial":
             return None
@@ -201,16 +208,17 @@ class Fit:
         return _Spot(spot.centre, max(own, known), MEAN_DF)
 
     def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
-        """Return the error of a comparison by the known scatter of its runs; None where its own suffices.
+        """Return the error of a comparison by the known scatter of its runs; None if that scatter is not to be used.
 
-        It does where its own interval is narrower, and with three runs a point that differ. Two runs only show whether
-        they scatter more than the known scatter: those of this pair, or all of the sweep. One run shows nothing.
+        It is not if it is unknown, or if the interval of `spot` is narrower. Three or more runs a point that differ
+        rule it out, too. Two runs a point do so if they, or all runs of the sweep, scatter more than DOUBT_TIMES the
+        known scatter. One run a point shows nothing.
         """
         if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
             return None
         runs, changes = min(self._runs_at(a), self._runs_at(b)), self._changes(a, b)
         known = float(np.hypot(self._known_errors[a], self._known_errors[b]) / runs**0.5)
-        if len(changes) < 2:  # While the second block is not whole, a pair may have the first alone.
+        if len(changes) < 2:  # While the second block is not whole, a pair may have only the first.
             return known if self._scatter_times <= DOUBT_TIMES else None
         own = float((sample_variance(changes) / len(changes)) ** 0.5)
         is_doubted = own > DOUBT_TIMES * known if runs == 2 else own > 0
@@ -224,7 +232,7 @@ class Fit:
 
     @cached_property
     def _scatter_times(self) -> float:
-        """The scatter of all runs inside their blocks, in units of the known one."""
+        """The scatter of all runs inside their blocks, as a multiple of the known scatter; 0 if it cannot be known."""
         residuals = self._y - self._design @ self._effects
         squares = [
             (residual / self._known_errors[point]) ** 2
@@ -234,7 +242,7 @@ class Fit:
         return float(sum(squares) / self.df_error) ** 0.5 if self.df_error else 0.0
 
     def _shared_step(self, a: Hashable, b: Hashable) -> _Spot:
-        """Return the least-squares comparison, with noise in part from the pair, in part from the rest of the sweep."""
+        """Return b compared with a by least squares, with noise in part from this pair, in part from other points."""
         pooled = self._pooled_step(a, b)
         changes = self._changes(a, b)
         df_own = len(changes) - 1
@@ -246,7 +254,7 @@ class Fit:
         own = sample_variance(changes) / 2
         rest = max(0.0, self.df_error * self.variance_error - df_own * own) / df_rest
         if own == 0 or pooled.error == 0:
-            # All blocks gave the same change, as counts may: other points' noise allows no claim.
+            # All blocks gave the same change, as counts may. Noise only from the other points allows no claim.
             return _Spot(pooled.centre)
         variance, df = _mixed(own, rest, df_own, df_rest)
         factor = pooled.error**2 / self.variance_error
@@ -308,26 +316,27 @@ class Fit:
 
     @cached_property
     def _projection(self) -> Array:
-        """The matrix that leaves weights unchanged if the runs determine the weighted effects."""
+        """The matrix by which weights of the effects stay unchanged if the runs determine the weighted sum."""
         return np.asarray(self._inverse @ (self._design.T @ self._design), dtype=np.float64)
 
     def _runs_at(self, point: Hashable) -> int:
         return sum(map(len, self._ys.get(point, {}).values()))
 
     def _back(self, number: float) -> float:
-        with np.errstate(over="ignore"):  # An end too far for a float is infinite.
+        with np.errstate(over="ignore"):  # An end that is too large for a float becomes infinite.
             return float(np.exp(number)) if self.scale == "log" else float(number)
 
 
 def _half(spot: _Spot, level: float) -> float:
-    """Return half the width of Student's interval."""
+    """Return half the width of Student's interval, on the fitted scale."""
     return quantile_of_t(1 - (1 - level) / 2, spot.df) * spot.error
 
 
 def same_numbers(a: Sequence[tuple[Hashable, float]], b: Sequence[tuple[Hashable, float]]) -> bool:
-    """Return whether two sides of (block, value) are identical.
+    """Return whether two sides of (block, value) rows are identical.
 
-    They are if each block has the same values on both, or if all runs, two a side or more, have one value.
+    They are if each block has the same values on both sides. They also are if all runs have one value, with two runs or
+    more on each side.
     """
     return Counter(a) == Counter(b) or (len(a) > 1 < len(b) and len({value for _, value in (*a, *b)}) == 1)
 
@@ -345,8 +354,8 @@ def fit(
     """Fit (point, block, value) rows. Points keep the order in which they first appear.
 
     Without `comparisons`, each point is compared with the one before it, and the last with the first. `looks` is how
-    often the sweep is judged until it stops. `known_scatter` is the standard deviation of one run's value at a point,
-    where it is known before the sweep. Raise ValueError without a value, or for a value that is not finite.
+    often the sweep is judged until it stops. `known_scatter` has the standard deviation of one run's value, for each
+    point at which it is known before the sweep. Raise ValueError without a value, or for a value that is not finite.
     """
     if not values:
         raise ValueError("a fit needs at least one value")
@@ -397,10 +406,10 @@ def fit(
 
 @dataclass(frozen=True)
 class _Design:
-    """The part of a fit that depends only on the places of its values: it is the same for every metric of a sweep."""
+    """The part of a fit that depends only on which runs there are: it is the same for every metric of a sweep."""
 
     at_point: Array
-    """A column for each point."""
+    """A row for each value, a column for each point: 1 in the column of the value's point, else 0."""
     whole: Array
     """The columns of `at_point`, then one for each block but the last."""
     inverse: Array
@@ -419,7 +428,7 @@ class _Design:
 
 @lru_cache(maxsize=64)
 def _designed(points: tuple[int, ...], blocks: tuple[int, ...]) -> _Design:
-    """Return the design of values at these points in these blocks, each numbered from 0 without a gap."""
+    """Return the design of values at these points in these blocks; points and blocks are numbered from 0."""
     at_point, at_block = _indicator(points, max(points) + 1), _indicator(blocks, max(blocks) + 1)
     # Block effects add to zero, so that a point's effect is its mean over the blocks.
     whole = np.hstack([at_point, at_block[:, :-1] - at_block[:, -1:]])
@@ -454,7 +463,7 @@ def _transform(values: Sequence[float], scale: Scale) -> Array:
 
 
 def _on_scale(deviations: Mapping[Hashable, float], values: Sequence[Cell], scale: Scale) -> dict[Hashable, float]:
-    """Return standard deviations of values as those of their logarithms, where the fit is of logarithms."""
+    """Return standard deviations of values on the fitted scale: those of logarithms are relative to the mean."""
     if scale == "linear":
         return dict(deviations)
     means = {point: float(np.mean([value for at, _, value in values if at == point])) for point in deviations}
@@ -468,7 +477,7 @@ def _indicator(places: Sequence[int], width: int) -> Array:
 def _mixed(
     own: Array | float, rest: Array | float, df_own: float, df_rest: float
 ) -> tuple[Array | float, Array | float]:
-    """Return the mixture of two variances, and its degrees of freedom: never more than if both were equal."""
+    """Return the mixture of two variances and its degrees of freedom, at most those of equal variances."""
     part_own, part_rest = OWN_WEIGHT * own, (1 - OWN_WEIGHT) * rest
     variance = part_own + part_rest
     df = variance**2 / (part_own**2 / df_own + part_rest**2 / df_rest)
@@ -477,12 +486,12 @@ def _mixed(
 
 @lru_cache(maxsize=1024)
 def _resolved_shift(df_own: float, df_rest: float, rest: float, level: float, power: float) -> float:
-    """Return the shift that drawn sweeps resolve with this power, in errors of the pair, kept by their shape."""
+    """Return the shift that sweeps drawn at random resolve with this power, in standard errors of the pair."""
     return _shift_found(_half_widths(df_own, df_rest, rest, level), power)
 
 
 def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Array:
-    """Return half widths of an interval in drawn sweeps, where the pair's error is one and the others' is `rest`."""
+    """Return half widths of intervals of sweeps drawn at random; the pair's error is one, the other points' `rest`."""
     from scipy.special import stdtrit
 
     rng = np.random.default_rng(_SEED)
@@ -495,7 +504,7 @@ def _half_widths(df_own: float, df_rest: float, rest: float, level: float) -> Ar
 
 
 def _shift_found(halves: Array, power: float) -> float:
-    """Return the shift that intervals with these half widths resolve with this power; the pair's error is one."""
+    """Return the shift that intervals with these half widths resolve with this power, in standard errors."""
     from scipy.special import ndtr
 
     low, high = 0.0, float(halves.max()) + 10
@@ -514,7 +523,7 @@ def _median_of_variance(df: float) -> float:
 
 
 def _one_sample(numbers: Array) -> _Spot:
-    """Return the mean with its standard error, for Student's one-sample interval."""
+    """Return the mean of numbers with its standard error, for Student's one-sample interval."""
     centre = float(numbers.mean())
     if len(numbers) < 2:
         return _Spot(centre, note=_TOO_FEW)

@@ -1,9 +1,10 @@
 """Estimates the differences between hosts that each measured every point in their own blocks, and compares them with
 the differences between points.
 
-Of each block that has all points the mean of the logarithms is one number. A host is its blocks, so its ratio to the
-first host has Student's interval over blocks, with the variance between blocks of one host pooled over all hosts
-(one-way analysis of variance). Blocks have other transactions too: hosts of one block each have no interval.
+Each block that has all points gives one number: the mean of the logarithms of its values. The ratio of a host to the
+first host has Student's interval over their blocks. Its variance is that between the blocks of one host, pooled over
+all hosts (one-way analysis of variance). Blocks also differ in their transactions, so hosts that measured one block
+each have no interval.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class HostsCompared:
     def differ_more(self) -> bool:
         """Whether hosts differ more than points do, and not by the chance of their blocks.
 
-        With one block a host the two cannot be separated: then it is whether hosts with their blocks differ more.
+        With one block a host, differences of hosts cannot be separated from those of blocks. Then it is whether hosts,
+        together with their blocks, differ more than points.
         """
         told = [one for one in self.ratios.values() if one.ci_low is not None and one.ci_high is not None]
         by_chance = bool(told) and all((one.ci_low or 0) <= 1 <= (one.ci_high or 0) for one in told)
@@ -47,10 +49,10 @@ class HostsCompared:
 def compare_hosts(
     cells: Sequence[Cell], host_of: Mapping[Hashable, Hashable], level: float = 0.95
 ) -> HostsCompared | None:
-    """Return how far hosts differ in (point, block, value) rows; `host_of` has the host of each block, in their order.
+    """Return how far hosts differ in (point, block, value) rows; `host_of` has the host of each block, in block order.
 
-    The intervals hold together at `level` (Sidak). None where a value is not above zero, or where fewer than two hosts
-    have a block with all points.
+    The intervals hold together at `level` (Sidak). None without a row, if a value is not above zero, or if fewer than
+    two hosts have a block with all points.
     """
     if not cells or any(value <= 0 for _, _, value in cells):
         return None

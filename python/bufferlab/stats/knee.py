@@ -1,7 +1,7 @@
 """Finds where a curve bends and how much each further MiB brings, with intervals from the blocks' differences.
 
 `hinge_zero` finds where a line that starts at zero begins to rise. `marginal` and `knee_of_curve` read a curve whose
-steps `fit` has compared, so they claim a benefit exactly where its verdict claims a step.
+steps `fit` has compared, so they claim a benefit only for a step whose whole interval says that the figure falls.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NO_NOISE = "every block gave the same hinge: no noise to compute an interval fr
 
 @dataclass(frozen=True)
 class Marginal:
-    """The benefit of one step of a curve, per MiB: how much the figure falls, below zero if it rises."""
+    """The benefit of one step of a curve: how much the figure falls per MiB of memory; below zero if it rises."""
 
     a: Hashable
     b: Hashable
     from_bytes: int
     to_bytes: int
     benefit: Estimate
-    """The benefit; the intervals of all steps hold together, as the fit's comparisons do."""
+    """The fall of the figure per MiB. The intervals of all steps hold together, as the fit's comparisons do."""
 
     @property
     def resolved(self) -> bool:
@@ -45,19 +45,20 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Knee:
-    """The size up to which a further MiB still brings a benefit that this sweep could resolve."""
+    """The knee of a curve: the size up to which more memory still brings a benefit that the sweep resolves."""
 
     size_bytes: int | None
-    """The largest size whose step to it still brought a benefit; None when no step did."""
+    """The size at the end of the last step with a resolved benefit; None when no step has one."""
     beyond: Marginal | None
-    """The first step after it, whose upper bound is the most that a further MiB may bring. None at the curve's end."""
+    """The step after that size; its upper bound is the most that a further MiB may bring. None at the curve's end."""
     steps: tuple[Marginal, ...]
 
 
 def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.95) -> Estimate:
-    """Return x0 of y = max(0, a (x - x0)), a > 0, over (block, x, y) rows: one fit a block, then Student's interval.
+    """Return x0 of y = max(0, a (x - x0)), a > 0, over (block, x, y) rows: the mean of one fit a block.
 
-    Without an interval, `note` says why. Raise ValueError for a number that is not finite.
+    The interval is Student's over the blocks. If there is none, `note` says why. Raise ValueError for an x or y that is
+    not finite.
     """
     blocks = tuple(dict.fromkeys(block for block, _, _ in rows))
     found = []
@@ -82,7 +83,10 @@ def hinge_zero(rows: Sequence[tuple[Hashable, float, float]], level: float = 0.9
 
 
 def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
-    """Return the benefit of each step per MiB, from the smallest size up; the fit must have declared the steps."""
+    """Return the benefit per MiB of each step, from the smallest size up.
+
+    Raise ValueError for a step between sizes next to each other that is not a declared comparison of the fit.
+    """
     order = sorted((point for point in fit.points if point in sizes_bytes), key=lambda point: sizes_bytes[point])
     steps = [(a, b) for a, b in pairwise(order) if sizes_bytes[a] < sizes_bytes[b]]
     return [
@@ -92,7 +96,7 @@ def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
 
 
 def knee_of_curve(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> Knee:
-    """Return the largest size whose step still brought a benefit, as far as this sweep resolves it."""
+    """Return the knee of a fitted curve, with the benefit of each step; `sizes_bytes` has the size of each point."""
     steps = tuple(marginal(fit, sizes_bytes))
     last = max((place for place, step in enumerate(steps) if step.resolved), default=None)
     if last is None:
@@ -110,7 +114,8 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
     value = start.value * (1 - step.value) / mib
     if step.ci_low is None or step.ci_high is None or start.ci_low is None or start.ci_high is None:
         return Estimate(value, None, None, step.n, note=step.note or start.note, identical=step.identical)
-    # The start's value times the share that the step takes away; the corners of both intervals err on the safe side.
+    # The benefit is the start's value times the share that the step takes away. Its interval spans all four products of
+    # the ends of both intervals, so it errs on the safe side.
     corners = [
         level * (1 - ratio) / mib for level in (start.ci_low, start.ci_high) for ratio in (step.ci_low, step.ci_high)
     ]
@@ -118,10 +123,10 @@ def _per_mib(fit: Fit, a: Hashable, b: Hashable, mib: float) -> Estimate:
 
 
 def _hinge(x: Array, y: Array) -> float | None:
-    """Return the exact least-squares x0: the best of the best x0 for every number of points on the rising side.
+    """Return the x0 of the least squares, exactly: for every number of points on the rising side its best x0 is tried.
 
-    If only the last point rises, the slope is free and the hinge is at its neighbour: the data cannot say more. None
-    when no value is above zero, or fewer than two points are given.
+    If only the last point rises, any slope fits, and x0 is taken at the point before it. None when no value is above
+    zero, or fewer than two points are given.
     """
     if len(x) < 2 or not (y > 0).any():
         return None

@@ -1,8 +1,9 @@
-"""How far runs of one setting differ in a count, known before a sweep: it judges sweeps of one or two runs a point.
+"""Knows before a sweep how far runs of one setting differ in a count, to judge sweeps of one or two runs a point.
 
-`known_scatter.toml` holds it, with its sources. The relative variance of a run is floor^2 + events / count, where
-`count` is how often the window counted (1 / count for a Poisson count; misses come in groups). Both numbers are upper
-bounds over the repeated runs that tools/known-scatter was given. Nothing is known of times: they depend on the host.
+`known_scatter.toml` holds the numbers, with their sources. The relative variance of a run is floor^2 + events / count;
+`count` is the count in the run's window. (A Poisson count would have 1 / count, but misses come in groups.) Both
+numbers are upper bounds over the repeated runs that tools/known-scatter was given. Nothing is known of the scatter of
+times, which depends on the host.
 """
 
 from __future__ import annotations
@@ -14,47 +15,47 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: A step is claimed from one run a point when it is more than this many times the difference of two runs.
+#: A step is claimed by the known scatter when it is more than this many times the usual difference of its points' runs.
 CLAIM_TIMES = 5.0
-#: Two runs that differ by more than this many times the known scatter speak against it.
+#: Runs that scatter by more than this many times the known scatter speak against that scatter.
 DOUBT_TIMES = 2.0
-#: The degrees of freedom of the known scatter in an interval of a mean: it is that of eleven sweeps.
+#: The degrees of freedom of the known scatter in an interval of a mean: the scatter comes from eleven sweeps.
 MEAN_DF = 10.0
 _FILE = Path(__file__).with_name("known_scatter.toml")
 
 
 @dataclass(frozen=True)
 class KnownScatter:
-    """The scatter of one count per unit of work."""
+    """The scatter of one counter's count from run to run."""
 
     floor: float
-    """The relative standard deviation that no number of events falls below."""
+    """The relative standard deviation that remains however large the count is."""
     events: float
-    """The number of events that come together: the relative variance times the count, where the count is small."""
+    """The number of events that come together: for small counts the relative variance times the count."""
     runs: int
-    """The repeated runs behind it."""
+    """The number of repeated runs behind `floor` and `events`."""
 
     def deviation(self, count: float) -> float:
-        """Return the standard deviation of such a count, in events; as that of one event where none was counted."""
+        """Return the standard deviation of this count, in events; a count below one is taken as one."""
         seen = max(1.0, count)
         return float(((self.floor * seen) ** 2 + self.events * seen) ** 0.5)
 
 
 @cache
 def known_scatters() -> Mapping[str, KnownScatter]:
-    """Return the shipped scatter, by counter."""
+    """Return the scatter that `known_scatter.toml` holds, by counter."""
     return {name: KnownScatter(**row) for name, row in _shipped()["counters"].items()}
 
 
 @cache
 def workloads() -> frozenset[str]:
-    """Return the workloads whose runs were repeated: nothing is known of others."""
+    """Return the workloads whose repeated runs the scatter comes from: it holds for no others."""
     return frozenset(_shipped()["workloads"])
 
 
 @cache
 def source() -> str:
-    """Return in words which runs were repeated."""
+    """Return a sentence that says which repeated runs the scatter comes from."""
     return str(_shipped()["source"])
 
 

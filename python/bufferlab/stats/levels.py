@@ -1,6 +1,6 @@
-"""Estimates the levels of a series between its changes: how its values scatter about them, and the size of a change.
+"""Estimates how the values of a series scatter about its levels between changes, and the size of a change of level.
 
-The scatter is pooled over all stretches, as in an analysis of variance. `changes.py` finds where the stretches end.
+The scatter is pooled over all stretches of one level, as in an analysis of variance. `changes.py` finds the stretches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _FLAT = "every place of each stretch has the same number"
 def change_of(stretches: Sequence[Sequence[float]], place: int, scale: Scale, level: float) -> Estimate:
     """Return the change from stretch `place` - 1 to stretch `place` of a series, with Student's interval.
 
-    A ratio of the geometric means on the log scale, else a difference. Each stretch has two values or more.
+    It is the ratio of their geometric means on the log scale, else a difference. Each stretch must have two values or
+    more.
     """
     parts = [np.log(part) if scale == "log" else np.asarray(part, dtype=np.float64) for part in stretches]
     before, after = parts[place - 1], parts[place]
@@ -36,7 +37,7 @@ def change_of(stretches: Sequence[Sequence[float]], place: int, scale: Scale, le
 def scatter(stretches: Sequence[Array]) -> tuple[float, float]:
     """Return the standard deviation about the levels of the stretches, and its degrees of freedom.
 
-    It is 0 where each stretch has one number throughout, but for rounding. No stretch may be empty.
+    The deviation is 0 if, but for rounding, each stretch has one number throughout. No stretch may be empty.
     """
     residuals = np.concatenate([part - part.mean() for part in stretches])
     df = len(residuals) - len(stretches)

@@ -1,8 +1,9 @@
 """Estimates the noise of a host from an A/A sweep, and the smallest change that could be found above it.
 
-There are two kinds. Within a block both arms do the same transactions, so only the host differs; paired comparisons see
-this kind alone. Across blocks the transactions differ too; comparisons of sweeps with other seeds see both. Both are
-relative standard deviations, with intervals by the chi-square distribution, as for any variance.
+There are two kinds of noise. Within a block both arms do the same transactions, so only the host can differ; paired
+comparisons see only this kind. Across blocks the transactions differ too; comparisons of sweeps with other seeds see
+noise of both sources. Either kind is given as a relative standard deviation, with its interval by the chi-square
+distribution.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from bufferlab.stats.estimate import quantile_of_t
 from bufferlab.stats.fit import Cell, fit
 from bufferlab.stats.rounding import sample_variance
 
-#: "Clearly more" means this many times the floor, with a p-value below CLEARLY_P.
+#: A scatter is clearly more than a floor if it is more than this many times the floor, with a p-value below CLEARLY_P.
 CLEARLY_TIMES = 1.5
 CLEARLY_P = 0.01
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """A relative standard deviation with its interval. Zero: all runs of a block gave the same number."""
+    """A relative standard deviation with its interval. It is zero if all runs of a block gave the same number."""
 
     value: float
     ci_low: float | None
@@ -35,14 +36,17 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Noise:
-    """Both kinds of noise of one figure; None for a kind that too few runs measure."""
+    """The noise of one figure within and across blocks; a kind is None if too few runs measure it."""
 
     within: Scatter | None
     across: Scatter | None
 
 
 def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
-    """Return the noise in (arm, block, value) rows of one setting."""
+    """Return both kinds of noise in (arm, block, value) rows of one setting.
+
+    Raise ValueError without a row, or for a value that is not finite.
+    """
     fitted = fit(cells, comparisons=())
     relative = 1.0 if fitted.scale == "log" else abs(_mean(cells))
     if not relative:
@@ -54,13 +58,13 @@ def noise(cells: Sequence[Cell], level: float = 0.95) -> Noise:
     variances = [sample_variance(values) for values in of_arm.values() if len(values) > 1]
     if not variances:
         return Noise(within, None)
-    # In a block both arms run the same transactions. So for the degrees of freedom the two count as one.
+    # In a block both arms run the same transactions. So for the degrees of freedom the two arms count as one.
     df = min(len(values) for values in of_arm.values() if len(values) > 1) - 1
     return Noise(within, scatter(float(np.mean(variances)) ** 0.5 / relative, df, len(cells), level))
 
 
 def scatter(value: float, df: float, n: int, level: float = 0.95) -> Scatter | None:
-    """Return a standard deviation with its chi-square interval; None without a degree of freedom."""
+    """Return a standard deviation of n runs with its chi-square interval; None with less than one degree of freedom."""
     if df < 1:
         return None
     if value == 0:
@@ -71,9 +75,9 @@ def scatter(value: float, df: float, n: int, level: float = 0.95) -> Scatter | N
 
 
 def detectable(deviation: float, repetitions: int, *, paired: bool, level: float = 0.95, power: float = 0.8) -> float:
-    """Return the smallest ratio (above one) between two settings that is resolved in `power` of cases.
+    """Return the smallest ratio (above one) between two settings that a share `power` of comparisons resolves.
 
-    `deviation` is the relative standard deviation of one run, `repetitions` the runs of each setting.
+    `deviation` is the relative standard deviation of one run, `repetitions` the number of runs of each setting.
     """
     df = repetitions - 1 if paired else 2 * (repetitions - 1)
     error = deviation * (2 / repetitions) ** 0.5
@@ -81,7 +85,7 @@ def detectable(deviation: float, repetitions: int, *, paired: bool, level: float
 
 
 def clearly_more(one: Scatter, floor: Scatter) -> bool:
-    """Return whether one scatter is CLEARLY_TIMES above the floor, and not by chance (Fisher's F)."""
+    """Return whether a scatter is more than CLEARLY_TIMES the floor, and not by chance (Fisher's F)."""
     from scipy.special import fdtrc
 
     if floor.value == 0 or one.value <= CLEARLY_TIMES * floor.value:

@@ -1,11 +1,12 @@
 """Estimates the mean, dispersion and changes of level of a run's per-second series, whose seconds are correlated.
 
-Means: batches grow until they pass von Neumann's test (Fishman and Yarberry, INFORMS J. Computing 9, 1997), and the
-remaining correlation widens the interval (Tafazzoli and others, Skart, INFORMS J. Computing 23, 2011).
-Dispersion: the coefficient of variation, its interval from leaving out one batch after the other (Kunsch, Annals of
-Statistics 17, 1989). Changes of level: circular binary segmentation (Olshen and others, Biostatistics 5, 2004) of the
-series without its lag-one correlation, which is taken from differences so that a change of level does not pass for
-correlation (Chakar and others, Bernoulli 23, 2017). Its threshold comes from permutations, from a fixed seed.
+A mean is taken over batches of seconds. They grow until they pass von Neumann's test (Fishman and Yarberry, INFORMS J.
+Computing 9, 1997), and the remaining correlation widens the interval (Tafazzoli and others, Skart, INFORMS J. Computing
+23, 2011). The dispersion is the coefficient of variation. Its interval comes from leaving out one batch after the other
+(Kunsch, Annals of Statistics 17, 1989). Changes of level are found by circular binary segmentation (Olshen and others,
+Biostatistics 5, 2004), after the series' lag-one correlation is removed. That correlation is estimated from
+differences, so that a change of level does not pass for correlation (Chakar and others, Bernoulli 23, 2017). The
+threshold of the segmentation comes from permutations, drawn from a fixed seed.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from bufferlab.stats.rounding import sample_deviation
 
 Array = npt.NDArray[np.float64]
 
-#: The least number of batches: the interval of fewer says little, and more would still be correlated.
+#: The least number of batches: an interval from fewer says little, and smaller batches would still be correlated.
 MIN_BATCHES = 8
 #: The least number of values from which correlation and dispersion can be estimated.
 MIN_VALUES = 10
 #: The least number of seconds in a regime: a single odd second is an outlier.
 MIN_REGIME = 3
-#: Longer series are averaged down to this many bins before the search, which is quadratic.
+#: Longer series are averaged down to this many bins before changes are searched, because the search is quadratic.
 _MAX_BINS = 150
 _PERMUTATIONS = 999
 #: The number of shuffled series that one pass of numpy handles.
 _SLICE = 50
-#: The correlation is an estimate too. This share of the rate keeps false cuts near the rate up to a lag-one of 0.3.
+#: The share of the rate of false cuts at which a cut is tested. The correlation is only an estimate, so tests at the
+#: full rate would cut too often; this share keeps the rate up to a lag-one correlation of 0.3.
 _FOR_UNKNOWN_CORRELATION = 0.6
 _SEED = 20260102
 _TOO_SHORT = f"fewer than {MIN_VALUES} seconds: their correlation cannot be known"
@@ -43,7 +45,7 @@ _CONSTANT = "every second gave the same value"
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A stretch of a series at one level, from place `start` to `end` (excluded), and its mean."""
+    """A stretch of a series at one level, from place `start` to `end` (excluded), with its mean."""
 
     start: int
     end: int
@@ -51,7 +53,10 @@ class Regime:
 
 
 def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """Return the mean of a stationary series, with an interval for its long-run mean; `n` counts batches."""
+    """Return the mean of a stationary series, with an interval for its long-run mean; `n` counts batches.
+
+    Raise ValueError for a series without a value, or with one that is not finite.
+    """
     series = _finite(values)
     mean = float(series.mean())
     if len(series) < MIN_VALUES:
@@ -59,7 +64,7 @@ def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
     means = _batches(series, _batch_size(series))
     if np.ptp(means) == 0:
         return Estimate(mean, None, None, len(means), note=_CONSTANT)
-    # The correlation left between batches: positive only, since a negative one would narrow the interval by luck.
+    # A negative correlation left between batches counts as none: it would narrow the interval by luck.
     left = min(0.8, max(0.0, _lag_one(means)))
     error = float(np.sqrt(means.var(ddof=1) * (1 + left) / (1 - left) / len(means)))
     df = float(len(means) - 1)
@@ -70,7 +75,7 @@ def batch_means(values: Sequence[float], level: float = 0.95) -> Estimate:
 def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
     """Return the coefficient of variation (standard deviation by mean) of a series of rates, with its interval.
 
-    Raise ValueError unless the mean is above zero.
+    Raise ValueError for a series without a value, with one that is not finite, or with a mean that is not above zero.
     """
     series = _finite(values)
     mean = float(series.mean())
@@ -96,9 +101,9 @@ def dispersion(values: Sequence[float], level: float = 0.95) -> Estimate:
 def regimes(values: Sequence[float], level: float = 0.95) -> tuple[Regime, ...]:
     """Return the stretches of a series between its changes of level; one stretch when no change is resolved.
 
-    A series without a change is cut with a probability of about 1 - level at a lag-one correlation of 0.3, less below
-    it. Ten of sixty seconds that are two standard deviations off are found in more than 80 % of uncorrelated series,
-    and in half of those with a correlation of 0.3.
+    At a lag-one correlation of 0.3 a series without a change is cut with a probability of about 1 - `level`, at a lower
+    correlation less often. Ten of sixty seconds that are two standard deviations off are found in more than 80 % of
+    uncorrelated series, and in half of the series with a correlation of 0.3. Raise ValueError as `batch_means` does.
     """
     series = _finite(values)
     width = -(-len(series) // _MAX_BINS)
@@ -119,7 +124,7 @@ def _finite(values: Sequence[float]) -> Array:
 
 
 def _batches(series: Array, size: int) -> Array:
-    """Return the means of consecutive batches, without the rest at the end that is less than one batch."""
+    """Return the means of consecutive batches of `size` values; values at the end that fill no batch are left out."""
     count = len(series) // size
     return np.asarray(series[: count * size].reshape(count, size).mean(axis=1), dtype=np.float64)
 
@@ -133,7 +138,7 @@ def _batch_size(series: Array) -> int:
 
 
 def _looks_correlated(means: Array) -> bool:
-    """Test for correlation by von Neumann's ratio, one-sided at 20 %: missing correlation is the worse error."""
+    """Return whether means look correlated by von Neumann's ratio, one-sided at 20 %: a miss is the worse error."""
     n = len(means)
     squares = float(np.sum((means - means.mean()) ** 2))
     if squares == 0:
@@ -180,7 +185,10 @@ def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list
 
 @lru_cache(maxsize=64)
 def _arcs(n: int) -> npt.NDArray[np.int64]:
-    """Return every stretch of MIN_REGIME places or more that leaves as many outside, and as many or none at an end."""
+    """Return the (start, end) of every stretch of n places whose length and distances from the ends are long enough.
+
+    The stretch and its outside have MIN_REGIME places or more each, and so has either side of it, unless it has none.
+    """
     pairs = [
         (low, high)
         for low in range(n)
@@ -191,13 +199,13 @@ def _arcs(n: int) -> npt.NDArray[np.int64]:
 
 
 def _by_chance(white: Array, score: float, alpha: float) -> bool:
-    """Return whether more than alpha of all orders of a series, itself among them, have an arc of that score.
+    """Return whether a share above `alpha` of all orders of a series, its own among them, have an arc of that score.
 
-    Most series have no change of level: one or two slices of the orders decide.
+    Most series have no change of level, so one or two slices of the shuffled orders are enough to say so.
     """
     shuffled = np.random.default_rng(_SEED).permuted(np.tile(white, (_PERMUTATIONS, 1)), axis=1)
     as_high = 1
-    # Slices also keep a long series from taking gigabytes.
+    # Without slices a long series would take gigabytes.
     for first in range(0, _PERMUTATIONS, _SLICE):
         as_high += int(np.sum(_arc_scores(shuffled[first : first + _SLICE]).max(axis=1) >= score))
         if as_high / (1 + _PERMUTATIONS) > alpha:

@@ -1,7 +1,8 @@
 """Tests whether all points scatter alike, as a pooled variance supposes.
 
-Cochran's idea (Annals of Eugenics 11, 1941): the largest share any point has of the residual sum of squares. The
-residuals of a fit are correlated, so its distribution is simulated from the fit's own design, from a fixed seed.
+The statistic is Cochran's (Annals of Eugenics 11, 1941): the largest share that any point has of the residual sum of
+squares. The residuals of a fit are correlated, so the statistic's distribution is simulated for the fit's design, from
+a fixed seed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SEED = 20260101
 
 @dataclass(frozen=True)
 class Spread:
-    """The point that scatters most, its share of all residual scatter, and how often chance gives such a share."""
+    """The point that scatters most, its share of the residual sum of squares, and how often chance gives as much."""
 
     place: int
     share: float
@@ -28,7 +29,7 @@ class Spread:
 
 
 def spread(design: Array, at_point: Array, residuals: Array) -> Spread:
-    """Return the point of a fit that scatters most. `at_point` has a column for each point."""
+    """Return the point of a fit that scatters most. `at_point` has a row for each value, a column for each point."""
     shares = (residuals**2 @ at_point) / (residuals @ residuals)
     worst = int(np.argmax(shares))
     by_chance = _by_chance(design.tobytes(), at_point.tobytes(), *design.shape, at_point.shape[1])
@@ -38,7 +39,7 @@ def spread(design: Array, at_point: Array, residuals: Array) -> Spread:
 
 @lru_cache(maxsize=64)
 def _by_chance(design_bytes: bytes, at_point_bytes: bytes, rows: int, columns: int, points: int) -> Array:
-    """Draw the largest share when all points scatter alike; it depends on the design alone, so it is cached."""
+    """Draw the largest shares that occur when all points scatter alike, once for each design."""
     design = np.frombuffer(design_bytes).reshape(rows, columns)
     at_point = np.frombuffer(at_point_bytes).reshape(rows, points)
     noise = np.random.default_rng(_SEED).normal(size=(_DRAWS, rows))

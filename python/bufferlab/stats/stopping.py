@@ -1,8 +1,9 @@
-"""Decides how many blocks a sweep needs: two stages, as Stein's (Annals of Mathematical Statistics 16, 1945).
+"""Decides how many blocks a sweep needs, in two stages like Stein's (Annals of Mathematical Statistics 16, 1945).
 
 Two blocks show how far runs scatter. If they resolve each step, or show it to be too small to matter, the sweep stops.
-Else the number of blocks that should do is computed from their intervals, once, and the sweep is judged a second time
-after them. Both looks together hold at the sweep's level (`Fit.looks`). docs/statistics.md has the simulations.
+Otherwise the number of blocks that should be enough is computed once, from the intervals of the two blocks. After that
+many blocks the sweep is judged a second time. Both judgements (looks) together hold at the sweep's level (`Fit.looks`).
+docs/statistics.md has the simulations.
 """
 
 from __future__ import annotations
@@ -10,41 +11,49 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bufferlab.stats.estimate import Estimate, quantile_of_t
-from bufferlab.stats.fit import Fit
 from bufferlab.stats.verdict import direction_of
+
+if TYPE_CHECKING:
+    from bufferlab.stats.fit import Fit
 
 Step = tuple[Hashable, Hashable]
 LOOKS = 2
-"""How often a sweep is judged: after the first blocks, and at its end."""
+"""How often a sweep is judged: after its first FIRST_LOOK_BLOCKS blocks, and at its end."""
 FIRST_LOOK_BLOCKS = 2
+"""The blocks that are done before their number is decided: one shows no scatter."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What a sweep should show before it stops."""
+    """The aim that a sweep should reach before it stops."""
 
     smallest_effect: float
-    """The change that matters: relative on the log scale, and on the linear one in units of the largest mean."""
+    """The smallest change that matters, relative to the mean; on the linear scale, to the point with the largest."""
     precision: float | None = None
-    """Half the width of each mean's interval, relative to the mean; None: means stop nothing."""
+    """The half width that each mean's interval may have, relative to the mean; None if no mean needs to be precise."""
 
 
 def is_enough(fit: Fit, steps: Sequence[Step], aim: Aim) -> bool:
-    """Return whether each step is resolved or shown to be too small to matter, and each mean is as precise as asked."""
+    """Return whether each step is resolved or shown to be too small to matter, and each mean as precise as asked."""
     return all(is_shown(fit, step, aim) for step in steps) and all(is_precise(fit, point, aim) for point in fit.points)
 
 
 def blocks_needed(fit: Fit, steps: Sequence[Step], aim: Aim, at_most: int) -> int:
-    """Return the number of blocks, those of the first look included, that should reach the aim; `at_most` at most."""
+    """Return the number of blocks with which a sweep should reach the aim, from its fit after the first look.
+
+    The blocks of the first look are included. The number is `at_most` if no smaller one is enough, or none can be
+    computed.
+    """
     needed = [_needed_for_step(fit, step, aim, at_most) for step in steps]
     needed += [_needed_for_mean(fit, point, aim, at_most) for point in fit.points]
     return max(needed, default=at_most)
 
 
 def is_shown(fit: Fit, step: Step, aim: Aim) -> bool:
-    """Return whether a step is resolved, or its interval has no change that matters."""
+    """Return whether a step is resolved, or its interval holds only changes too small to matter."""
     found = fit.step(*step)
     if direction_of(found, fit.contrast) in ("falls", "rises", "identical"):
         return True
@@ -55,9 +64,9 @@ def is_shown(fit: Fit, step: Step, aim: Aim) -> bool:
 
 
 def is_precise(fit: Fit, point: Hashable, aim: Aim) -> bool:
-    """Return whether the interval of a point's mean is as narrow as asked, if anything was.
+    """Return whether the interval of a point's mean is as narrow as asked; also if no precision was asked for.
 
-    Two runs that happen to agree have a narrow interval: it stops nothing, unless the scatter was known before.
+    Two runs that happen to agree have a narrow interval. It counts only if the scatter was known before the sweep.
     """
     mean = fit.mean(point)
     if aim.precision is None or mean.value == 0:
@@ -75,7 +84,7 @@ def _needed_for_step(fit: Fit, step: Step, aim: Aim, at_most: int) -> int:
         return at_most
     centre, low, high = _on_fitted_scale(fit, found)
     size, small = abs(centre), _too_small(fit, aim)
-    # Either the interval leaves out no change, or it stays within what does not matter.
+    # Half the width at which the interval either leaves out zero, or stays within changes too small to matter.
     wanted = max(size, small - size)
     return _blocks_for((high - low) / 2, wanted, found.df, fit.comparison_level, at_most)
 
@@ -86,16 +95,17 @@ def _needed_for_mean(fit: Fit, point: Hashable, aim: Aim, at_most: int) -> int:
     mean = fit.mean(point)
     if mean.ci_low is None or mean.ci_high is None or aim.precision is None:
         return at_most
-    # Of more than two runs a mean's interval is Student's from them alone, also where the known scatter made this one.
+    # With more than two runs a mean's interval is Student's from only these runs. A known scatter is used for two.
     return _blocks_for(_relative_half(mean), aim.precision, mean.df, fit.level, at_most, df_a_block=1.0)
 
 
 def _blocks_for(
     half: float, wanted: float, df: float | None, level: float, at_most: int, *, df_a_block: float | None = None
 ) -> int:
-    """Return the blocks with which an interval of this half width after the first look should be as narrow as wanted.
+    """Return the number of blocks with which an interval's half width should shrink from `half` to `wanted`.
 
-    Its degrees of freedom, where it has some, grow with each block beyond the first by `df_a_block`, or by `df`.
+    `half` and the degrees of freedom `df` are those after the first look. If there are any, each block beyond the first
+    adds `df_a_block` to them, or else `df`.
     """
     for blocks in range(FIRST_LOOK_BLOCKS + 1, at_most):
         narrower = (FIRST_LOOK_BLOCKS / blocks) ** 0.5
@@ -108,7 +118,7 @@ def _blocks_for(
 
 
 def _on_fitted_scale(fit: Fit, step: Estimate) -> tuple[float, float, float]:
-    """Return centre and ends of a step as the difference that was fitted."""
+    """Return centre, lower and upper end of a step as differences on the fitted scale."""
     assert step.ci_low is not None
     assert step.ci_high is not None
     told = (step.value, step.ci_low, step.ci_high)
@@ -119,7 +129,7 @@ def _on_fitted_scale(fit: Fit, step: Estimate) -> tuple[float, float, float]:
 
 
 def _too_small(fit: Fit, aim: Aim) -> float:
-    """Return the smallest change that matters, as the difference that was fitted."""
+    """Return the smallest change that matters, as a difference on the fitted scale."""
     if fit.scale == "log":
         return math.log1p(aim.smallest_effect)
     return aim.smallest_effect * max(abs(fit.mean(point).value) for point in fit.points)

@@ -1,16 +1,16 @@
-"""Tests whether a figure goes one way along an ordered axis: by its slope with an interval, and by the order alone.
+"""Tests whether a figure goes one way along an ordered axis: by its slope with an interval, and by its order.
 
 The slope is a linear contrast taken inside each block (least squares on the axis, weights fixed by the axis), so block
 effects cancel. Student's interval over the blocks' slopes needs neither a straight line nor points that scatter alike:
-where the truth bends, it is the mean slope over these points (summary measures: Matthews and others, British Medical
-Journal 300, 1990). One far point alone can make a slope. So Page's L (JASA 58, 1963), which sees only the order inside
-each block, must reject too before a trend is claimed. Its distribution is exact, ties included, by all permutations of
-each block's ranks, and normal beyond eight points. Knows neither files nor metrics. The caller decides how many trends
-hold together, by the level it gives a single one.
+if the truth bends, the slope is the mean one over these points (summary measures: Matthews and others, British Medical
+Journal 300, 1990). A single far point can make a slope. So a trend is claimed only if Page's L (JASA 58, 1963), which
+sees only the order inside each block, rejects chance too. Its distribution up to eight points is exact, ties included,
+by all permutations of each block's ranks; beyond that it is normal. This module knows neither files nor metrics. The
+caller decides how many trends hold together, by the level it gives a single one.
 
-A figure may also turn inside the axis: one way up to some point, and the other way from there on. A mean slope over
-such an axis is true and misleading. The turning point is chosen after looking at the data. So both of its comparisons
-(with the first point and with the last) are made at Sidak's level for all points that might have been chosen.
+A figure may also turn inside the axis: it goes one way up to some point, and the other way from there on. A mean slope
+over such an axis is true but misleading. The turning point is chosen after looking at the data. So its comparisons with
+the first and the last point are made at Sidak's level for all points that might have been chosen.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Trend:
     """The trend of one figure along the axis."""
 
     slope: Estimate
-    """The change per unit of the axis: a factor (1.05: five per cent more) on the ratio scale, else a difference."""
+    """The change per unit of the axis: for the contrast "ratio" a factor (1.05: 5 % more), else a difference."""
     contrast: Literal["ratio", "difference"]
     direction: Direction
     order_p: float | None
-    """The two-sided p-value of Page's L: how often chance alone would order the blocks' values so well."""
+    """The two-sided p-value of Page's L: how often chance would order the values as well. None without whole blocks."""
     detectable: float | None
-    """The slope that four of five such sweeps would have found."""
+    """The smallest slope that four of five such sweeps would have resolved; None without an interval."""
 
     @property
     def resolved(self) -> bool:
@@ -66,7 +66,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     """Return the trend of (place, block, value) rows; `level` is that of this one trend.
 
     As in `fit`, values are compared as ratios if all are above zero, else (or with `scale` linear) as differences.
-    Raise ValueError without a value, or for a number that is not finite.
+    Raise ValueError without a value, or for a place or value that is not finite.
     """
     if not values:
         raise ValueError("a trend needs values")
@@ -92,7 +92,7 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
     error, quantile = deviation / n**0.5, quantile_of_t(1 - (1 - level) / 2, n - 1)
     low, high = centre - quantile * error, centre + quantile * error
     slope = Estimate(_back(centre, log), _back(low, log), _back(high, log), n, float(n - 1))
-    # If points and blocks are so few that no order is rare enough, the slope alone proves nothing either.
+    # If points and blocks are so few that no order is rare enough, the slope proves nothing, either.
     ordered = order_p <= 1 - level
     way = _order(table) - _order(table[:, ::-1])
     direction: Direction = "not_resolved"
@@ -102,9 +102,9 @@ def trend(values: Sequence[Placed], *, level: float = 0.95, scale: Literal["log"
 
 
 def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
-    """Return the slope that a share `power` of sweeps would resolve, by the noncentral t.
+    """Return the slope that a share `power` of sweeps would resolve, by the noncentral t distribution.
 
-    The order test, which asks little more, is left out.
+    The test of the order is left out, because it asks for little more.
     """
     from scipy.special import chdtri, nctdtrinc
 
@@ -114,7 +114,7 @@ def _found(error: float, quantile: float, df: int, power: float = 0.8) -> float:
 
 
 def page_p(table: Array) -> float:
-    """Return the two-sided p-value of Page's L for values [block, point], the points in the axis' order."""
+    """Return the two-sided p-value of Page's L for values [block, point], with the points in the order of the axis."""
     points = table.shape[1]
     ranks = [_double_ranks(row) for row in table]
     seen = _order(table)
@@ -130,9 +130,9 @@ def page_p(table: Array) -> float:
 
 
 def _order(table: Array) -> int:
-    """Return Page's L: the sum of each value's place times its rank in its block.
+    """Return Page's L: the sum, over all values, of the value's place times its rank in its block.
 
-    Ranks are doubled, so that those of ties are whole numbers.
+    Ranks are doubled, so that the ranks of equal values are whole numbers.
     """
     scores = np.arange(table.shape[1])
     return sum(int(scores @ np.array(_double_ranks(row))) for row in table)
@@ -150,7 +150,10 @@ def _normal_p(ranks: Sequence[tuple[int, ...]], seen: int) -> float:
 
 @lru_cache(maxsize=256)
 def _orders(ranks: tuple[int, ...]) -> tuple[int, Array]:
-    """Return the distribution of one block's sum of score times rank over all orders: its least value, its chances."""
+    """Return the distribution of one block's sum of place times rank over all orders of the ranks.
+
+    It is given as its least value and the probabilities of that value and the whole numbers above it.
+    """
     every = np.array(list(permutations(ranks)), dtype=np.int64) @ np.arange(len(ranks))
     least = int(every.min())
     counts = np.bincount(every - least)
@@ -163,7 +166,7 @@ def _double_ranks(row: Array) -> tuple[int, ...]:
 
 
 def _table(values: Sequence[Placed], xs: Array, *, log: bool) -> Array:
-    """Return [block, point] of the blocks that have a run at every point. Runs of one place and block are averaged."""
+    """Return values [block, point] of the blocks that have a run at every place; runs of one cell are averaged."""
     cells: dict[Hashable, dict[float, list[float]]] = {}
     for x, block, value in values:
         cells.setdefault(block, {}).setdefault(float(x), []).append(float(np.log(value)) if log else float(value))
@@ -187,7 +190,10 @@ def _back(number: float, log: bool) -> float:
 
 @dataclass(frozen=True)
 class Turn:
-    """The lowest or highest point of a figure inside the axis, and its two sides, both resolved and opposite."""
+    """The lowest or highest point of a figure inside the axis, with the changes before and after it.
+
+    Both changes are resolved, and their directions are opposite.
+    """
 
     point: Hashable
     before: Verdict
@@ -197,7 +203,10 @@ class Turn:
 
 
 def turn(fit: Fit, points: Sequence[Hashable], level: float) -> Turn | None:
-    """Return the turn of the figure over these points in order; None when no turn is resolved."""
+    """Return the turn of the fitted figure over these points, given in order; None when no turn is resolved.
+
+    `level` is that of all comparisons together that the search for a turn might make.
+    """
     inner = points[1:-1]
     if not inner:
         return None
@@ -208,7 +217,7 @@ def turn(fit: Fit, points: Sequence[Hashable], level: float) -> Turn | None:
 
 
 def around(fit: Fit, points: Sequence[Hashable], point: Hashable, level: float) -> tuple[Verdict, Verdict]:
-    """Return the changes from the first point to an inner one, and on to the last, by intervals that `turn` takes."""
+    """Return the changes from the first point to an inner one, and from there to the last, at the level `turn` uses."""
     single = single_level(level, 2 * (len(points) - 2))
     return _side(fit, points[0], point, single), _side(fit, point, points[-1], single)
 
@@ -219,6 +228,6 @@ def _side(fit: Fit, a: Hashable, b: Hashable, level: float) -> Verdict:
 
 
 def _lesser_side(found: Turn) -> float:
-    """Return the smaller of a turn's two changes; of two turns, `turn` takes the one where it is larger."""
+    """Return the size of the smaller of a turn's two changes; `turn` takes the turn with the larger such size."""
     sides = (found.before, found.after)
     return min(abs(math.log(s.estimate.value) if s.contrast == "ratio" else s.estimate.value) for s in sides)

@@ -1,7 +1,7 @@
-"""Turns intervals into verdicts: falls, rises, not resolved, identical. Never more than that.
+"""Turns intervals into verdicts (falls, rises, not resolved, identical) and claims no more than that.
 
-A step is claimed only when its whole interval, already corrected for how many steps are compared, lies on
-one side. The report chooses the words and the per cent.
+A step is claimed only when its whole interval, already corrected for how many steps are compared, lies on one side of
+no change. The report chooses the words and gives the per cent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class SweepVerdict:
-    """The verdict on a whole sweep: its shape, its steps, and the comparison of its ends."""
+    """The verdict on a whole sweep: its shape, its steps, and the comparison of its last point with its first."""
 
     shape: Shape
     steps: tuple[Verdict, ...]
@@ -59,13 +59,16 @@ class SweepVerdict:
 
 
 def judge(fit: Fit, a: Hashable, b: Hashable) -> Verdict:
-    """Return the verdict on b compared with a."""
+    """Return the verdict on b compared with a. Raise ValueError for a pair that the fit did not declare."""
     estimate = fit.step(a, b)
     return Verdict(a, b, direction_of(estimate, fit.contrast), estimate, fit.contrast, fit.detectable(a, b))
 
 
 def judge_sweep(fit: Fit, points: Sequence[Hashable]) -> SweepVerdict:
-    """Return the verdict on two or more points in order. All its comparisons hold together at the fit's level."""
+    """Return the verdict on two or more points in order. All its comparisons hold together at the fit's level.
+
+    Raise ValueError for fewer than two points, and for a comparison that the fit did not declare.
+    """
     steps = tuple(judge(fit, a, b) for a, b in pairwise(points))
     if not steps:
         raise ValueError("a sweep needs at least two points")
@@ -74,7 +77,7 @@ def judge_sweep(fit: Fit, points: Sequence[Hashable]) -> SweepVerdict:
 
 
 def direction_of(estimate: Estimate, contrast: str) -> Direction:
-    """Return the direction that an interval allows to claim."""
+    """Return the direction that an interval allows one to claim; `contrast` is "ratio" or "difference"."""
     if estimate.identical:
         return "identical"
     if estimate.ci_low is None or estimate.ci_high is None:

@@ -180,7 +180,7 @@ def _is_of_objects(first: Sequence[str]) -> bool:
 
 
 def _is_word(cell: str) -> bool:
-    """Return whether a cell may be the name of a column of numbers: it is no number, and no mark for a missing one."""
+    """Return whether a cell may be the name of a column of numbers: neither a number nor a mark for a missing one."""
     is_number = _NUMBER.fullmatch(cell) or cell.lower() in ("nan", "null", "none", "na", "n/a", "inf", "\\n")
     return not is_number and any(sign.isalpha() for sign in cell)
 

@@ -22,14 +22,14 @@ use crate::dialect::{RowUse, Statements};
 use crate::failure::Failure;
 use crate::server::Sending;
 
-/// The client writes a batch in pieces of about this size. The sockets of client and server hold so many bytes, so
-/// neither waits for the other to read.
+/// The client writes a batch in pieces of about this size. The sockets of client and server hold that many
+/// bytes, so neither waits for the other to read.
 const PIECE_BYTES: usize = 48 * 1024;
 /// Time between two flushes of a connection's counters while the warm-up gate polls them.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// The client's own statements: name and text. A flush of counters (`TELL`) is a separate transaction, which the server
-/// counts as a commit.
+/// The client's own statements: name and text. A flush of counters is a separate transaction, which the server counts
+/// as a commit.
 const BEGIN: (&str, &str) = ("begin", "BEGIN");
 /// A read-only transaction sees the data of one moment; the server never makes it wait or try again.
 const BEGIN_READ_ONLY: (&str, &str) = ("begin_read_only", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");

@@ -134,7 +134,7 @@ impl Control {
     /// Returns the first column of the first row as a number.
     ///
     /// # Errors
-    /// The server's error; when the first column is not a number, or there is no row.
+    /// The server's error; when the first column is not a number, or a row is missing.
     pub fn number(&mut self, action: &str, sql: &str) -> Result<i64, Failure> {
         let text = self.one(action, sql)?;
         text.as_deref().and_then(|text| text.parse().ok()).ok_or_else(|| {

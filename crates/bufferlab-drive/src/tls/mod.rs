@@ -49,7 +49,7 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// Returns the refusal that tells the user of this error.
+    /// Returns the refusal that shows this error to the user.
     pub fn refusal(self) -> Refusal {
         match self {
             TlsError::Refused(refusal) | TlsError::Silent(refusal) => refusal,

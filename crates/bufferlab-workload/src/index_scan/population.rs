@@ -1,7 +1,7 @@
 //! The rows of TPC-H's tables, from the generators of the crate `tpchgen`, which makes the same rows as the
 //! specification's dbgen.
 //!
-//! A partition is a range of rows in the order of the table's keys. There is no seed, because the specification fixes
+//! A partition is a range of rows in the order of the table's keys. It needs no seed, because the specification fixes
 //! the data of every scale factor.
 
 use std::fmt::{Display, Write};

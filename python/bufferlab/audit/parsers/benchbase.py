@@ -1,7 +1,7 @@
-"""Parses BenchBase's summary.json: requests of all kinds, whose throughput is not the New-Orders'.
+"""Parses BenchBase's summary.json. Its requests are transactions of all types, so their rate is not TpmC.
 
-Follows `writeSummary` in src/main/java/com/oltpbenchmark/util/ResultWriter.java. BenchBase itself was not run here;
-older versions, and OLTP-Bench, do not print the number of requests and the time.
+Follows `writeSummary` in src/main/java/com/oltpbenchmark/util/ResultWriter.java; BenchBase itself was not run for it.
+Older versions, and OLTP-Bench, do not print the number of requests and the time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Parses blkparse(1)'s text: a line for each event of the block layer, then counters. Takes a bounded memory.
+"""Parses the text of blkparse(1): a line for each event of the block layer, then counters. Uses bounded memory.
 
-Counters are printed short: `1,172K` is anything from 1,172,000 to 1,172,999, and `7,882MiB` from 7,882,000 to 7,882,999
-*KiB*, since blkparse divides by 1,000 when it goes from K to M (`size_cnv` in blkparse.c). So every number is a range.
+Counters are printed short: `1,172K` is anything from 1,172,000 to 1,172,999. `7,882MiB` is 7,882,000 to 7,882,999
+*KiB*, because blkparse divides by 1,000 to go from K to M (`size_cnv` in blkparse.c). So every number is a range.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ PAGE_SECTORS = 8
 _EVENT = re.compile(
     r"^\s*(\d{1,4}),(\d{1,7})\s+\d{1,5}\s+\d{1,15}\s+(\d{1,10}\.\d{9})\s+(\d{1,10})\s+([A-Z]{1,2}|m)\s+([A-Z]{1,10})(?:\s+(.*))?$"
 )
-#: Lines that begin like an event or a counter but cannot be read, because a scan broke columns or digits.
+#: Lines that look like an event but cannot be read, because the scan of a printout broke columns or digits.
 _LIKE_EVENT = re.compile(r"^\s*\d{1,4},\d{1,7}\s.{0,200}\s(?:[QGIDCMFUXA]|UT)\s+[RWDNFS]{1,4}\s")
 _PIECES = re.compile(
     r"^\s*\d{1,10}\.\d{9}\s+\d{1,10}\s+[A-Z]{1,2}\s*$"
     r"|^\s*[RWDNFS]{1,4}\s+(?:\d{1,20} \+ \d{1,10} )?\[[^\]]{1,40}\](?: \d{1,9})?\s*$"
 )
-#: The begin of an event, cut in or after its sequence, time, process or action.
+#: The beginning of an event that is cut off in or after its sequence number, time, process or action.
 _BEGUN = re.compile(
     r"^\s*\d{1,4},\d{1,7}\s+\d{1,5}\s+\d{1,15}(?:\s+\d{1,10}(?:\.\d{0,9}(?:\s+\d{1,10}(?:\s+[A-Z]{1,2})?)?)?)?\s*$"
 )
 _OF_EXTENTS = frozenset("QGIDCMF")
 _OF_PIECES = frozenset("0123456789RWDNFS")
 _LIKE_COUNTER = re.compile(r"^\s*(?:Reads?|IO)\s[A-Za-z\s]{1,20}(?::\s|:?$)")
-#: A counter that is cut in its name, or before the size that follows it.
+#: A counter that is cut off in its name, or before the size behind it.
 _CUT_COUNTER = re.compile(
     r"\b(?:Queued|Dispatches|Completed|Merges):\s+[\d,.']{1,24}[KMGP]?,\s*$"
     r"|\b(?:Reads?|Writes?|Timer)(?:\s[A-Za-z]{1,20}){0,2}:?\s*$"
@@ -60,14 +60,14 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "P": 4}
 
 @dataclass(frozen=True)
 class Range:
-    """A number of which only the leading digits were printed."""
+    """The bounds of a number of which maybe only the leading digits were printed."""
 
     low: int
     high: int
 
     @property
     def exact(self) -> bool:
-        """Whether the number was printed in full, not shortened to K, M, G or P."""
+        """Return whether the number was printed in full, not shortened to K, M, G or P."""
         return self.low == self.high
 
     def __add__(self, other: Range) -> Range:
@@ -97,16 +97,16 @@ class SeenRequests:
     sectors: Counter[str] = field(default_factory=Counter)
     """The number of sectors by letter and direction."""
     reads: int = 0
-    """The reads queued; the parts of a split read count as one."""
+    """The number of reads queued; the parts of a split read count as one read."""
     read_sectors: int = 0
     off_page: int = 0
-    """The reads that do not begin at a page's first sector."""
+    """The number of reads that do not begin at the first sector of a page."""
     pages: int = 0
-    """The pages that the reads touch."""
+    """The number of pages of 4 KiB that the reads touch, summed over the reads."""
     latest: tuple[_Read, ...] = ()
     """The last two reads, the later one last."""
     split_at: int | None = None
-    """The sector at which the rest of the last read that was split begins."""
+    """The first sector of the second part of the read that was split last; None if that part was seen."""
     remapped_from: Counter[str] = field(default_factory=Counter)
     unplugged_requests: int = 0
 
@@ -115,7 +115,7 @@ class SeenRequests:
         return self.events[f"{action} read"] + self.events[f"{action} write"]
 
     def queued(self, read: _Read) -> None:
-        """Count a read, unless it is the rest of a split read."""
+        """Count a queued read, unless it is the second part of a split read."""
         if read.sector == self.split_at:
             self.split_at = None
             return
@@ -123,9 +123,10 @@ class SeenRequests:
         self.latest = (*self.latest[-1:], read)
 
     def split(self, sector: int, rest: int) -> None:
-        """Note that the read at this sector is split before the sector `rest`.
+        """Note that the read at `sector` is split; its second part begins at the sector `rest`.
 
-        The block layer may have cut the read in two before; then its later part is split.
+        If that read follows another one of the same process without a gap, both are parts of one read: the block layer
+        cut it before. They are then counted as one.
         """
         self.split_at = rest
         if len(self.latest) < 2:
@@ -145,7 +146,7 @@ class SeenRequests:
         self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
 
 
-#: Lines of several processors may stand in another order by less.
+#: Times that go back by less are no fault: lines of several processors may be out of order.
 _LEAST_BACK_S = 0.001
 _ENOUGH_EVENTS = 10
 
@@ -158,9 +159,9 @@ class EventClock:
     last_s: float = 0.0
     events: int = 0
     backwards: int = 0
-    """How often the time jumps back by more than half of the span of time before."""
+    """The number of jumps back in time by more than half of the time that the trace covered before."""
     first_back: tuple[int, float, float] | None = None
-    """The first line at which the time jumps back so far, its time, and the time of the line above."""
+    """The first such jump: number of the line, its time, and the time of the line above, in seconds."""
 
     def read(self, at_s: float, line: int) -> None:
         """Take the time of the next event."""
@@ -182,36 +183,36 @@ class BlockTraceText:
     seen: dict[str, SeenRequests] = field(default_factory=dict)
     """The events by device ("major,minor")."""
     summaries: dict[str, dict[str, Range]] = field(default_factory=dict)
-    """The counters' ranges by device's name and by counter as printed: "Reads Queued", or "Reads Queued KiB"."""
+    """Device's name -> printed name of a counter ("Reads Queued", or "Reads Queued KiB" for its size) -> range."""
     events: dict[str, Range] = field(default_factory=dict)
     operations: int | None = None
     """The program's number of operations, if the text around the trace states it."""
     io_bytes: int | None = None
-    """The bytes of each operation, if the text around the trace states them."""
+    """The size of one operation in bytes, if the text around the trace states it."""
     has_processes: bool = False
-    """Whether events name their process, or their error, in brackets."""
+    """Whether events end with their process, or their error, in brackets."""
     shortened: str = ""
-    """The first size that was printed in MiB or more."""
+    """The first size that was printed in MiB or a larger unit; "" without one."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether the trace has an event or a counter, and not only a head."""
+        """Return whether the trace has an event or a counter, and not only a head."""
         return bool(self.seen) or any(self.summaries.values()) or bool(self.events)
 
 
 class BlkparseParser:
-    """A parser that takes lines one after another; `traces` are those found so far."""
+    """A parser that takes lines one after another; `traces` has the traces found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.traces: list[BlockTraceText] = []
         self.unread: list[Place] = []
-        """The lines of blkparse that cannot be read."""
+        """The places of lines of blkparse that cannot be read."""
         self._open: BlockTraceText | None = None
         self._summed = False
-        """Whether counters have been printed: the next event then begins another trace."""
+        """Whether the open trace has counters. Then the next event begins another trace."""
         self._section: str | None = None
-        """The device whose counters are being read."""
+        """The device whose counters are being read; None outside of counters."""
         self._operations: int | None = None
         self._io_bytes: int | None = None
         self._label = ""
@@ -244,7 +245,7 @@ class BlkparseParser:
         return False
 
     def _is_cut(self, trace: BlockTraceText, found: re.Match[str]) -> bool:
-        """Return whether an event is cut off before the process or error with which the trace's other events end."""
+        """Return whether an event is cut off before its process or error, with which others of its trace end."""
         action, flags, rest = found[5], found[6], found[7] or ""
         if "[" in rest:
             trace.has_processes = True
@@ -265,7 +266,7 @@ class BlkparseParser:
         return self._open
 
     def _state(self, text: str) -> None:
-        """Look in a line of prose for the number of operations and their size."""
+        """Look in a line that is not of blkparse for the program's number of operations and their size."""
         if len(text) > 400 or not any(word in text.lower() for word in ("op", "read", "size")):
             return
         if found := _OPERATIONS.search(text):
@@ -357,7 +358,7 @@ def _whole(text: str) -> int:
 
 
 def _range(number: str, suffix: str, printed_in: int) -> Range:
-    """Return the range of a shortened number; `printed_in` is the power in which whole numbers are printed (KiB: 1)."""
+    """Return the range of a printed number. `printed_in` is the power of 1,000 of its unit: 0 for counts, 1 for KiB."""
     factor = 1000 ** max(0, _POWERS[suffix] - printed_in)
     low = _whole(number) * factor
     return Range(low, low + factor - 1)

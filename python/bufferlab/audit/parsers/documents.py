@@ -1,7 +1,7 @@
-"""Takes the JSON documents of known programs out of the lines of a text, between any other lines.
+"""Finds the JSON documents of known programs in a text, between any other lines.
 
-A document begins with a line that begins with a brace, and is known by a key among its first lines. All other lines
-pass as they are, with their numbers. Of a document the numbers stay texts, so that their digits are known.
+A document begins at a line with a brace or bracket at its start, and is known by a key among its first lines. All other
+lines are passed on unchanged. The numbers in a document stay texts, so that their digits are known.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from typing import Any
 
 from bufferlab.audit.parsers.text import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Line
 
-#: A key that each program's document has, and no other's.
+#: Program -> a key that only its documents have.
 _KEYS = {
     "fio": re.compile(r'"fio version"\s*:'),
     "iostat": re.compile(r'"sysstat"\s*:'),
     "BenchBase": re.compile(r'"(?:Throughput|Goodput) \(requests/second\)"\s*:'),
     "HammerDB": re.compile(r'"(?:(?i:neword|payment|delivery|slev|ostat)|[\w ]{2,30} tpm)"\s*:\s*\{'),
 }
-#: The most lines held back until one of the keys has come.
+#: The most lines of a possible document that are held back until a key shows its program.
 _MOST_HEAD_LINES = 60
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 32
-#: No line of a document begins so.
+#: The beginning of a line that no document has.
 _OTHER_TEXT = re.compile(r"(?!true|false|null)[A-Za-z]")
 _LIST = re.compile(r'\[\s*(?:$|[\[{"])')
 
 
 @dataclass(frozen=True)
 class Document:
-    """A program's document: the numbers of its lines, and its values; None where it cannot be read."""
+    """A JSON document of a program: the number of its first line, and its value; None if it cannot be read."""
 
     program: str
     number: int
     lines: int
-    """The lines that are not blank."""
+    """The number of its lines that are not blank."""
     value: Any
     problem: str
-    """The reason why the document cannot be read; empty where it can."""
+    """The reason why the document cannot be read; "" if it can."""
 
 
 def with_documents(lines: Iterable[Line]) -> Iterator[Line | Document]:
-    """Yield the lines of a text in their order, with a document in place of the lines of each that is known."""
+    """Yield the lines of a text in their order, and a Document in place of the lines of each known document."""
     held: list[Line] = []
     program, depth, size = "", 0, 0
     for line in lines:
@@ -104,20 +104,20 @@ def _is_deep(value: Any) -> bool:
 
 
 def part(value: Any, *names: str) -> Any:
-    """Return the value below these nested names; None where a level lacks its name."""
+    """Return the value below these nested names; None if a name is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def parts(value: Any, *names: str) -> list[dict[str, Any]]:
-    """Return the objects of the list below these nested names."""
+    """Return the objects in the list below these nested names; [] if there is no list."""
     found = part(value, *names)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def number(value: Any, *names: str) -> float | None:
-    """Return the number below these nested names, also one written as a text; None if it is missing."""
+    """Return the number below these nested names; None if it is missing, or is not a number below 1e18."""
     found = part(value, *names)
     if not isinstance(found, str) or len(found) > 40:
         return None

@@ -1,9 +1,9 @@
 """Parses fio's reports: the rate, bytes, time and latencies of each job and direction.
 
-It reads the normal reports of versions 2 and 3, and `json` and `json+` of version 3, whose units differ from version
-2's. Follows `show_ddir_status`, `add_ddir_status_json` and `show_clat_percentiles` in stat.c, and what fio 3.33 printed
-here. Normal reports have rates with four digits, 21.4k for 21,400, and as latency clat, from the request's start to its
-end. With --status-interval fio prints interim reports, each since the start: the last one of a job and process counts.
+It reads the normal reports of versions 2 and 3, and `json` and `json+` of version 3; version 2's JSON has other units.
+Follows `show_ddir_status`, `add_ddir_status_json` and `show_clat_percentiles` in stat.c, and the output of fio 3.33.
+Normal reports shorten rates (21.4k is 21,400). Their latency is clat, from a request's submission to its completion.
+With --status-interval fio prints interim reports since the start. The last report of a job and process counts.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _OLD = re.compile(
 _LATENCY = re.compile(
     rf"(clat|lat)\s+\((nsec|usec|msec)\)\s*: min=\s*({_F})([kMG]?), max=\s*({_F})([kMG]?), avg=\s*({_F})"
 )
-#: Percentiles of syncs, submissions and priorities have a head too, but they are not of all reads or writes.
+#: The head of percentiles. Those of syncs, submissions and priorities are skipped: they do not cover all requests.
 _HEAD = re.compile(r"(?:(clat|lat)|\w.{0,60}) percentiles \((nsec|usec|msec)\):")
 _PERCENTILES = re.compile(rf"({_F})th=\[\s*(\d{{1,15}})\]")
 _ISSUED = re.compile(
     r"issued\s*(?:r/w/d|rwts?)?\s*:\s*(?:rwts?: )?total=(?:r=)?(\d{1,15})(?:/\d{1,15})?[,/](?:w=)?(\d{1,15})"
 )
 _DIRECTIONS = ("read", "write", "trim", "mixed")
-"""The directions of requests; with unified_rw_reporting all are one."""
+"""The directions of requests; with fio's unified_rw_reporting all requests are "mixed"."""
 _OTHER = re.compile(
     r"(?:slat|lat)\s+\((?:nsec|usec|msec)\)|bw \(|iops\s+:|cpu\s+:|IO depths\s+:|submit\s+:|complete\s+:|"
     r"latency\s+:|fio-\d|"
     r"Starting \d|Run status group|(?:READ|WRITE): |Disk stats|\w{1,40}: ios=\d"
 )
-#: fio cuts seconds off, or rounds them up.
+#: Starts of one run within this many seconds agree, because fio cuts seconds off or rounds them up.
 _CLOCKS_S = 2
 _PERCENT = re.compile(r"\d{1,3}(?:\.\d{1,9})?")
 _COUNT = re.compile(r"\d{1,9}")
@@ -85,14 +85,14 @@ class FioParser(LoadParser):
         self._in_group: list[LoadRun] = []
         self._process: tuple[str, ...] = ()
         self._reports: dict[tuple[str, ...], tuple[int, LoadRun | None]] = {}
-        """By process and direction: the run's place, and its last earlier report that has a count."""
+        """(process, direction) -> place of its run in `_runs`, and its last earlier report that has a count."""
         self._unit = ""
         self._printed: dict[tuple[str, ...], LoadRun] = {}
-        """The runs of JSON documents, by fio's run, job, place among those of its name, and direction."""
+        """The runs of JSON documents, by number of fio's run, job's name, number among jobs of the name, direction."""
         self._began: list[float] = []
-        """The second at which each run of fio with JSON documents began."""
+        """The time at which each run of fio with JSON documents began, in seconds of the epoch."""
         self._older: list[Place] = []
-        """The documents of versions with other units."""
+        """The places of documents of fio 2, whose units differ."""
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is fio's."""
@@ -125,7 +125,7 @@ class FioParser(LoadParser):
 
     @property
     def runs(self) -> list[LoadRun]:
-        """The runs that have a result: of interim reports, the last one that has its count."""
+        """Return the runs that have a result; of interim reports only the last one with a count."""
         self._settle()
         read = super().runs
         # With --output-format=normal,json every report is printed twice.
@@ -153,7 +153,7 @@ class FioParser(LoadParser):
         began = (number(document.value, "timestamp") or 0.0) - max(
             (number(job, "elapsed") or 0.0 for job in jobs), default=0
         )
-        # Interim reports are of one run, whose start they share.
+        # Interim reports of one run have the same start.
         if not self._began or abs(began - self._began[-1]) > _CLOCKS_S:
             self._began.append(began)
         seen: dict[str, int] = {}
@@ -177,15 +177,15 @@ class FioParser(LoadParser):
                     self._printed[(f"{len(self._began)}", name, f"{seen[name]}", direction)] = run
 
     def _settle(self) -> None:
-        """End the interim reports: if the last one was cut off before its count, the one before replaces it."""
+        """End the interim reports. If the last report of a job lacks its count, put the one before in its place."""
         for slot, before in self._reports.values():
             if before is not None and self._runs[slot].transactions is None:
                 self._runs[slot] = before
         self._reports = {}
 
     def _supersede(self, run: LoadRun) -> None:
-        """Replace a process's earlier report by its new one, the last of all runs."""
-        if not self._runs or self._runs[-1] is not run:  # There were too many.
+        """Replace the earlier report of the same process and direction by its new report, which is the last run."""
+        if not self._runs or self._runs[-1] is not run:  # The run was not kept, because there were too many.
             return
         key = (*self._process, run.name)
         slot, before = self._reports.get(key, (None, None))
@@ -209,7 +209,7 @@ class FioParser(LoadParser):
         return run
 
     def _detail(self, bare: str) -> bool:
-        """Take a line below a direction's rates; return whether it is one."""
+        """Take a line below a direction's rates: latencies or counts; return whether it is such a line."""
         run = self._open
         if run is None:
             return False
@@ -246,9 +246,9 @@ def _rates(
 
 
 def _add_span(run: LoadRun, least_ms: float, mean_ms: float, most_ms: float) -> None:
-    """Take the least and the greatest of one kind.
+    """Add the least, mean and greatest latency of one kind (clat or lat) to a run.
 
-    Percentiles may be clat's and the mean lat's: a run's ends cover all kinds.
+    The run's "min" and "max" cover both kinds, because its percentiles may be clat's and its mean lat's.
     """
     run.spans_ms.append((least_ms, mean_ms, most_ms))
     run.latency_ms["min"] = min(run.latency_ms.get("min", least_ms), least_ms)
@@ -260,9 +260,9 @@ def _options(value: Any) -> dict[str, str]:
 
 
 def _jobs(job: dict[str, Any], options: dict[str, str]) -> int | None:
-    """Return the number of processes that a job's numbers cover; None where they may cover other sections too.
+    """Return the number of processes that a job's numbers cover; None if it may include processes of other jobs.
 
-    The report of a group is of all its jobs, and has the options of the first alone.
+    The report of a group covers all of its jobs, but has only the options of the first one.
     """
     numjobs, depth = options.get("numjobs", "1"), options.get("iodepth", "1")
     whole_ms = max(number(job, name, "runtime") or 0.0 for name in _DIRECTIONS)
@@ -273,7 +273,7 @@ def _jobs(job: dict[str, Any], options: dict[str, str]) -> int | None:
 
 
 def _of_json(run: LoadRun, told: Any) -> LoadRun:
-    """Return the run with the numbers of one direction of a job in JSON."""
+    """Fill the run with the numbers of one direction of a job in JSON; return it."""
     run.per_s, run.bytes_per_s = number(told, "iops"), number(told, "bw_bytes")
     run.bytes, run.seconds = number(told, "io_bytes"), (number(told, "runtime") or 0.0) / 1000
     count = number(told, "total_ios")
@@ -290,7 +290,10 @@ def _of_json(run: LoadRun, told: Any) -> LoadRun:
 
 
 def _block(options: dict[str, str], direction: str) -> int | None:
-    """Return the one size of the requests of a direction, by the options bs (4k, or of reads, writes, trims)."""
+    """Return the size of a direction's requests, by the option bs; None if it has several sizes.
+
+    bs is one size ("4k"), or a list for reads, writes and trims.
+    """
     given = next((options[name] for name in ("bs", "blocksize") if name in options), "4k")
     if any(name.startswith(("bsrange", "bssplit", "bs_unaligned", "blocksize_", "bs_")) for name in options):
         return None
@@ -302,7 +305,7 @@ def _block(options: dict[str, str], direction: str) -> int | None:
 
 
 def _sizes(text: str) -> dict[str, int]:
-    """Return the size of requests by direction's letter; a direction with several sizes is left out."""
+    """Return the size of requests in bytes by the letter of the direction (R, W, T), without those of several sizes."""
     found = {}
     for letter, low, low_unit, high, high_unit in _SIZES.findall(text):
         least, most = float(low) * _BYTES[low_unit], float(high) * _BYTES[high_unit]

@@ -1,8 +1,8 @@
-"""Parses the summary of go-tpc's tpcc: of each kind of transaction the count, rate and latencies; and TpmC.
+"""Parses the summary of go-tpc's tpcc: the count, rate and latencies of each transaction type, and TpmC.
 
-Follows pkg/measurement and `outputMeasurement` in tpcc/workload.go of go-tpc 1.0, and what 1.0.7 printed here. Its
-latencies are bins up to a tenth wide, and of older versions whole milliseconds. Lines of progress are kept of
-New-Orders. The number of threads is known only if the text has the command.
+Follows pkg/measurement and `outputMeasurement` in tpcc/workload.go of go-tpc 1.0, and the output of 1.0.7. Latencies
+are bins up to a tenth wide; older versions print whole milliseconds. Only New-Order's lines of progress are kept. The
+number of threads is known only if the text has the command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINE = re.compile(
 _LATENCY = re.compile(rf"(?:(\d{{1,2}}(?:\.\d{{1,3}})?)th|(Max))\(ms\): ({_F})")
 _TPMC = re.compile(rf"tpmC: (?P<tpmc>{_F})(?:, tpmTotal: (?P<total>{_F}))?(?:, efficiency: {_F}%)?\s*$")
 _COMMAND = re.compile(r"(?:\S{0,200}/)?(?:go-tpc|tiup bench) tpcc .{0,1000}?(?:-T|--threads)[ =]?(\d{1,6})\b")
-#: The width of a histogram's bin with one digit, and a mean's last digit.
+#: The most by which the mean of a histogram differs from sum / count, as a share of the mean: the width of a bin.
 _BIN = 0.07
 _NEW_ORDER = "NEW_ORDER"
 
@@ -35,7 +35,7 @@ class GoTpcParser(LoadParser):
         super().__init__(file)
         self._threads: int | None = None
         self._kinds: dict[str, LoadRun] = {}
-        """The kinds of transactions of the run that is being read."""
+        """The run that is being read: transaction type -> its LoadRun."""
         self._has_summary = False
         self._tpmc: float | None = None
 
@@ -82,7 +82,7 @@ class GoTpcParser(LoadParser):
             run.latency_ms["max" if greatest else f"{float(percent):g} %"] = float(value)
 
     def _whole(self, tpmc: str, number: int, label: str) -> None:
-        """End a run: give its TpmC to the New-Orders, and add a run of all kinds together behind them."""
+        """End a run: store TpmC with New-Order, and add a LoadRun for all transaction types together."""
         done = {kind: run for kind, run in self._kinds.items() if not kind.endswith("_ERR") and self._is_told(kind)}
         if _NEW_ORDER in done:
             done[_NEW_ORDER].nopm = float(tpmc)

@@ -1,8 +1,8 @@
-"""Parses HammerDB's output of a timed TPROC-C run, of the command line, of hammerdb.log, and of a job as JSON.
+"""Parses HammerDB's output of a timed TPROC-C run: from the command line, from hammerdb.log, and of a job as JSON.
 
 Follows src/mysql/mysqloltp.tcl, src/postgresql/pgoltp.tcl and `testresult` of HammerDB 4 and 5, and a log of 4.7 that
-its maker published. Older versions print TPM before NOPM. A job's result is a list with the line of the result; its
-timing (modules/jobs, JOBTIMING) has the calls and latencies of each procedure. HammerDB itself was not run here.
+its maker published; HammerDB itself was not run for it. Older versions print TPM before NOPM. A job's result is a list
+with the line of the result. A job's timing (modules/jobs, JOBTIMING) has the calls and latencies of each procedure.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class HammerdbParser(LoadParser):
 
     @property
     def runs(self) -> list[LoadRun]:
-        """The runs that have a result, and the procedures of a job's timing."""
+        """Return the runs that have a result, and one run for each procedure in the timings of jobs."""
         return [*super().runs, *self._timings]
 
     def named(self) -> Iterator[Problem]:
-        """Yield problems: parts that runs lack, and documents that are not read."""
+        """Yield a problem for each run that lacks a part, and for documents that are not read."""
         yield from super().named()
         for place in self._counts[:1]:
             yield Problem(
@@ -58,7 +58,7 @@ class HammerdbParser(LoadParser):
             )
 
     def take_document(self, document: Document, label: str) -> None:
-        """Read a job's timing under a caption's label: of each procedure the calls and latencies."""
+        """Read the timing of a job under a caption's label: the calls and latencies of each procedure."""
         if document.program != self.tool:
             return
         place = Place(self.file, document.number, label)
@@ -84,7 +84,7 @@ class HammerdbParser(LoadParser):
         if not result and not _USER.match(bare):
             return False
         run = self._open
-        # A log that was cut or joined may begin a run in its middle.
+        # A log that was cut or joined may lack the beginning of a run, so any of its head lines or a result begins one.
         begins = result or any(pattern.search(bare) for pattern in (_BEGIN, _PERIOD, _USERS))
         if run is None or (run.nopm is not None and begins):
             run = self._begin(number, label)

@@ -1,7 +1,7 @@
-"""Parses SHOW ENGINE INNODB STATUS since MySQL 5.6: the lines about the buffer pool, the log and file I/O.
+"""Parses SHOW ENGINE INNODB STATUS from MySQL 5.6 on: the lines about the buffer pool, the log and file I/O.
 
 Follows `buf_print_io_instance` (storage/innobase/buf/buf0buf.cc) and `srv_printf_innodb_monitor` (srv0srv.cc) of
-MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. Lines may be cut, as in a screenshot; the parser reads the rest.
+MySQL 5.6 to 9.7 and MariaDB 10.2 to 11.8. If lines are cut off, as in a screenshot, the parser reads their rest.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from datetime import datetime
 
 from bufferlab.audit.parsers.text import Caption, Place
 
-#: The least number of fields of a printout; fewer are recognised by chance.
+#: The least number of fields of a printout; fewer fields may be recognised by chance.
 _ENOUGH_FIELDS = 3
 MAX_DUMPS = 100_000
 
 _N, _F = r"(\d{1,18})", r"(\d{1,15}(?:\.\d{1,6})?)"
-#: The pattern of each line (matched at its start), and the names of its groups' fields, in the words of the text.
+#: The pattern of each line, matched at the line's start, and the names of the fields in its groups.
 _LINES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     (re.compile(pattern), tuple(names.split()))
     for pattern, names in (
@@ -62,9 +62,9 @@ _LINES: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (rf"Per second averages calculated from the last {_N} seconds", "averages_over_s"),
     )
 )
-#: The beginnings of lines that the patterns are tried on; the parser skips every other line.
+#: The beginnings of lines that may match a pattern; the parser skips all other lines.
 _START = re.compile(r"Total|Dict|Buff|Free|Data|Old|Modi|Perc|Max|Pend|Page|LRU|I/O|Log|Last|Per|[0-9]")
-#: The fields of which a dump has one: a second one belongs to the next dump.
+#: The fields that a printout has once. A second one belongs to the next printout.
 _ONCE = ("memory_bytes", "pool_pages", "free_buffers", "database_pages", "pages_read")
 _BEGIN = re.compile(r"^(\d{4}-\d\d-\d\d|\d{6})\s+(\d{1,2}:\d\d:\d\d) .*INNODB MONITOR OUTPUT")
 _INSTANCE = re.compile(r"^---BUFFER POOL (\d{1,3})\s*$")
@@ -72,31 +72,31 @@ _INSTANCE = re.compile(r"^---BUFFER POOL (\d{1,3})\s*$")
 
 @dataclass
 class StatusDump:
-    """One printout: its fields by name and, where the pool has several instances, those of each instance."""
+    """One printout: its fields by name and, if the pool has several instances, the fields of each instance."""
 
     place: Place
     t_s: float | None = None
     """The seconds since the start of the load, if the caption has them."""
     at: datetime | None = None
-    """The server's time stamp, if the dump has its head."""
+    """The server's time stamp, if the printout has its head."""
     fields: dict[str, float] = field(default_factory=dict)
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
     whole: bool = False
-    """Whether the dump has its head and its end, so that missing lines were never printed."""
+    """Whether the printout has its head and its end. Then lines that are missing were never printed."""
     server: str = ""
     """The server, if its counters identify it: "mysql", "mariadb" or "postgres"."""
     words: dict[str, str] = field(default_factory=dict)
-    """The variable that each field comes from, if it is not from the status text."""
+    """The name of the server's variable for each field that is not from the status text."""
     counters: dict[str, float] = field(default_factory=dict)
-    """Further counters that only grow, by their own names and rows: PostgreSQL's."""
+    """PostgreSQL's counters that only grow, by their column and row of a view."""
     resets: dict[str, str] = field(default_factory=dict)
-    """The time at which each view's row began to count: PostgreSQL's."""
+    """The time from which each row of PostgreSQL's views counts."""
 
     @property
     def family(self) -> str:
-        """The server: "mariadb" or "mysql"; empty where a cut text leaves it open.
+        """Return the server: "mariadb", "mysql" or "postgres"; "" if a cut text does not show it.
 
-        Of the two only MariaDB has the share of dirty pages, between the modified pages and the pending reads.
+        MariaDB prints the share of dirty pages between the modified pages and the pending reads; MySQL does not.
         """
         if self.server or "dirty_percent" in self.fields:
             return self.server or "mariadb"
@@ -104,16 +104,16 @@ class StatusDump:
 
     @property
     def bytes_per_page(self) -> float | None:
-        """The memory of the pool for each of its pages; None where the text does not have the pool's memory.
+        """Return the memory of the pool divided by its pages; None if the text does not show the pool's memory.
 
-        MariaDB adds twice innodb_log_buffer_size, and MySQL from 8.4 on prints 0.
+        MariaDB's number includes twice innodb_log_buffer_size, and MySQL prints 0 from 8.4 on.
         """
         memory, pages = self.fields.get("memory_bytes"), self.fields.get("pool_pages")
         return memory / pages if memory and pages and self.family == "mysql" else None
 
 
 class StatusParser:
-    """A parser that takes lines one after another; `dumps` are the printouts found so far."""
+    """A parser that takes lines one after another; `dumps` has the printouts found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -123,7 +123,7 @@ class StatusParser:
 
     @property
     def dumps(self) -> list[StatusDump]:
-        """The printouts that have at least _ENOUGH_FIELDS fields."""
+        """Return the printouts that have at least _ENOUGH_FIELDS fields."""
         return [dump for dump in self._dumps if len(dump.fields) >= _ENOUGH_FIELDS]
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:

@@ -1,9 +1,9 @@
-"""Parses iostat with and without `-x`, also `-o JSON`, of sysstat 9 to 12, and vmstat: one object per report.
+"""Parses the output of iostat (sysstat 9 to 12; plain, `-x` and `-o JSON`) and of vmstat: one object per report.
 
-Columns go by their printed names, which changed over the years (await, avgrq-sz, svctm; then r_await, rareq-sz,
-aqu-sz): the properties of `DeviceRow` know both. With `-h` or `--pretty` the device stands last, and columns of one
-report have several headers; `-h` puts k, M or G behind sizes. The first report is, without `-y`, an average since the
-system was started (iostat(1), vmstat(8)). vmstat's bi and bo are KiB a second of all disks together.
+Columns keep their printed names, which changed over the years (await, avgrq-sz, svctm; later r_await, rareq-sz,
+aqu-sz). The properties of `DeviceRow` know both. With `-h` or `--pretty` the device stands last, and a report has
+several headers; `-h` puts k, M or G behind sizes. Without `-y` the first report is an average since the start of the
+system (iostat(1), vmstat(8)). vmstat's bi and bo are KiB per second of all disks together.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ _KIB = {"": 1, "k": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device in one report: its numbers by the column's name as printed."""
+    """A device in one report: its numbers by the printed names of the columns."""
 
     columns: dict[str, float]
     half_digit: float = 0.005
-    """By how much each number may be rounded: half of its last digit, of which `iostat --dec=N` prints none to two."""
+    """The most by which a number may be rounded: half of its last digit. `iostat --dec=N` prints 0 to 2 decimals."""
 
     @property
     def reads_per_s(self) -> float | None:
-        """The read requests completed per second."""
+        """Return the read requests completed per second."""
         return self.columns.get("r/s")
 
     @property
     def writes_per_s(self) -> float | None:
-        """The write requests completed per second."""
+        """Return the write requests completed per second."""
         return self.columns.get("w/s")
 
     @property
     def requests_per_s(self) -> float:
-        """The requests completed per second: reads and writes or, where these are not separate, all."""
+        """Return the requests completed per second: reads and writes, or all (tps) if the report has only these."""
         if self.reads_per_s is None and self.writes_per_s is None:
             return self.columns.get("tps", 0.0)
         return (self.reads_per_s or 0.0) + (self.writes_per_s or 0.0)
 
     @property
     def read_request_bytes(self) -> float | None:
-        """The mean size of a read request."""
+        """Return the mean size of a read request, in bytes."""
         if "rareq-sz" in self.columns:
             return self.columns["rareq-sz"] * 1024
         read, requests = self.read_bytes_per_s, self.reads_per_s
@@ -64,7 +64,7 @@ class DeviceRow:
 
     @property
     def read_bytes_per_s(self) -> float | None:
-        """The bytes read per second."""
+        """Return the bytes read per second."""
         for name, factor in (("rkB/s", 1024), ("rMB/s", 1 << 20), ("rsec/s", 512)):
             if name in self.columns:
                 return self.columns[name] * factor
@@ -77,29 +77,29 @@ class IostatReport:
 
     place: Place
     since_boot: bool
-    """Whether this report is the first after the banner: an average since the system's start, unless iostat was given
-    -y."""
+    """Whether this report is the first after the banner. Then it is an average since the system's start, unless iostat
+    ran with -y."""
     stream: int
-    """The number of the banner that it follows; reports of one stream share it, and those of vmstat are below zero."""
+    """The number of the banner above, the same for all reports of one stream; below zero for reports of vmstat."""
     t_s: float | None = None
     devices: dict[str, DeviceRow] = field(default_factory=dict)
     tool: str = "iostat"
 
 
 class IostatParser:
-    """A parser that takes lines one after another; `reports` are those found so far."""
+    """A parser of iostat that takes lines one after another; `reports` has the reports found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.reports: list[IostatReport] = []
         self.cut: list[int] = []
-        """The lines of rows that have fewer cells than their head: they break off, maybe inside a number."""
+        """The numbers of lines with fewer cells than their head: they break off, maybe inside a number."""
         self._header: list[str] = []
         self._seen: set[str] = set()
-        """The columns that the headers of this report had."""
+        """The columns in the headers of this report so far."""
         self._device_last = False
         self._is_cut = False
-        """Whether the last row had fewer cells than the head."""
+        """Whether the last row had fewer cells than its head."""
         self._after_banner = False
         self._stream = 0
         self._wrapped = ""
@@ -129,7 +129,7 @@ class IostatParser:
         return taken
 
     def take_cut(self, text: str) -> bool:
-        """Take all cells but the last of a row that the end of a file cuts; return whether it is such a row."""
+        """Take a row that the end of the file cuts, without its last cell; return whether the line is such a row."""
         cells = _cells(text)
         is_cut = 2 < len(cells) <= len(self._header) and not self._device_last and _DEVICE.fullmatch(cells[0])
         if not is_cut or not all(map(_NUMBER.fullmatch, cells[1:])):
@@ -150,7 +150,7 @@ class IostatParser:
         if self._device_last:
             cells = [*cells[-1:], *cells[:-1]]
         elif self._wrapped and cells and _NUMBER.fullmatch(cells[0]):
-            # sysstat 9 breaks the line after a long name.
+            # sysstat 9 breaks the line after a long name of a device.
             cells, self._wrapped = [self._wrapped, *cells], ""
         if len(cells) == 1 and _DEVICE.fullmatch(cells[0]) and not self._device_last:
             self._wrapped = cells[0]
@@ -195,22 +195,22 @@ class IostatParser:
 
 
 class VmstatParser:
-    """A parser of vmstat's lines; `reports` has one for each, whose only device is all disks."""
+    """A parser of vmstat's lines; `reports` has one report for each line, with the device "all disks"."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.reports: list[IostatReport] = []
         self.cut: list[int] = []
-        """The lines of rows that have fewer cells than their head: they break off, maybe inside a number."""
+        """The numbers of lines with fewer cells than their head: they break off, maybe inside a number."""
         self._at: int | None = None
-        """The column of bi, while lines of numbers may follow."""
+        """The number of the column bi, while lines of numbers may follow; else None."""
         self._width = 0
-        """The cells of the head: a row with fewer is cut, maybe inside a number."""
+        """The number of cells of the head. A row with fewer cells is cut, maybe inside a number."""
         self._stream = 0
         self._is_first = False
 
     def take_cut(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Take all cells but the last of a row that the end of a file cuts; return whether it is such a row."""
+        """Take a row that the end of the file cuts behind bo; return whether the line is such a row."""
         cells = text.split()
         if self._at is None or not self._at + 2 < len(cells) < self._width or not all(map(_COUNT.fullmatch, cells)):
             return False
@@ -224,7 +224,7 @@ class VmstatParser:
         if _PROCS.match(text):
             return True
         if match := _VMSTAT.match(text):
-            # One run repeats the head on every screen.
+            # vmstat repeats its head on every screen, so only the first head begins a stream.
             if self._at is None:
                 self._stream, self._is_first = self._stream - 1, True
             self._at, self._width = len(match[1].split()), len(match[0].split())
@@ -243,7 +243,7 @@ class VmstatParser:
         return True
 
     def _add(self, number: int, cells: list[str], caption: Caption | None) -> None:
-        """Add a line as a report, of which the last two cells are bi and bo."""
+        """Add a report for a line; the last two cells are bi and bo."""
         if len(self.reports) < MAX_REPORTS:
             place = Place(self.file, number, caption.label if caption else "")
             row = DeviceRow({"bi": float(cells[-2]), "bo": float(cells[-1])}, 0.5)
@@ -253,7 +253,7 @@ class VmstatParser:
 
 
 def _factor(column: str, unit: str) -> float:
-    """Return the factor for the letter after a column's number: k, M, G, T, or a per cent sign."""
+    """Return the factor for the letter after a number (k, M, G, T, or a per cent sign), in the column's unit."""
     if unit in ("", "%"):
         return 1
     if size := _SIZE.search(column):
@@ -262,7 +262,10 @@ def _factor(column: str, unit: str) -> float:
 
 
 def busiest(reports: list[IostatReport]) -> str | None:
-    """Return the device with the most requests over these reports, a loop device only without any other."""
+    """Return the device with the most requests in these reports; a loop device only if there are no others.
+
+    The result is None without a device.
+    """
     totals: dict[str, float] = {}
     for report in reports:
         for name, row in report.devices.items():

@@ -1,6 +1,6 @@
-"""The form in which load generators are read: one object for each run or direction of a job.
+"""The types for reports of load generators: one object for each run, or for each direction of a job of fio.
 
-It has numbers as they are printed. rules/load_run.py checks the relations between them.
+An object has numbers as the program printed them. rules/load_run.py checks the relations between these numbers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from bufferlab.errors import Problem
 
 MAX_RUNS = 10_000
 MAX_INTERVALS = 1_000_000
-#: A factor of a number that is printed short: fio's "21.4k" is 21,400.
+#: The factor for the letter behind a shortened number: fio's "21.4k" is 21,400.
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadInterval:
-    """A line of progress: the second at its end, and the rate since the line above."""
+    """A line of progress: the seconds from the start to it, and the rate since the line above."""
 
     place: Place
     end_s: float
@@ -31,7 +31,7 @@ class LoadInterval:
 
 @dataclass
 class Direction:
-    """The requests and bytes a second of one direction. None: not printed."""
+    """The requests and bytes per second of one direction; None for a number that was not printed."""
 
     per_s: float | None = None
     bytes_per_s: float | None = None
@@ -39,33 +39,33 @@ class Direction:
 
 @dataclass
 class LoadRun:
-    """A run of a load generator, or one direction (read, write) of a job of fio. What a log lacks is None."""
+    """A run of a load generator, or one direction (read, write) of a job of fio. Numbers that a log lacks are None."""
 
     tool: str
     place: Place
     name: str = ""
-    """The name of a job."""
+    """The name of the job or transaction type; "" for a whole run."""
     clients: int | None = None
-    """Threads, clients, virtual users; of fio, jobs times their depth."""
+    """The number of threads, clients or virtual users; for fio, jobs times their depth."""
     seconds: float | None = None
     is_asked: bool = False
-    """Whether the seconds are those asked for, and were not measured."""
+    """Whether `seconds` is the time asked for, not a measured time."""
     connecting_s: float = 0.0
     """The part of the run's seconds in which clients connected, if the rate leaves it out."""
     transactions: int | None = None
-    """Transactions, events or requests that were counted."""
+    """The number of transactions, events or requests."""
     per_s: float | None = None
     """The rate as printed."""
     mean_ms: float | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
-    """Percentiles by name ("95 %"), and the least ("min") and the greatest ("max"); no percentiles of parts."""
+    """The percentiles by name ("95 %"), the least ("min") and the greatest ("max"), all of the whole run."""
     spans_ms: list[tuple[float, float, float]] = field(default_factory=list)
-    """The least, the mean and the greatest of one kind of latency each, where a report has several kinds."""
+    """The (least, mean, greatest) of each kind of latency, if a report has several kinds."""
     mean_slack_ms: float = 0.0051
-    """By how much the mean may differ from sum / count: its last digit, or a bin."""
+    """The most by which the mean may differ from sum / count: half a last digit, or the width of a bin."""
     latency_sum_ms: float | None = None
     paced: bool = False
-    """Whether transactions begin at a given rate: one may wait before a client takes it."""
+    """Whether transactions begin at a given rate. Then they may wait for a client."""
     intervals: list[LoadInterval] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
     """The clients that ended before the run did."""
@@ -76,58 +76,61 @@ class LoadRun:
     queries: dict[str, int] = field(default_factory=dict)
     """sysbench's queries by kind, with their total."""
     block_bytes: int | None = None
-    """The one size of all requests of a job of fio."""
+    """The size of each request of a job of fio, or of sysbench's test of files; None if sizes differ."""
     bytes: float | None = None
     bytes_per_s: float | None = None
     directions: dict[str, Direction] = field(default_factory=dict)
-    """sysbench's reads and writes of files, "read" and "written"."""
+    """The directions in sysbench's test of files: "read" and "written"."""
     cut: str = ""
-    """The missing part of a report that breaks off, in words; its counts may end before the run did."""
+    """The words for the missing part of a report that breaks off. Its counts may end before the run did."""
 
     @property
     def counted_s(self) -> float | None:
-        """The seconds that the rate covers; None where none are left."""
+        """Return the seconds that the rate covers: those of the run without connecting; None if there are none."""
         counted = (self.seconds or 0.0) - self.connecting_s
         return counted if counted > 0 else None
 
     @property
     def fine_mean_ms(self) -> float | None:
-        """The mean latency with all known digits: a short one is computed from the sum, if the sum is printed."""
+        """Return the mean latency with the most digits: sum / count if the sum is printed, else the printed mean."""
         if self.latency_sum_ms is not None and self.transactions:
             return self.latency_sum_ms / self.transactions
         return self.mean_ms
 
     @property
     def has_result(self) -> bool:
-        """Whether the run has a result, and not only a beginning."""
+        """Return whether the run has a result, and not only a beginning."""
         return bool(self.intervals) or {self.per_s, self.transactions, self.nopm} != {None}
 
     @property
     def lacks_report(self) -> bool:
-        """Whether there are lines of progress, and no report behind them."""
+        """Return whether the run has lines of progress, but no report after them."""
         return bool(self.intervals) and {self.transactions, self.per_s, self.nopm} == {None}
 
     @property
     def lines_per_s(self) -> float | None:
-        """The rate over the lines of progress, each by the seconds since the line above it."""
+        """Return the mean rate of the lines of progress, each weighted by the seconds since the line above.
+
+        The result is None without lines, or if their times do not rise.
+        """
         if not self.intervals:
             return None
         ends = [0.0, *(line.end_s for line in self.intervals)]
         steps = [b - a for a, b in pairwise(ends)]
         if min(steps) <= 0:
             return None
-        # In a log cut at its head the first line covers as long a time as the second.
+        # If the log is cut at its head, the time since the start is too long for the first line. Take the second's.
         steps[0] = steps[1] if len(steps) > 1 and steps[0] > 1.5 * steps[1] else steps[0]
         return sum(step * line.per_s for step, line in zip(steps, self.intervals, strict=True)) / sum(steps)
 
     @property
     def title(self) -> str:
-        """The run in a sentence: "pgbench", "fio's randread, read"."""
+        """Return the words for the run in a sentence: "pgbench", "fio's randread, read"."""
         return f"{self.tool}'s {self.name}" if self.name else self.tool
 
 
 class LoadParser:
-    """A parser that takes lines one after another; `runs` are those found so far. Derived for each program."""
+    """The base of the parsers of load generators. They take lines one after another; `runs` has the runs found."""
 
     tool = ""
 
@@ -139,11 +142,11 @@ class LoadParser:
 
     @property
     def runs(self) -> list[LoadRun]:
-        """The runs that have a result, not only a beginning."""
+        """Return the runs that have a result, not only a beginning."""
         return [run for run in self._runs if run.has_result]
 
     def named(self) -> Iterator[Problem]:
-        """Yield problems: parts that runs lack, and parts that are not read."""
+        """Yield a problem for each run that lacks a part, and for parts that are not read."""
         heads = [run for run in self._runs if run.clients is not None and not run.has_result]
         if heads:
             more = f", and {len(heads) - 1} more like it" if heads[1:] else ""
@@ -167,17 +170,17 @@ class LoadParser:
                 )
 
     def take(self, number: int, text: str, label: str) -> bool:
-        """Parse a line under a caption's label; return whether it is this program's. Some write no lines."""
+        """Parse a line under a caption's label; return whether this program printed it."""
         return False
 
     def may_take(self, number: int, text: str, label: str) -> bool:
-        """Return whether the next line would be this program's, without taking it."""
+        """Return whether the next line would be one of this program, without taking it."""
         fresh = type(self)(self.file)
         fresh._open = LoadRun(self.tool, Place(self.file, number)) if self._open is not None else None
         return fresh.take(number, text, label)
 
     def take_document(self, document: Document, label: str) -> None:
-        """Parse a JSON document under a caption's label, if it is this program's."""
+        """Parse a JSON document under a caption's label, if this program printed it."""
 
     def _begin(self, number: int, label: str) -> LoadRun:
         self._open = LoadRun(self.tool, Place(self.file, number, label))

@@ -1,8 +1,8 @@
-"""Reads the numbers of a table's column, whose signs for decimals and thousands are decided by all of its cells.
+"""Reads the numbers of a table's column. All of its cells together decide the signs for decimals and thousands.
 
-A comma is decimal if other than three digits follow it, or if it stands behind a point; points of that column then
-separate thousands. Else commas before groups of three digits separate thousands, and a point is decimal. k, M and G
-behind a number are 10^3, 10^6 and 10^9.
+A comma is decimal if it is not followed by exactly three digits, or if it stands after a point. Then points of the
+column separate thousands. Otherwise commas before groups of three digits separate thousands, and a point is decimal.
+k, M and G after a number multiply it by 10^3, 10^6 and 10^9.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNIT = r"(?:tpm|IOPS|tps|NOPM|ops\b|req|[rw]\s?/\s?s\b|reads?\b|writes?\b|trans
 _WORD = r"(?:thousand|million|billion)s?"
 _THOUSANDS = r"(?:1[ ,.'’]?000(?:[ ,.'’]?000)?s?|['’]?000s?|10\s?(?:\^|\*\*)\s?[369]|10[³⁶⁹]|1e[369])"
 _END = rf"(?=\s*(?:$|[)\],;/]|per\b|{_UNIT}))"
-#: The places in a head at which a multiplier stands: a letter, a word, or a power of ten.
+#: Patterns for the multiplier in a column's head: a letter, a word, or a power of ten.
 _HEADS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -35,7 +35,7 @@ _HEADS = tuple(
         rf"(?<!\w)(?P<by>[kmg](?={_UNIT})|k(?=\s{_UNIT})|{_WORD}(?=\s+(?:of\s+)?{_UNIT}))",
     )
 )
-#: Words that may multiply in another way; "10 million rows" is a setting.
+#: Words in a head that may be a multiplier in a form unknown here. "10 million rows" is a setting, so it is left out.
 _MAY_MULTIPLY = re.compile(
     rf"(?<!\d)(?<!\d )\b{_WORD}\b|\b10\s?(?:\^|\*\*)|10[³⁶⁹⁻]|(?<!\w)[x×]\s?1[ ,.'’]?000|['’]000|[(\[]\s*1000\s*[)\]]",
     re.IGNORECASE,
@@ -52,7 +52,7 @@ class Number:
 
     value: float
     decimals: int
-    """The digits behind the point; less than 0 where even the last digits before it are unknown, as in 9.5k."""
+    """The number of digits after the point; below 0 if the last digits before it are unknown too, as in 9.5k."""
     percent: bool = False
 
     def __str__(self) -> str:
@@ -60,18 +60,18 @@ class Number:
 
     @property
     def last_digit(self) -> float:
-        """The value of one unit of its last digit."""
+        """Return the value of one unit of the last digit."""
         return float(10.0**-self.decimals)
 
 
 class UnclearColumn(ValueError):
-    """The column cannot be read: whether a sign is decimal is unknown."""
+    """The error of a column that cannot be read, because a sign or a multiplier is unclear."""
 
 
 def head_power(head: str) -> int:
     """Return the power of ten that a column's head names for its numbers: 3 for "TpmC (k)", 0 for "TpmC".
 
-    Raise UnclearColumn where it seems to multiply in a way that is not known.
+    Raises UnclearColumn if the head seems to have a multiplier in an unknown form.
 
     >>> head_power("r/s x 1000"), head_power("TpmC, millions"), head_power("10 million rows, TpmC")
     (3, 6, 0)
@@ -89,15 +89,15 @@ def head_power(head: str) -> int:
 
 
 def has_decimal_comma(cells: Iterable[str]) -> bool:
-    """Return whether some number of a column has a comma that can only be decimal."""
+    """Return whether a number of the column has a comma that can only be decimal."""
     return any(_signs(match[1]) == "comma" for cell in cells for match in _TOKEN.finditer(cell[:_MOST_OF_A_CELL]))
 
 
 def column_numbers(cells: Sequence[str], *, beside_commas: bool = False, power: int = 0) -> list[tuple[Number, ...]]:
     """Return the numbers of each cell of a column: "1539671 (26.35%)" has two.
 
-    Of a table with decimal commas (`beside_commas`) undecided commas are decimal too. Raise UnclearColumn where nothing
-    decides, or where signs contradict each other.
+    If another column of the table has decimal commas (`beside_commas`), undecided commas are decimal too. All numbers
+    are multiplied by 10^`power`. Raises UnclearColumn if nothing decides, or if signs contradict each other.
 
     >>> column_numbers(["1539671 (26.35%)"])
     [(Number(value=1539671.0, decimals=0, percent=False), Number(value=26.35, decimals=2, percent=True))]
@@ -120,7 +120,11 @@ def column_numbers(cells: Sequence[str], *, beside_commas: bool = False, power: 
 
 
 def _signs(text: str) -> str:
-    """Return what a number says about its column: "comma" or "point" is decimal, "points" separate thousands, or ""."""
+    """Return what the signs of one number show about its column.
+
+    "comma" or "point": that sign is decimal. "points": points separate thousands. "one comma" and "one point": the
+    sign may be either. "": the number has no sign.
+    """
     marks = re.sub(r"[\d'’ ]", "", text)
     last = re.split(r"[.,]", text)[-1]
     if not marks:

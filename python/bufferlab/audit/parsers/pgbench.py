@@ -1,6 +1,6 @@
 """Parses pgbench's report and its lines of progress: PostgreSQL 9.4 to 18.
 
-Follows `printResults` and `printProgressReport` in src/bin/pgbench/pgbench.c, and what pgbench 15 printed here.
+Follows `printResults` and `printProgressReport` in src/bin/pgbench/pgbench.c, and the output of pgbench 15.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OTHER = re.compile(
 
 
 class PgbenchParser(LoadParser):
-    """A parser of pgbench's lines. Progress comes before the report, on standard error."""
+    """A parser of pgbench's lines. Lines of progress come before the report; pgbench prints them on standard error."""
 
     tool = "pgbench"
 
@@ -57,7 +57,7 @@ class PgbenchParser(LoadParser):
         return _OTHER.match(bare) is not None or _report(self._open, bare)
 
     def _current(self, number: int, label: str, *, fresh: bool) -> LoadRun:
-        """Return the run that a line belongs to: a new one after a report, or where a report begins again."""
+        """Return the run that a line belongs to: a new run after a report, or if a second report begins (`fresh`)."""
         run = self._open
         if run is None or run.per_s is not None or (fresh and run.clients is not None):
             return self._begin(number, label)
@@ -65,7 +65,7 @@ class PgbenchParser(LoadParser):
 
 
 def _report(run: LoadRun, bare: str) -> bool:
-    """Take a line of the report into a run; return whether it is one."""
+    """Take a line of the report into a run; return whether the line is one of the report."""
     if match := _CLIENTS.match(bare):
         run.clients = int(match[1])
     elif match := _DURATION.match(bare):
@@ -75,15 +75,15 @@ def _report(run: LoadRun, bare: str) -> bool:
     elif match := _MEAN.match(bare):
         run.mean_ms = float(match[1])
     elif match := _CONNECTED.match(bare):
-        # The alarm of -T is set before clients connect, and tps is of the time after it (`main` and `printResults`).
+        # The time of -T begins before clients connect, but tps leaves out their connecting (`main`, `printResults`).
         run.connecting_s = float(match[1]) / 1000
     elif _LAG.match(bare):
         run.paced = True
     elif match := _TPS.match(bare):
-        # Older ones print two: the first is of the whole time, as count, seconds and mean latency are.
+        # Older versions print two rates. The first one includes connecting, as count, seconds and mean latency do.
         run.per_s = float(match[1]) if run.per_s is None else run.per_s
     elif _INCOMPLETE.match(bare):
-        if not run.lost:  # The counted clients have their own lines above, if those were kept.
+        if not run.lost:  # Without lines on aborted clients, at least one was lost.
             run.lost.add("")
     else:
         return False

@@ -1,4 +1,4 @@
-"""Reads whole files into evidence: offers every line to each parser in turn, and to the table parser last."""
+"""Reads whole files into evidence: offers each line to one parser after another, the table parser last."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FORM_HINT = "write numbers with a point for decimals and without a sign for tho
 
 @dataclass(frozen=True)
 class FileEvidence:
-    """The evidence found in one file."""
+    """The evidence found in one file: runs, printouts, reports, tables, traces and statements."""
 
     file: str
     logs: list[TpccLog] = field(default_factory=list)
@@ -51,26 +51,30 @@ class FileEvidence:
     stated: Stated = field(default_factory=Stated)
     traces: list[BlockTraceText] = field(default_factory=list)
     unread: list[Place] = field(default_factory=list)
-    """The lines of a known kind that cannot be read."""
+    """The places of blkparse's lines that cannot be read."""
     loads: list[LoadRun] = field(default_factory=list)
     """The runs of load generators, in the order of their lines."""
     digest: str = ""
-    """A digest of the text of all lines."""
+    """The SHA-256 of the text of all lines, in hexadecimal digits."""
     lines: int = 0
-    """The lines that are not blank."""
+    """The number of lines that are not blank."""
     lines_read: int = 0
-    """The lines that some parser knew, or that belong to a table of results."""
+    """The number of lines that some parser recognised, or that belong to a table of results."""
     named: list[Problem] = field(default_factory=list)
-    """Parts that were recognised and could not be read, or that are missing, with their lines."""
+    """A problem for each part that was recognised and cannot be read, or that is missing."""
 
     @property
     def measured(self) -> bool:
-        """Whether the file has numbers of a run, and not only statements about a set-up."""
+        """Return whether the file has numbers of a run, and not only statements about a set-up."""
         return any((self.logs, self.dumps, self.reports, self.results, self.traces, self.unread, self.loads))
 
 
 def read_file(path: Path) -> FileEvidence:
-    """Return everything recognised in a file; raise DataFileError, with its name and first words, if it is nothing."""
+    """Return everything recognised in a file.
+
+    Raises DataFileError if the file cannot be read, or if nothing in it is recognised; then the error quotes its first
+    words.
+    """
     evidence = read_lines(file_lines(path), str(path))
     if evidence.measured or evidence.stated.anything:
         return evidence
@@ -122,8 +126,8 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
         if is_endless and (iostat.take_cut(text) or vmstat.take_cut(number, text, caption)):
             endless.append(Problem(_CUT_ROW, f"{file}:{number}", _ENDLESS_HINT))
             continue
-        # A number at the end of a cut line may lack digits. Rows of iostat, vmstat and tables are judged by their
-        # cells.
+        # A number at the end of a cut line may lack digits, so the line is not read. For rows of iostat, vmstat and
+        # tables their number of cells decides instead.
         if (
             is_endless
             and text[-1:].isdigit()
@@ -196,7 +200,7 @@ def read_lines(lines: Iterable[Line], file: str) -> FileEvidence:
 
 
 def _cut_rows(file: str, tool: str, lines: list[int]) -> Iterator[Problem]:
-    """Yield a problem for the rows of a program that break off."""
+    """Yield one problem for all rows of a program that break off."""
     if lines:
         more = f", and {len(lines) - 1} more like it" if lines[1:] else ""
         what = f"a row of {tool} has fewer cells than its head, and is not read{more}"

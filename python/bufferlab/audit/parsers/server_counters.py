@@ -1,10 +1,10 @@
-"""Parses servers' counters as clients print them: SHOW GLOBAL STATUS, and three of PostgreSQL's views, as printouts.
+"""Parses servers' counters as clients print them, into printouts: SHOW GLOBAL STATUS, and views of PostgreSQL.
 
-SHOW GLOBAL STATUS is read as a table, with tabs and by \\G, also of `mysqladmin extended-status`. Its option -r prints
-the change since the block before, behind a first block that is since the server's start. Of PostgreSQL's views psql's
-aligned and expanded forms are read, pg_stat_database, pg_stat_bgwriter (of 17 on also pg_stat_checkpointer) and
-pg_stat_io. Names follow `innodb_status_variables` (ha_innodb.cc) and what MySQL 5.7 and 8.0, MariaDB 10.11 and
-PostgreSQL 15 and 17 printed here.
+SHOW GLOBAL STATUS is read as a table, with tabs and by \\G, also from `mysqladmin extended-status`. With its option -r
+the first block counts from the server's start, and each later block from the block before. The views of PostgreSQL are
+pg_stat_database, pg_stat_bgwriter, pg_stat_checkpointer (from version 17 on) and pg_stat_io, in psql's aligned and
+expanded forms. Names follow `innodb_status_variables` (ha_innodb.cc), and the output of MySQL 5.7 and 8.0, MariaDB
+10.11 and PostgreSQL 15 and 17.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import datetime
 from bufferlab.audit.parsers.innodb_status import MAX_DUMPS, StatusDump
 from bufferlab.audit.parsers.text import Caption, Place
 
-#: InnoDB's variables and the fields of a printout that have the same numbers.
+#: Variable of InnoDB -> field of a printout (`StatusDump`) with the same number.
 _FIELDS = {
     "innodb_pages_read": "pages_read",
     "innodb_pages_created": "pages_created",
@@ -39,15 +39,15 @@ _FIELDS = {
     "innodb_redo_log_checkpoint_lsn": "checkpoint_lsn",
     "uptime": "uptime_s",
 }
-#: Variables that only one of the two servers has.
+#: Variables that only MariaDB has, and variables that only MySQL has.
 _OF_MARIADB = re.compile(r"aria_|innodb_lsn_|innodb_buffer_pool_pages_made_")
 _OF_MYSQL = re.compile(r"mysqlx_|innodb_redo_log_|innodb_data_pending_fsyncs$")
-#: Numbers that are never 0 as totals: a 0 shows that the block has the changes since the block before.
+#: Fields that are never 0 as totals. A 0 shows that a block has the changes since the block before.
 _NEVER_ZERO = ("page_bytes", "pool_pages")
 _HEAD = re.compile(r"\|?\s*variable_name\s*[|\t]\s*(?:variable_)?value\b", re.IGNORECASE)
 _RULER = re.compile(r"\+-[-+]*\+?\s*$")
 _ROW = re.compile(r"\*{5,} \d{1,9}\. row \*{5,}$")
-#: A variable in a row, with the letter and number that mysqladmin adds when it is asked for columns.
+#: A row with a variable. mysqladmin may add a letter and a number after the name.
 _VARIABLE = re.compile(
     r"\|?\s*(?P<name>[A-Za-z]\w{0,63})\s*(?:\|\s*[A-Z]\d{1,4}\s*)?[|\t]\s*(?P<value>[^|\t]*?)\s*\|?\s*$"
 )
@@ -55,7 +55,7 @@ _NAME = re.compile(r"variable_name:\s*(\w{1,64})\s*$", re.IGNORECASE)
 _VALUE = re.compile(r"(?:variable_)?value:\s?(.*)$", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?")
 
-#: The growing columns of each view, by a column that only it has.
+#: Column that only one view has -> that view's columns which only grow.
 _VIEWS: dict[str, tuple[str, ...]] = {
     "blks_hit": ("xact_commit", "xact_rollback", "blks_read", "blks_hit", "tup_returned", "tup_fetched", "tup_inserted",
                  "tup_updated", "tup_deleted", "temp_files", "temp_bytes"),
@@ -91,7 +91,7 @@ _MOST_COUNTERS = 20_000
 
 
 class ServerCountersParser:
-    """A parser that takes lines one after another; `printouts` has those that were found."""
+    """A parser that takes lines one after another; `printouts` ends the reading and returns the printouts found."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -100,21 +100,21 @@ class ServerCountersParser:
         self._is_open = False
         """Whether rows of SHOW GLOBAL STATUS may follow."""
         self._name = ""
-        """The variable of \\G's row, whose value follows."""
+        """In the form of \\G, the variable whose value is on the next line; else ""."""
         self._view: _View | None = None
         self._parts: set[str] = set()
-        """The views, or the fields, that the last printout has."""
+        """The fields or views that the last printout already has."""
         self._at: datetime | None = None
 
     def printouts(self) -> list[StatusDump]:
-        """End the reading; return the printouts, with blocks of changes added to the one before them."""
+        """End the reading and return the printouts. Blocks of changes are added to the totals before them."""
         self._end_view()
         self._dumps = _of_several_results(self._dumps)
         _add_up(self._dumps)
         return self._dumps
 
     def take(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Parse a line under a caption; return whether it is of counters."""
+        """Parse a line under a caption; return whether it belongs to counters."""
         if not text.isascii():
             text = text.translate(_LINES_OF_UNICODE)
         if self._view is not None and self._row_of_view(number, text, caption):
@@ -138,12 +138,12 @@ class ServerCountersParser:
         return False
 
     def may_take(self, number: int, text: str) -> bool:
-        """Return whether the next line would be of counters, without taking it."""
+        """Return whether the next line would belong to counters, without taking it."""
         in_record = self._view is not None and self._view.is_expanded and _EXPANDED.match(text.strip()) is not None
         return in_record or ServerCountersParser(self.file).take(number, text, None)
 
     def _variable(self, number: int, text: str, caption: Caption | None) -> bool:
-        """Take a row of SHOW GLOBAL STATUS, or its head."""
+        """Take a row of SHOW GLOBAL STATUS, or its head; return whether the line is one."""
         if _HEAD.match(text):
             self._is_open, self._parts = True, set()
             return True
@@ -157,13 +157,13 @@ class ServerCountersParser:
             return False
         name = match["name"].lower()
         if name not in _FIELDS:
-            # Upper case alone may be a variable of the set-up.
+            # A name in upper case may be a variable of a set-up, not of this table.
             self._tell_server(name)
             return self._is_open and not match["name"].isupper()
         return self._add_variable(number, name, match["value"], caption)
 
     def _of_rows(self, number: int, bare: str, caption: Caption | None) -> bool:
-        """Take the value of \\G's row, or the line between two rows."""
+        """Take a value in the form of \\G, or the line between two rows; return whether the line is one."""
         name, self._name = self._name, ""
         if match := _VALUE.match(bare) if name else None:
             self._tell_server(name.lower())
@@ -188,7 +188,7 @@ class ServerCountersParser:
         return True
 
     def _dump(self, number: int, part: str, caption: Caption | None) -> StatusDump:
-        """Return the printout that a part belongs to: a new one if the last one already has such a part."""
+        """Return the printout that a field or view belongs to: a new printout if the last one already has it."""
         if not self._parts or part in self._parts or caption is not self._caption or not self._dumps:
             self._caption, self._parts = caption, set()
             place = Place(self.file, number, caption.label if caption else "")
@@ -202,10 +202,10 @@ class ServerCountersParser:
         return self._dumps[-1]
 
     def _head_of_view(self, text: str) -> bool:
-        """Begin a view, where a line is the head of one as psql aligns it."""
+        """Begin a view if a line is its head in psql's aligned form; return whether it is."""
         if "|" not in text or len(text) > 4000:
             return False
-        # \\pset border 2 frames each line. The head decides, because cells at the ends of a row may be empty.
+        # \\pset border 2 frames each line. Only the head shows that, because the outer cells of a row may be empty.
         bare = text.strip()
         is_framed = bare.startswith("|") and bare.endswith("|")
         names = _cells(text, is_framed=is_framed)
@@ -284,7 +284,7 @@ class _View:
     names: list[str]
     is_expanded: bool = False
     is_framed: bool = False
-    """Whether a line has a | at each end too."""
+    """Whether each line also begins and ends with a |."""
 
     def __post_init__(self) -> None:
         self.rows: list[dict[str, str]] = []
@@ -306,7 +306,7 @@ def _row_name(key: str, row: dict[str, str], at: int) -> str:
 
 
 def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield the fields that a row adds to a printout, with their numbers of pages."""
+    """Yield the fields to which a view's row adds pages, with the numbers of pages."""
     if key == "blks_hit" and "blks_read" in numbers:
         yield "pages_read", numbers["blks_read"]
         yield "misses", numbers["blks_read"]
@@ -322,9 +322,10 @@ def _of_view(key: str, row: dict[str, str], numbers: dict[str, float]) -> Iterat
 
 
 def _of_several_results(dumps: list[StatusDump]) -> list[StatusDump]:
-    """Return printouts of SHOW GLOBAL STATUS with the results of one moment joined: LIKE 'Innodb%', then LIKE 'Up%'.
+    """Return the printouts of SHOW GLOBAL STATUS, with results of one moment joined, as of LIKE 'Innodb%' and 'Up%'.
 
-    Results without a common variable are of one moment only if all moments then have the same variables.
+    Neighbouring results without a common variable are taken for one moment. They are joined only if then all moments
+    have the same variables.
     """
     moments: list[list[StatusDump]] = []
     known: set[str] = set()
@@ -346,7 +347,10 @@ def _of_several_results(dumps: list[StatusDump]) -> list[StatusDump]:
 
 
 def _add_up(dumps: list[StatusDump]) -> None:
-    """Make printouts of blocks of changes, and let pg_stat_io stand for pg_stat_database where that is not there."""
+    """Turn blocks of changes into totals. If a printout lacks pg_stat_database, take its reads and gets of pg_stat_io.
+
+    The printouts are changed in place.
+    """
     before: StatusDump | None = None
     are_changes = _are_changes([dump.fields["uptime_s"] for dump in dumps if "uptime_s" in dump.fields])
     for dump in dumps:

@@ -1,6 +1,6 @@
-"""Finds what a text states about its set-up: pool size, page size, length of a run, server version.
+"""Finds the statements of a text about its set-up: pool size, page size, length of a run, server version.
 
-The run itself may have had another set-up.
+A run may have had another set-up than the text states.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CONNECTIONS = re.compile(
     rf"|(?<!max )\b(?:connections?|clients|virtual users|terminals){_GAP}(\d{{1,6}})\b",
     re.IGNORECASE,
 )
-#: Every text that a pattern matches contains one of them, in lower case.
+#: Every text that a pattern matches contains one of these words in lower case. They are a quick first test.
 _OF_RUNTIME = ("run", "measure", "duration")
 _OF_CONNECTIONS = ("connection", "clients", "virtual users", "terminals")
 _WORDS = (
@@ -54,13 +54,13 @@ _FACTORS = {"": 1, "K": KIB, "M": MIB, "G": GIB}
 
 @dataclass(frozen=True)
 class PoolStated:
-    """The buffer pool sizes asked for, and the share of the database stated with each (None: not stated)."""
+    """A statement of buffer pool sizes, and of each size as a share of the database (None if not stated)."""
 
     place: Place
     sizes_bytes: tuple[int, ...]
     shares: tuple[float | None, ...]
     listed: bool
-    """Whether the sizes are a list of several settings, and not the one setting of all runs."""
+    """Whether there are several sizes, for several settings, and not one size for all runs."""
 
 
 @dataclass
@@ -78,25 +78,28 @@ class Stated:
     """The size of PostgreSQL's pool."""
     version: tuple[str, tuple[int, ...]] | None = None
     warehouses: dict[int, Place] = field(default_factory=dict)
-    """Every number of warehouses that is stated, and where."""
+    """Each stated number of warehouses, with the place of its first statement."""
     connections: dict[int, Place] = field(default_factory=dict)
     runtimes_s: dict[int, Place] = field(default_factory=dict)
     servers: list[tuple[int, bool]] = field(default_factory=list)
-    """The lines that name a server, and whether it is PostgreSQL."""
+    """(number of a line that names a server, whether the server is PostgreSQL)."""
 
     @property
     def anything(self) -> bool:
-        """Whether anything was recognised; the name of a server alone is nothing."""
+        """Return whether the file states something more than the name of a server."""
         return replace(self, servers=[]) != Stated()
 
     def is_postgres(self, line: int) -> bool:
-        """Return whether the last server named up to a line, or else the first one below it, is PostgreSQL."""
+        """Return whether the last server that is named up to a line, or else the first below it, is PostgreSQL."""
         above = [is_postgres for at, is_postgres in self.servers if at <= line]
         return (above[-1:] or [is_postgres for _, is_postgres in self.servers[:1]] or [False])[0]
 
 
 def stated_together(files: Sequence[Stated]) -> Stated:
-    """Return the statements of several files as one; the first file that says a thing counts, pools excepted."""
+    """Return the statements of several files as one. Of several statements of a setting the first counts.
+
+    All statements of pools and servers are kept.
+    """
     together = Stated()
     for one in files:
         for name in (member.name for member in fields(Stated)):
@@ -110,7 +113,7 @@ def stated_together(files: Sequence[Stated]) -> Stated:
 
 
 def parse_lenient_bytes(text: str) -> int | None:
-    """Return the bytes of a size as people write it, None for other text; MB and M mean MiB, as for InnoDB.
+    """Return the bytes of a size as people write it; None for other text. MB and M mean MiB, as for InnoDB.
 
     >>> parse_lenient_bytes("210MB"), parse_lenient_bytes("1G"), parse_lenient_bytes("soon")
     (220200960, 1073741824, None)
@@ -123,15 +126,15 @@ def parse_lenient_bytes(text: str) -> int | None:
 
 
 class StatedParser:
-    """A parser that takes every line of a text; a line may state several things."""
+    """A parser that takes every line of a text; `stated` has the statements found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.stated = Stated()
 
     def take(self, number: int, text: str) -> None:
-        """Look for the set-up in one line; the first line that states a thing counts, pools excepted."""
-        # Each pattern has a word; to look for the words first is many times faster on the lines that have none.
+        """Look for statements in one line. Of several statements of a setting the first counts; all pools are kept."""
+        # Looking for the words first is many times faster on lines that have none.
         lowered = text.lower()
         if len(text) > 1000 or not any(word in lowered for word in _WORDS):
             return
@@ -156,7 +159,7 @@ class StatedParser:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
         for match in _RUNTIME.finditer(text) if any(word in lowered for word in _OF_RUNTIME) else ():
             if match["of"] or len(stated.runtimes_s) >= _MOST_STATED:
-                continue  # The duration of a warm-up.
+                continue  # It is the duration of a ramp-up or of another thing, not of the run.
             runtime_s = int(match["time"]) * (60 if match["unit"].lower().startswith("m") else 1)
             stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
             stated.runtimes_s.setdefault(runtime_s, place)
@@ -178,7 +181,7 @@ class StatedParser:
     def _pool(self, place: Place, match: re.Match[str]) -> None:
         sizes = [parse_lenient_bytes(part) for part in match["sizes"].split(",")]
         whole = tuple(size for size in sizes if size and size >= 5 * MIB)
-        # A status dump says "Buffer pool size 65536": pages, without a unit. A setting without a unit is in bytes.
+        # A status text has "Buffer pool size 65536" in pages. A setting without a unit is in bytes, so it is larger.
         if not whole:
             return
         text = match["shares"] or ""

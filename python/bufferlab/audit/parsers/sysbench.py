@@ -1,9 +1,9 @@
-"""Parses sysbench's report and its interval lines: versions 0.5 and 1.0, of SQL tests, cpu, memory and fileio.
+"""Parses sysbench's report and its interval lines: versions 0.5 and 1.0, tests of SQL, cpu, memory and fileio.
 
-Follows sysbench 1.0.20, src/sysbench.c and src/lua/internal/sysbench.sql.lua, and what 1.0.20 printed here. A report at
-a checkpoint counts since the checkpoint before, and so does the last report of such a run; its total time is since the
-start. The lines of `sysbench.report_csv` have the second, threads, events per second, queries per second, and further
-numbers.
+Follows sysbench 1.0.20, src/sysbench.c and src/lua/internal/sysbench.sql.lua, and its output. A report at a checkpoint
+counts since the checkpoint before, but its total time counts since the start. The same holds for the last report of a
+run with checkpoints. The lines of `sysbench.report_csv` have the seconds, threads, events per second, queries per
+second, and further numbers.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class SysbenchParser(LoadParser):
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self._whole: LoadRun | None = None
-        """The run whose reports at checkpoints are being added up; its part is open."""
+        """The run to which reports at checkpoints are being added; `_open` is the report that is being read."""
         self._is_checkpoint = False
         self._in_parts: dict[int, int] = {}
-        """The number of reports that were added up to a run, by the run's place."""
+        """Place of a run in `_runs` -> number of reports that were added to it."""
 
     def named(self) -> Iterator[Problem]:
-        """Yield problems: parts that runs lack, and percentiles of parts, which do not give those of the whole."""
+        """Yield a problem for each run that lacks a part, and for runs in parts, whose percentiles are unknown."""
         self._break_off()
         yield from super().named()
         for at, parts in self._in_parts.items():
@@ -72,12 +72,12 @@ class SysbenchParser(LoadParser):
 
     @property
     def runs(self) -> list[LoadRun]:
-        """The runs that have a result; the last one ends here."""
+        """Return the runs that have a result. The run that is being read ends here."""
         self._break_off()
         return super().runs
 
     def _break_off(self) -> None:
-        """End the run that is being read, whose report is not there, or breaks off."""
+        """End the run that is being read, whose report is missing or breaks off."""
         whole, part = self._whole, self._open
         if whole is not None and part is not None:
             if part.transactions is not None:
@@ -136,7 +136,7 @@ class SysbenchParser(LoadParser):
         return _OTHER.match(bare) is not None or _report(run_open, bare)
 
     def _end(self, part: LoadRun) -> None:
-        """End a report: the last one of a run, or one at a checkpoint, behind which the next part begins."""
+        """End a report: the last one of a run, or one at a checkpoint, after which the next part begins."""
         if self._whole is None:
             self._open = None
             return
@@ -155,10 +155,10 @@ class SysbenchParser(LoadParser):
 
 
 def _add(whole: LoadRun, part: LoadRun) -> None:
-    """Add a report that counts since the one before to its run; what cannot be added up is left out."""
+    """Add a report, which counts since the report before it, to its run, but for percentiles, which cannot be added."""
     before_s, until_s = whole.seconds or 0.0, part.seconds
     if until_s is not None and part.per_s is not None:
-        # Then the rates are compared with the counts, as in a single report.
+        # The rate of the run is the mean of its reports' rates, so that rules can compare it with the counts.
         whole.per_s = ((whole.per_s or 0.0) * before_s + part.per_s * (until_s - before_s)) / (until_s or 1.0)
     whole.seconds = until_s if until_s is not None else whole.seconds
     whole.transactions = (whole.transactions or 0) + (part.transactions or 0)
@@ -172,7 +172,7 @@ def _add(whole: LoadRun, part: LoadRun) -> None:
 
 
 def _report(run: LoadRun, bare: str) -> bool:
-    """Take a line of the report into a run; return whether it is one."""
+    """Take a line of the report into a run; return whether the line is one of the report."""
     if match := _THREADS.match(bare):
         run.clients = int(match[1])
     elif _RATE.match(bare):

@@ -1,9 +1,9 @@
 """Finds tables in text: Markdown, tabs, CSV, or columns separated by spaces; joins the cells of several header rows.
 
-A row whose first cell is empty continues the row above it when it only adds parts ("(26.35%)"), and repeats the first
-cell otherwise. A column's header decides its role: throughput, requests per second, hit ratio, victim path. Tables with
-such columns become results: each row's setting, and its numbers by role. A table whose rows are its columns is
-transposed.
+A row with an empty first cell continues the row above if it only has parts of cells ("(26.35%)"). Otherwise it repeats
+the first cell of the row above. A column's header decides its role: throughput, requests per second, hit ratio, path
+to a free page. Tables with such columns become results: each row's setting, and its numbers by role. Tables with
+settings as columns are transposed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NUMERIC = re.compile(
     r"\s*(?:[A-Za-z%]{0,8}|/\s?[a-z]{1,6})(?:\s*\(.*\)|\s*\[.*\]|\s*(?:±|\+/?-).*)?"
 )
 _UNIT = re.compile(r"(?:[KMGT]i?B?|kB|B|bytes|pages|%|ms|s|sec|min)", re.IGNORECASE)
-#: Spaces that never break a line separate thousands, and no columns.
+#: Non-breaking spaces between digits, which separate thousands, not columns.
 _NO_BREAKS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d)")
 _RULE = re.compile(r"[|+:=\-\s]+")
 _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -51,10 +51,10 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("n", r"\b(?:n|runs|reps|repetitions)\b$"),
     )
 )
-#: Roles that a rule asks for only together with others.
+#: Roles of which no results can be made without other roles; rules need them only together with others.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
-#: Every text that the pattern matches contains one of them, in lower case.
+#: Every text that _ANY matches contains one of these words in lower case. They are a quick first test.
 _WORDS = (
     "read",
     "write",
@@ -75,7 +75,7 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class TableRow:
-    """The cells of a row, and the number of its line."""
+    """A row of a table: its cells, and the number of its line in the file."""
 
     line: int
     cells: tuple[str, ...]
@@ -83,17 +83,17 @@ class TableRow:
 
 @dataclass
 class TextTable:
-    """A table: a header and rows."""
+    """A table as found in a text: its place, header and rows."""
 
     place: Place
     header: tuple[str, ...]
     rows: list[TableRow] = field(default_factory=list)
     lines: int = 0
-    """The lines of the table, with its rulers."""
+    """The number of lines of the table, rulers included."""
 
 
 class TableParser:
-    """A parser of the lines that no other parser takes; `tables` has all that were found, after `close`."""
+    """A parser of the lines that no other parser takes. After `close`, `tables` has all tables found."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -102,17 +102,17 @@ class TableParser:
         self.unread: list[Problem] = []
         """Rows that belong to a table and cannot be read."""
         self._endless = 0
-        """The number of a line without a line's end, which may be cut."""
+        """The number of the line if it has no newline, because it may be cut; else 0."""
         self._is_framed = self._is_unframed = False
-        """Whether the first row ends with a |, and whether the last one does not though the first does."""
+        """Whether the table's first row ends with a |; whether in such a table the last row does not."""
         self._kind = ""
         self._block: list[tuple[int, list[str]]] = []
         self._label = ""
         self._above = (0, "")
-        """The line before, which may be the head of a transposed table."""
+        """The number and text of the line before, which may be the head of a transposed table."""
 
     def take(self, number: int, text: str, label: str, *, is_endless: bool = False) -> None:
-        """Parse a line under a caption's label; a blank one ends the table, and one without an end may be cut."""
+        """Parse a line under a caption's label. A blank line ends the table; `is_endless` means without a newline."""
         self._endless = number if is_endless else 0
         if not text.isascii():
             text = _NO_BREAKS.sub("", text)
@@ -141,12 +141,15 @@ class TableParser:
             self._block.append((number, cells[:MAX_CELLS]))
 
     def _head_above(self, above: tuple[int, str], number: int, text: str) -> tuple[str, list[str]] | None:
-        """Begin a transposed table with the line above, if the two lines are one; return this line's kind and cells."""
+        """Begin a transposed table if this line and the line above form one; return this line's kind and cells.
+
+        The result is None if they form none.
+        """
         if above[0] != number - 1 or not above[1].strip() or not may_be_header(text):
             return None
         for kind in ("csv", "semicolons", "spaces"):
             head, cells = _cells_of(above[1], kind), _cells_of(text, kind)
-            # The corner may be empty, and is missing where spaces separate columns.
+            # The corner cell may be empty. Then it is missing if spaces separate columns.
             if kind == "spaces" and len(head) == len(cells) - 1:
                 head = ["", *head]
             if len(cells) < 2 or len(head) != len(cells) or role_of(cells[0]) in MEANINGLESS:
@@ -157,7 +160,7 @@ class TableParser:
         return None
 
     def close(self) -> None:
-        """End the table that is being read."""
+        """End the table that is being read, and keep it in `tables` if it is one."""
         block, kind, self._block, self._kind = self._block, self._kind, [], ""
         rulers, self._rulers = self._rulers, 0
         if len(block) < 2 or len(self.tables) >= MAX_TABLES:
@@ -183,7 +186,7 @@ def _is_short(block: list[_Row]) -> bool:
 
 
 def may_be_header(line: str) -> bool:
-    """Return whether some column of a line could have a role. Called for every line, so it must be quick."""
+    """Return whether a line may be a header with a column of a known role. It must be quick: every line is tested."""
     lowered = line.lower()
     return any(word in lowered for word in _WORDS) and _ANY.search(line) is not None
 
@@ -205,9 +208,9 @@ def _unquoted(cell: str) -> str:
 
 
 def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
-    """Return how a line is split into cells, and the cells (none in a ruler); None when it belongs to no table.
+    """Return the kind of a line's separators, and its cells (none in a ruler); None if it belongs to no table.
 
-    A table that has begun has a width: the number of cells of its head.
+    `kind` and `width` are those of the table that has begun: its separators and its number of columns.
     """
     bare = text.strip()
     if not bare:
@@ -225,7 +228,7 @@ def _split(text: str, kind: str, width: int) -> tuple[str, list[str]] | None:
     for separated in ("semicolons", "csv"):
         if _SEPARATORS[separated] in bare and len(bare) < 2000 and kind in ("", separated):
             cells = _cells_of(bare, separated)
-            # Decimal commas lie between semicolons.
+            # In a row with semicolons, commas are decimal.
             is_head = _is_head(cells) if separated == "semicolons" or ";" not in bare else _known(cells) > 1
             if len(cells) > 1 and (width or is_head):
                 return separated, cells
@@ -242,7 +245,7 @@ def _cells_of(text: str, kind: str) -> list[str]:
 
 
 def _is_head(cells: list[str]) -> bool:
-    """Return whether cells are a head: two have known roles, or one has a role that a rule asks for, in few words."""
+    """Return whether cells are a head: several have known roles, or one has and all cells have few words."""
     others = [cell for cell in cells if role_of(cell) is None]
     if len(cells) - len(others) != 1:
         return len(others) < len(cells)
@@ -267,7 +270,7 @@ def _spaced(bare: str, width: int) -> tuple[str, list[str]] | None:
 
 
 def _with_units(words: list[str], width: int) -> list[str]:
-    """Return the words of a row; units are joined to the numbers before them until the row has this width."""
+    """Return the words of a row as cells; units are joined to the numbers before them until `width` cells are left."""
     found: list[str] = []
     for at, word in enumerate(words):
         too_many = len(found) + len(words) - at > width
@@ -314,13 +317,13 @@ def _is_header(cells: list[str]) -> bool:
     filled = [cell for cell in cells if cell]
     numbers = sum(bool(_NUMERIC.fullmatch(cell) or _PART.fullmatch(cell)) for cell in filled)
     first_is_number = bool(cells and _NUMERIC.fullmatch(cells[0]))
-    # "50%" between "Start" and "End" belongs to a header; so does a row of words alone, such as one badly read.
+    # "50%" between "Start" and "End" belongs to a header. So does a row with only words.
     known = sum(role_of(cell) is not None for cell in filled[1:])
     return bool(filled) and not first_is_number and (numbers == 0 or (numbers < len(filled) / 2 and known > 0))
 
 
 def _joined(rows: list[list[str]], width: int) -> tuple[str, ...]:
-    """Join the header rows; a cell that spans columns counts for each of them where the next row has words."""
+    """Return the header rows joined into one. A cell that spans columns counts for each with words in the next row."""
     names = [""] * width
     for place, row in enumerate(rows):
         last = place == len(rows) - 1
@@ -348,7 +351,7 @@ class ResultRow:
     setting: str
     values: dict[str, tuple[Number, ...]]
     runs: dict[str, tuple[Number, ...]] = field(default_factory=dict)
-    """The number of each run, by role, where columns are runs; `values` then has their mean."""
+    """The number of each run, by role, if the table has a column for each run; `values` then has the runs' mean."""
 
     def first(self, role: str) -> Number | None:
         """Return the first number of a role; None when the row has none."""
@@ -356,7 +359,7 @@ class ResultRow:
         return found[0] if found else None
 
     def each(self, role: str) -> tuple[Number, ...]:
-        """Return the number of each run of a role: of the columns of runs, or else the first one alone."""
+        """Return the numbers of a role, one for each run; without columns of runs only the first number."""
         return self.runs.get(role) or self.values.get(role, ())[:1]
 
 
@@ -372,12 +375,12 @@ class ResultTable:
 
     @property
     def roles(self) -> set[str]:
-        """Every role that some column has."""
+        """Return the roles of all columns that have numbers."""
         return {role for row in self.rows for role in row.values}
 
 
 def results_of(table: TextTable) -> ResultTable | None:
-    """Return the results in a table; None when it has no column that we know."""
+    """Return the results in a table; None if it has no column of a known role."""
     upright = _results(table.place, table.header, [(row.line, row.cells) for row in table.rows])
     return upright or _results(table.place, *_turned(table))
 
@@ -396,7 +399,7 @@ def _turned(table: TextTable) -> tuple[tuple[str, ...], list[tuple[int, tuple[st
 def _results(place: Place, header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> ResultTable | None:
     roles = [role_of(name) for name in header]
     if _is_measured(header, rows):
-        # No column has the setting: a row is named by its place.
+        # No column has the setting, so the row's number names it.
         header, roles = ("", *header), [None, *roles]
         rows = [(line, (f"row {at}", *cells)) for at, (line, cells) in enumerate(rows, start=1)]
     else:
@@ -427,7 +430,7 @@ _RUN = re.compile(r"(?:\b(?:runs?|reps?|repetition|repeat|trial|iteration|try)\b
 
 
 def _columns_of_runs(header: tuple[str, ...], roles: list[str | None], columns: Iterable[int]) -> dict[str, list[int]]:
-    """Return by role the columns whose heads differ in the number of a run alone: "Run 1 TpmC", "Run 2 TpmC"."""
+    """Return by role the columns whose heads differ only in the number of a run: "Run 1 TpmC", "Run 2 TpmC"."""
     found: dict[str, list[int]] = {}
     for at in columns:
         if role := roles[at]:
@@ -446,7 +449,7 @@ def _mean(numbers: tuple[Number, ...]) -> Number:
 
 
 def _is_measured(header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]]) -> bool:
-    """Return whether the first column has results, where a setting belongs."""
+    """Return whether the first column, in which settings usually stand, has results."""
     if not header or role_of(header[0]) in MEANINGLESS or not {*map(role_of, header[1:])} - MEANINGLESS:
         return False
     return all(cells and _NUMERIC.fullmatch(cells[0]) for _, cells in rows)
@@ -455,7 +458,7 @@ def _is_measured(header: tuple[str, ...], rows: list[tuple[int, tuple[str, ...]]
 def _read_columns(
     header: tuple[str, ...], roles: list[str | None], columns: dict[int, tuple[str, ...]]
 ) -> tuple[dict[int, list[tuple[Number, ...]]], list[str]]:
-    """Return the numbers of each column, and messages about those that cannot be read."""
+    """Return the numbers of each column, and messages about columns that cannot be read."""
     commas = {at for at, cells in columns.items() if has_decimal_comma(cells)}
     found, unread = {}, []
     for at, cells in columns.items():
@@ -471,7 +474,7 @@ def _read_columns(
 
 
 def _is_fraction(role: str | None, head: str, numbers: list[tuple[Number, ...]]) -> bool:
-    """Return whether a column of hit ratios has fractions of 1."""
+    """Return whether a column of hit ratios has fractions of 1, not percentages."""
     every = [number for row in numbers for number in row]
     return role == "hit" and "%" not in head and all(one.value <= 1 and not one.percent for one in every)
 

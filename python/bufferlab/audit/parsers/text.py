@@ -1,7 +1,7 @@
-"""Reads the lines of any file one at a time, and captions: lines that name the setting and time of the next piece.
+"""Reads the lines of any file one at a time, and captions: lines that name the setting and time of the text below.
 
-Takes a bounded memory, because it cuts long lines when it reads them. A caption is a short separate line,
-"page size = 4KB" or "depth: 128, after 100 seconds / 1200 seconds"; a Markdown heading may be one. Settings of a
+Uses bounded memory, because it cuts long lines while it reads them. A caption is a short separate line, such as
+"page size = 4KB" or "depth: 128, after 100 seconds / 1200 seconds". A Markdown heading may be one. Settings of a
 configuration file (innodb_...=...) are not captions.
 """
 
@@ -16,9 +16,9 @@ from stat import S_ISDIR, S_ISREG
 
 from bufferlab.errors import DataFileError
 
-#: No line that we recognise is longer; a binary file has "lines" of any length.
+#: The most bytes of a line that are read. No recognised line is longer, but a binary file has "lines" of any length.
 MAX_LINE_BYTES = 8192
-#: MySQL's client prints a status text as one line, with \\n for each line's end, unless it is asked with \\G or --raw.
+#: A mark of a status text in one line: without \\G or --raw MySQL's client prints \\n in place of line ends.
 _STATUS_IN_A_LINE = b"INNODB MONITOR OUTPUT\\n"
 _MAX_STATUS_BYTES = 1 << 21
 #: A JSON document may be one line; larger ones are not read.
@@ -43,7 +43,7 @@ _LONGEST_CAPTION = 160
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: its number from 1, and its text without the line's end."""
+    """One line: its number, counted from 1, and its text without the newline."""
 
     number: int
     text: str
@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class EndlessLine(Line):
-    """The last line of a file, without a line's end: it may be cut, also inside a number."""
+    """The last line of a file if it has no newline: it may be cut, even inside a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,10 @@ class Place:
 
 
 def file_lines(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file, with bytes that are not UTF-8 replaced; raise DataFileError if it cannot be read.
+    """Yield the lines of a file, with bytes that are not UTF-8 replaced.
 
-    Refuse devices and pipes before opening them: they may have no end, or no writer.
+    Raises DataFileError if the file cannot be read. Devices and pipes are refused before they are opened, because they
+    may have no end, or no writer.
     """
     try:
         mode = path.stat().st_mode
@@ -102,20 +103,20 @@ def file_lines(path: Path) -> Iterator[Line]:
 
 
 def _plain(piece: bytes) -> str:
-    """Return the text of a line, with a space for each carriage return inside and without NULs."""
+    """Return the text of a line without NULs, and with spaces in place of carriage returns."""
     return piece.decode("utf-8", errors="replace").rstrip("\r\n").replace("\r", " ").replace("\0", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """A setting's label ("page size = 4KB") and, if stated, the seconds since the start."""
+    """A caption: its setting ("page size = 4KB") and, if stated, the seconds since the start of the run."""
 
     label: str
     t_s: float | None = None
 
 
 def read_caption(text: str) -> Caption | None:
-    """Return the caption in a line; None when the line is not one.
+    """Return the caption in a line; None if the line is not a caption.
 
     >>> read_caption("Page size = 4KB, progress: 100 seconds / 1200 seconds")
     Caption(label='page size = 4KB', t_s=100.0)

@@ -1,7 +1,7 @@
-"""Parses tpcc-mysql's output: interval lines of both forms, and the closing block.
+"""Parses tpcc-mysql's output: interval lines in the new and the older form, and the closing block.
 
-Follows Percona-Lab/tpcc-mysql, src/main.c: `alarm_handler` prints the interval lines, the end of `main` the closing
-block. Response times are milliseconds, although its README calls them seconds.
+Follows Percona-Lab/tpcc-mysql, src/main.c, where `alarm_handler` prints the interval lines and the end of `main` prints
+the closing block. Response times are milliseconds, although the README of tpcc-mysql calls them seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bufferlab.audit.parsers.text import Place
 TYPES = ("New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level")
 #: The most intervals that are kept: more than a week of one-second lines.
 MAX_INTERVALS = 1_000_000
-#: The least number of lines that show a spacing.
+#: The least number of interval lines for joining pieces of a log.
 _ENOUGH_TO_JOIN = 4
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,9})?)"
@@ -49,7 +49,7 @@ _HEADS = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One interval line. Tuples are in the order of TYPES, times in ms; None: the form does not print it."""
+    """One interval line. Tuples are in the order of TYPES, times in ms. None: this form of a line lacks the number."""
 
     place: Place
     elapsed_s: int
@@ -59,12 +59,12 @@ class Interval:
     p99_ms: float | None = None
     late: tuple[int, ...] | None = None
     p90_ms: tuple[float, ...] | None = None
-    """The older form's "90 %" column, of every type."""
+    """The older form's column of 90th percentiles, for each type."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionCounts:
-    """The line of raw results of one type: on time, late, retries, failures."""
+    """The line of raw results of one type: the numbers of transactions in time and late, of retries and failures."""
 
     success: int
     late: int
@@ -76,7 +76,7 @@ class TransactionCounts:
 
 @dataclass(frozen=True, slots=True)
 class ResponseCheck:
-    """One line of the constraint check: the share in per cent as printed, and whether it says OK."""
+    """One line of the constraint check: the printed share in per cent, and whether the line says OK."""
 
     place: Place
     percent: float
@@ -92,17 +92,17 @@ class CountedTransactions:
 
     @property
     def tpmc(self) -> float:
-        """New-Orders per minute."""
+        """Return the New-Orders per minute."""
         return 60 * self.new_orders / self.seconds
 
     def seconds_behind(self, tpmc: float) -> float:
-        """Return the seconds over which the New-Orders give this TpmC."""
+        """Return the seconds by which these New-Orders must be divided to give this TpmC."""
         return 60 * self.new_orders / tpmc
 
 
 @dataclass
 class TpccLog:
-    """The output of one run, as much of it as the file holds."""
+    """The output of one run, or the part of it that the file holds."""
 
     label: str
     place: Place
@@ -119,53 +119,56 @@ class TpccLog:
 
     @property
     def ended(self) -> bool:
-        """Whether the last line of the closing block has been read."""
+        """Return whether the last line of the closing block has been read."""
         return self.tpmc is not None
 
     @property
     def name(self) -> str:
-        """The name of the log for a sentence."""
+        """Return the name of the log for a sentence."""
         return f"the log of {self.label}" if self.label else "the log"
 
     @property
     def spacing_s(self) -> int | None:
-        """The seconds per interval line: the smallest step between neighbours; None with fewer than two lines."""
+        """Return the seconds from one interval line to the next: the smallest step; None with fewer than two lines."""
         times = sorted({interval.elapsed_s for interval in self.intervals})
         return min((b - a for a, b in pairwise(times)), default=None)
 
     @property
     def covered_s(self) -> int | None:
-        """The seconds that the interval lines cover without a gap from the start, or None when one is missing."""
+        """Return the seconds that the interval lines cover without a gap from the start; None if a line is missing."""
         step = self.spacing_s
         if not step:
             return None
         times = sorted(interval.elapsed_s for interval in self.intervals)
         whole = range(step, times[-1] + 1, step)
-        # Lengths first: a misread time makes a range that no memory holds.
+        # Compare lengths first: with a misread time the list of `whole` would not fit into memory.
         return times[-1] if len(times) == len(whole) and times == list(whole) else None
 
     @property
     def complete_s(self) -> int | None:
-        """The seconds that the interval lines cover, or None when they end before the window does: an excerpt."""
+        """Return the seconds that the interval lines cover, or None if they do not cover the whole window."""
         asked, step, covered = self.parameters.get("measure"), self.spacing_s, self.covered_s
         window = self.measured_s or (asked // step * step if asked and step else None)
         return covered if covered == window else None
 
     def slack(self, total: int) -> float:
-        """Return the difference that two counts of the same transactions may have.
+        """Return the most by which two counts of the same `total` transactions may differ.
 
-        The program adds to its totals without a lock, and goes on counting for a moment after the last line.
+        The program adds to its totals without a lock, and it goes on counting for a moment after the last line.
         """
         return max(0.005 * total, 2 * self.parameters.get("connection", 8))
 
     @property
     def is_measured(self) -> bool:
-        """Whether the log has numbers of a run, and not only its parameters."""
+        """Return whether the log has numbers of a run, and not only its parameters."""
         return bool(self.intervals or self.raw or self.summed or self.mix or self.response) or self.tpmc is not None
 
     @property
     def counted(self) -> CountedTransactions | None:
-        """The New-Orders and seconds by raw results, sums or complete lines; None without all three."""
+        """Return the New-Orders and their seconds, by raw results, sums or complete interval lines.
+
+        The result is None if the log has none of the three, or no seconds.
+        """
         covered, lines = self.covered_s, sum(interval.counts[0] for interval in self.intervals)
         totals = [counts.success + counts.late for counts in (self.raw.get(0), self.summed.get(0)) if counts]
         if self.complete_s:
@@ -180,7 +183,7 @@ class TpccLog:
 
 
 class TpccParser:
-    """A parser that takes lines one after another; `logs` are the runs found so far."""
+    """A parser that takes lines one after another; `logs` has the runs found so far."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -191,7 +194,7 @@ class TpccParser:
 
     @property
     def logs(self) -> list[TpccLog]:
-        """Return the runs found so far; lines in another order do not divide a run."""
+        """Return the runs found so far; pieces of one run whose lines are in a wrong order are joined."""
         found: list[TpccLog] = []
         pieces: list[TpccLog] = []
         for log in self._logs:
@@ -244,7 +247,7 @@ class TpccParser:
             return True
         if match := _CHECK.match(text):
             log = self._log(place)
-            # The percentages of the mix carry their limit in parentheses.
+            # Only percentages of the transaction mix have their limit in parentheses behind them.
             (log.mix if match[3] else log.response)[match[1]] = ResponseCheck(place, float(match[2]), match[4] == "OK")
             return True
         if match := _TPMC.match(text):
@@ -254,7 +257,7 @@ class TpccParser:
         return False
 
     def _log(self, place: Place) -> TpccLog:
-        """Return the run that a line belongs to: the last one under its label, or a new one."""
+        """Return the run that a line belongs to: the last run under the line's label, or a new run."""
         return self._last.get(place.label) or self._begin(place)
 
     def _begin(self, place: Place) -> TpccLog:
@@ -264,7 +267,7 @@ class TpccParser:
 
 
 def _joined(pieces: list[TpccLog]) -> list[TpccLog]:
-    """Return one log of pieces that together have every interval once, else the pieces as separate runs."""
+    """Return one log if the pieces together have each interval line exactly once, else the pieces themselves."""
     lines = [interval for log in pieces for interval in log.intervals]
     times = sorted(interval.elapsed_s for interval in lines)
     if len(pieces) < 2 or len(times) < _ENOUGH_TO_JOIN or len({b - a for a, b in pairwise(times)}) > 1:

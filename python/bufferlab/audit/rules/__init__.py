@@ -1,6 +1,6 @@
 """The audit's rules, in the order in which findings are shown.
 
-To add one, add a line here, and to its module a function of its name and an entry of JUDGES.
+To add a rule, add a line here, and to the rule's module a function with the rule's name and an entry in JUDGES.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rules about block traces as blkparse prints them, and the counts of devices that they are made from.
+"""Rules about block traces as blkparse prints them, and the counts of each device in a trace.
 
-The counts of a device are its requests and bytes, in all and for each operation of the program.
+The counts are of requests and bytes, in total and for each operation of the program that asked for them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from bufferlab.audit.parsers.blkparse import PAGE_SECTORS, SECTOR_BYTES, BlockTr
 from bufferlab.chapter.words import plural
 from bufferlab.units import MIB
 
-#: The smallest reported share of reads that begin inside a page.
+#: The least share of reads that begin inside a page for a finding.
 _SHARE = 0.2
-#: An event may be broken into several lines, of which only the first has the mark of an event.
+#: Unreadable lines at most this many lines apart are listed as one range: a broken event may take several lines, of
+#: which only the first looks like an event.
 _REACH = 4
 _MOST_LISTED = 12
 
 
 def thousands_of_kib(case: Case) -> Iterator[AuditFinding]:
-    """Find sizes in blkparse's "MiB", which are a thousand KiB: sizes per request made from them are 2.4 % off.
+    """Find sizes that blkparse prints in "MiB", which are thousands of KiB, so sizes per request come out 2.4 % off.
 
-    Its K is a thousand requests. `size_cnv` in blkparse.c divides by 1,000 when a number exceeds a million, in any
-    unit.
+    Source: `size_cnv` in blkparse.c, which divides numbers above a million by 1,000, in any unit. So its K of requests
+    is a thousand.
 
     Yield one finding for each trace with such a size.
     """
@@ -44,16 +45,16 @@ def thousands_of_kib(case: Case) -> Iterator[AuditFinding]:
 
 
 def span(bounds: tuple[float, float], decimals: int, unit: float = 1) -> str:
-    """Return a number that lies between two bounds, in this unit: "1.25 to 1.26", or "1.25"."""
+    """Return two bounds of a number as text, divided by `unit`: "1.25 to 1.26", or "1.25" if they print alike."""
     low, high = (f"{bound / unit:,.{decimals}f}" for bound in bounds)
     return low if low == high else f"{low} to {high}"
 
 
 def off_page_reads(case: Case) -> Iterator[AuditFinding]:
-    """Find reads that begin inside a page: nearly each touches one page more than its size needs.
+    """Find reads that begin inside a page. Nearly each of them touches one page more than its size needs.
 
     A buffered read of n sectors at a random sector touches 1 + (n - 1) / 8 pages of 4 KiB on average. Without
-    read-ahead each page is a request. So 8 KiB take 2.875 requests and 16 KiB take 4.875.
+    read-ahead each page is one request. So reads of 8 KiB take 2.875 requests, and reads of 16 KiB take 4.875.
 
     Yield one finding for each device whose reads often begin inside a page.
     """
@@ -76,11 +77,12 @@ def off_page_reads(case: Case) -> Iterator[AuditFinding]:
 
 
 def queued_only(case: Case) -> Iterator[AuditFinding]:
-    """Find traces of a stacked device: it queues and splits requests, but the disks below issue and complete them.
+    """Find traces of a stacked device, which queues and splits requests that only the disks below it complete.
 
-    md and device mapper hand bios down; only the members' traces have D and C, and with them latencies.
+    md and device mapper hand bios down to their members. Only the members' traces have the events D (issued) and C
+    (completed), and so latencies.
 
-    Yield one finding for each device on which nothing was ever completed.
+    Yield one finding for each device on which no request was completed.
     """
     for counts in device_counts(case):
         enough = 1000 if counts.is_counted else 1
@@ -97,7 +99,7 @@ def queued_only(case: Case) -> Iterator[AuditFinding]:
 
 
 def unread_lines(case: Case) -> Iterator[AuditFinding]:
-    """Name the lines that begin as blkparse's do and cannot be read.
+    """Find lines that begin like lines of blkparse and cannot be read.
 
     Yield a finding for each file with such lines.
     """
@@ -117,7 +119,7 @@ def unread_lines(case: Case) -> Iterator[AuditFinding]:
 
 
 def _ranges(numbers: Sequence[int]) -> list[str]:
-    """Return ascending numbers as ranges; near numbers share one."""
+    """Return ascending numbers of lines as ranges: "3-7". Numbers at most _REACH apart share a range."""
     found: list[list[int]] = []
     for number in numbers:
         if found and number <= found[-1][-1] + _REACH:
@@ -129,7 +131,7 @@ def _ranges(numbers: Sequence[int]) -> list[str]:
 
 @dataclass(frozen=True)
 class DeviceCounts:
-    """The counts of one device in one trace. They are ranges where blkparse printed only the leading digits."""
+    """The counts of one device and direction in a trace; ranges, because blkparse may print only leading digits."""
 
     trace: BlockTraceText
     device: str
@@ -138,53 +140,57 @@ class DeviceCounts:
     is_first: bool
     """Whether this is the device's first row: its reads, or its writes if it has no reads."""
     requests: Range
-    """The requests queued."""
+    """The number of requests queued."""
     bytes: Range
     completed: Range
     is_completed: bool
-    """Whether any request of the device was completed, of either side."""
+    """Whether any request of the device was completed, a read or a write."""
     splits: Range | None
     remaps: int | None
     merges: Range
     unplugs: int | None
-    """The unplugs of the device, in its first row."""
+    """The unplugs of the device, reads and writes together; None in its second row."""
     is_counted: bool
-    """Whether the counts are from the lines of events, and not from the counters at the end."""
+    """Whether the counts come from the lines of events, not from the counters at the trace's end."""
     is_told_apart: bool
-    """Whether the device has a row for reads and one for writes."""
+    """Whether the device has two rows, one for reads and one for writes."""
 
     @property
     def name(self) -> str:
-        """The name of the device in a table."""
+        """Return the name of the row in a table: the trace, the device, and the direction if needed."""
         place = self.trace.place
-        # A trace of reads alone needs no remark: most traces are made for reads.
+        # The direction of a trace with only reads is not named, because most traces are made for reads.
         side = f", {self.side}s" if self.is_told_apart or self.side == "write" else ""
         return f"{place.label or Path(place.file).name}, {self.device}{side}"
 
     @property
     def request_bytes(self) -> tuple[float, float] | None:
-        """The least and the greatest mean size of a request."""
+        """Return the bounds of the mean size of a request, in bytes; None without a request."""
         if self.requests.low <= 0:
             return None
         return self.bytes.low / self.requests.high, self.bytes.high / self.requests.low
 
     def per_operation(self, value: Range) -> tuple[float, float] | None:
-        """Return the value for each operation of the program; None when the text does not state their number."""
+        """Return the bounds of a count per operation of the program; None if the text does not state operations."""
         operations = self.trace.operations
         return (value.low / operations, value.high / operations) if operations else None
 
     @property
     def amplification(self) -> tuple[float, float] | None:
-        """The bytes from the device for each byte that the program asked for."""
+        """Return the bounds of the bytes moved by the device per byte that the program asked for.
+
+        The result is None if the text does not state the operations and their size.
+        """
         each = self.per_operation(self.bytes)
         size = self.trace.io_bytes
         return (each[0] / size, each[1] / size) if each and size else None
 
 
 def device_counts(case: Case) -> Iterator[DeviceCounts]:
-    """Yield the counts of every device of every trace, reads before writes; nothing for a side without a request.
+    """Yield the counts of every device of every trace, reads before writes.
 
-    They are from the device's counters where there are any, else from its lines.
+    A direction without a request has no counts, except for reads of a device without any request. The counts come from
+    the counters at the trace's end if it has any, else from its lines of events.
     """
     for trace in case.traces():
         yield from _of_summaries(trace) if trace.summaries else _of_lines(trace)
@@ -201,9 +207,9 @@ def _of_summaries(trace: BlockTraceText) -> Iterator[DeviceCounts]:
 
         sides = [side for side in ("Read", "Write") if get(f"{side}s Queued").high or get(f"{side}s Completed").high]
         unplugs = get("IO unplugs") + get("Timer unplugs")
-        # If the counters are cut off before these, nothing is known of them.
+        # If the text is cut off before the completed requests, assume that there were some.
         is_completed = "Reads Completed" not in counters or any(get(f"{side}s Completed").high for side in sides)
-        # Every event is one of these. If nothing reached a driver, the events left over are queued requests and splits.
+        # If no request reached a driver, all events but unplugs are queued requests and splits. Their number is exact.
         known = trace.events.get(name)
         splits: Range | None = None
         both = get("Reads Queued") + get("Writes Queued")

@@ -11,7 +11,7 @@ from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 
-#: Fewer lines, or more gaps than these, are an excerpt made on purpose.
+#: A log with fewer lines, or with a larger share of gaps, is taken for an excerpt made on purpose.
 _ENOUGH_LINES = 6
 _MOST_GAPS = 0.2
 _MOST_LISTED = 12
@@ -20,9 +20,9 @@ _Line = tuple[float, Place]
 
 
 def missing_lines(case: Case) -> Iterator[AuditFinding]:
-    """Find gaps between the interval lines of a log whose lines otherwise stand at equal distances.
+    """Find gaps between the interval lines of a log that otherwise come at equal distances in time.
 
-    Lines before the first and after the last are not missed: a log may be cut.
+    Lines missing at the log's beginning or end are not reported, because a log may be cut.
 
     Yield a finding for each log with gaps.
     """
@@ -57,7 +57,7 @@ def _gaps(program: str, lines: Sequence[_Line]) -> Iterator[AuditFinding]:
 
 
 def same_file_twice(case: Case) -> Iterator[AuditFinding]:
-    """Find files that have the same text, line by line: one measurement given for two runs.
+    """Find files with the same text in every line: one measurement that is given for two runs.
 
     Yield a finding for each such text.
     """

@@ -1,6 +1,6 @@
 """Rules about iostat: samples against counters, the average since the boot, and columns against each other.
 
-The columns follow from each other: bytes = requests x size, and by Little's law queue = sum of requests x wait.
+Columns follow from others: bytes/s = requests/s x size, and by Little's law queue = sum of requests/s x wait.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from bufferlab.audit.parsers.iostat import DeviceRow, IostatReport, busiest
 from bufferlab.stats.estimate import tail_of_t
 from bufferlab.units import format_percent
 
-#: Samples this near the counters are not misleading.
+#: Samples whose mean is within 10 % of the counters are not misleading.
 _NEAR = 0.10
-#: The time between two printouts is known to a second at either end.
+#: The error of the seconds between two printouts: one second at either end.
 _CLOCK_S = 2.0
 
 
@@ -31,19 +31,19 @@ class Sampled:
 
     @property
     def mean(self) -> float:
-        """The mean of the samples."""
+        """Return the mean of the samples, in reads per second."""
         return mean(self.spots)
 
     @property
     def off(self) -> float:
-        """The relative deviation of the samples' mean from the counters': their ratio less one."""
+        """Return the relative deviation of the samples' mean from the counters' rate."""
         return self.mean / self.rates.read_per_s - 1
 
 
 def spot_samples(case: Case) -> Iterator[AuditFinding]:
     """Compare one-second samples of iostat with the cumulative counters of the status text between the same times.
 
-    Counters hold every read of the run, a few samples only a few seconds. Where both are given, the counters decide.
+    Counters hold every read of the run, samples only those of a few seconds. If both are given, the counters are right.
 
     Yield one finding for each file whose samples miss the counters, or show a trend that the counters do not.
     """
@@ -57,7 +57,7 @@ def spot_samples(case: Case) -> Iterator[AuditFinding]:
 
 
 def sampled_of(run: RunEvidence) -> Sampled | None:
-    """Return the samples of a run with its counters; None when it lacks one of them."""
+    """Return the samples of a run with its counters; None without counters, or with fewer than two samples."""
     rates = run.rates()
     spots = tuple(row.reads_per_s for row in run.spots() if row.reads_per_s is not None)
     return Sampled(run, rates, spots) if rates and rates.read_per_s and len(spots) > 1 else None
@@ -119,18 +119,19 @@ def _signed(ratio: float) -> str:
     return f"{'−' if ratio < 0 else '+'}{format_percent(abs(ratio))}"
 
 
-#: With only one other report, either of the two may be the odd one.
+#: The most reports of a stream that are too few to find an odd one: with two, either may be odd.
 _ENOUGH_REPORTS = 2
 #: A first report that differs from the others by less than this factor is not misleading.
 _TIMES_OFF = 1.5
-#: A load that begins in the first report may halve it: then the report must be this many times as far away.
+#: A first report less than this factor from the others may have been halved by a load that began in it. Its distance
+#: counts as this many times smaller.
 _TIMES_OF_A_START = 2.0
 _CHANCE = 0.01
-#: A device, or a column, with a smaller share of all requests is not judged.
+#: Devices and columns with a smaller share of all requests are not judged.
 _LEAST_SHARE = 0.05
 _COLUMNS = {"r/s": "reads", "w/s": "writes", "tps": "transfers", "bi": "kib_read", "bo": "kib_written"}
 _UNITS = {"bi": "KiB/s (bi)", "bo": "KiB/s (bo)"}
-#: A level that lasts for fewer reports is a burst or a pause.
+#: The least reports of a lasting level. A level of fewer reports is a burst or a pause.
 _LASTING_REPORTS = 3
 _MOST_LEAPS = 50
 
@@ -138,8 +139,9 @@ _MOST_LEAPS = 50
 def boot_average(case: Case) -> Iterator[AuditFinding]:
     """Find first reports of iostat that are averages since the system was started (iostat(1)).
 
-    With -y iostat leaves that report out, which the text does not show. So a first report is suspected when it is the
-    only one, or far outside the scatter of the others in its stream: those up to the first lasting change of level.
+    With -y iostat leaves that average out, but the text does not show whether -y was given. So a first report is
+    suspected if it is the only one, or if it is far outside the scatter of the other reports in its stream. Reports
+    after the first lasting change of level do not count.
 
     Yield one finding for each stream whose first report is not like the others.
     """
@@ -150,7 +152,7 @@ def boot_average(case: Case) -> Iterator[AuditFinding]:
 
 
 def streams(case: Case) -> Iterator[list[IostatReport]]:
-    """Yield the reports behind each banner."""
+    """Yield the streams of all files that may begin with an average: the reports after one banner of iostat."""
     for evidence in case.files:
         streams: dict[int, list[IostatReport]] = {}
         for report in evidence.reports:
@@ -160,7 +162,7 @@ def streams(case: Case) -> Iterator[list[IostatReport]]:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of a device: the first report's number, and those of the others."""
+    """A column of a device: the number of the first report, and the numbers of all other reports."""
 
     device: str
     name: str
@@ -188,9 +190,9 @@ def _head(report: IostatReport) -> str:
 
 
 def _first_odd(reports: list[IostatReport]) -> AuditFinding | None:
-    """Return a finding for the busiest device and column that show that the first report is unlike the others.
+    """Return a finding for the busiest device and column in which the first report is unlike the others, or None.
 
-    Where several columns are looked at, the largest of k small chances may be k shares of 1 % (Simes' test).
+    Of n tested columns, the k-th smallest probability must be at most k/n of 1 % (Simes' test).
     """
     columns = [(one, _level(one.rest)) for one in _busy_columns(reports)] if len(reports) > _ENOUGH_REPORTS else []
     chances = [_chance(one.first, level) for one, level in columns]
@@ -200,7 +202,10 @@ def _first_odd(reports: list[IostatReport]) -> AuditFinding | None:
 
 
 def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
-    """Return the columns of requests with at least 5 % of all, the busiest device's first; loops where all are."""
+    """Return the columns of requests with at least 5 % of all requests, the busiest device's first.
+
+    Loop devices are left out, unless there are no others.
+    """
     names = [name for name in reports[0].devices if not name.startswith("loop")] or list(reports[0].devices)
     found = []
     for device in names:
@@ -225,7 +230,7 @@ def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
 
 
 def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the numbers up to the first lasting change of level: no number behind it is like those before."""
+    """Return the numbers before the first lasting change of level, after which no number is like the earlier ones."""
     end, leaps = _ENOUGH_REPORTS, 0
     while end <= len(rest) - _LASTING_REPORTS and leaps < _MOST_LEAPS:
         low, high = ((min(rest[:end]) + 1) / _TIMES_OFF, (max(rest[:end]) + 1) * _TIMES_OFF)
@@ -237,9 +242,10 @@ def _level(rest: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _chance(first: float, level: tuple[float, ...]) -> float:
-    """Return the probability that another number of this level is as far away; 1 for a number among the others.
+    """Return the probability that another number of this level is as far away as `first`.
 
-    It is the larger of two, by the numbers and by their logarithms: bursts make one or the other skew.
+    It is 1 for a number within the level's range. Otherwise it is the larger of two probabilities, by the numbers and
+    by their logarithms, because bursts make one of the two distributions skew.
     """
     usual = mean(level)
     times = (max(first, usual) + 1) / (min(first, usual) + 1)
@@ -247,7 +253,7 @@ def _chance(first: float, level: tuple[float, ...]) -> float:
         return 1.0
     floor = _LEAST_SHARE * max(first, *level)
     logs = [log(value + floor) for value in level]
-    # Requests at random times scatter by the root of their number.
+    # Requests at random times scatter by at least the square root of their number.
     errors = (
         abs(first - usual) / max(stdev(level), sqrt(usual + 1)),
         abs(log(first + floor) - mean(logs)) / max(stdev(logs), 1e-9),
@@ -279,9 +285,9 @@ def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float
     )
 
 
-#: A sector is half a KiB.
+#: Sectors in a KiB.
 _RATIO = 2.0
-#: Rows whose rounding allows more say nothing.
+#: The largest relative rounding error of a row that is judged, and the tolerance for its numbers.
 _KNOWN = 0.03
 
 _Seen = tuple[IostatReport, str, str, float, float]
@@ -289,9 +295,9 @@ _Seen = tuple[IostatReport, str, str, float, float]
 
 
 def sectors_as_kib(case: Case) -> Iterator[AuditFinding]:
-    """Find sectors of 512 bytes in a column of kilobytes: twice the requests per second times their size.
+    """Find columns of kilobytes that hold sectors of 512 bytes: numbers twice as large as requests/s x size.
 
-    iostat computes r/s, rkB/s and rareq-sz from the same counters; older ones print sizes (avgrq-sz) in sectors.
+    iostat computes r/s, rkB/s and rareq-sz from the same counters. Older versions print sizes (avgrq-sz) in sectors.
 
     Yield a finding for each column with rows that are twice the product of the other two.
     """
@@ -302,7 +308,7 @@ def sectors_as_kib(case: Case) -> Iterator[AuditFinding]:
 
 
 def by_column(case: Case) -> Iterator[list[_Seen]]:
-    """Yield the rows of each column of bytes per second of each file, with what requests and size make of them."""
+    """Yield the rows of each file's columns of bytes per second, each with the number by requests/s x size."""
     for evidence in case.files:
         columns: dict[str, list[_Seen]] = {}
         for report in evidence.reports:
@@ -351,7 +357,7 @@ def _sectors_as_kib_finding(found: list[_Seen], rows: int) -> AuditFinding:
 
 
 def request_sizes(case: Case) -> Iterator[AuditFinding]:
-    """Find bytes per second that are not the requests times their size, by any other factor than a sector's.
+    """Find bytes per second that differ from requests/s x size by another factor than two, which is a sector's.
 
     Yield a finding for each column with such rows.
     """
@@ -374,7 +380,8 @@ def _request_sizes_finding(found: list[_Seen], rows: int) -> AuditFinding:
     )
 
 
-#: Requests that began in the second before are counted in whole: above this, a clock or a digit is wrong.
+#: The largest %util that is possible, because a request that began before the interval is counted in whole. Above it a
+#: clock or a digit is wrong.
 _MOST_BUSY = 105.0
 
 
@@ -402,7 +409,7 @@ def busy_above_whole(case: Case) -> Iterator[AuditFinding]:
 
 
 _LITTLE, _ENOUGH_LINES = 0.20, 3
-#: Shorter queues are printed with too few digits.
+#: The shortest queue that is judged: shorter ones are printed with too few digits.
 _LEAST_QUEUE = 0.1
 _KINDS = (("r/s", "r_await"), ("w/s", "w_await"), ("d/s", "d_await"), ("f/s", "f_await"))
 
@@ -411,13 +418,14 @@ _Queue = tuple[IostatReport, str, float, float]
 
 
 def littles_law(case: Case) -> Iterator[AuditFinding]:
-    """Compare the queue of iostat with requests per second times their waits: Little's law, of reads to flushes.
+    """Compare iostat's queue with the sum of requests/s x wait over reads, writes, discards and flushes (Little's law).
 
-    From Linux 5.7 on the queue is the sum of the times of ended requests (`diskstats_show` in block/genhd.c), so they
-    agree but for rounding. An older kernel counts requests in flight, and waits when they end, which comes to the same
-    over all lines and not in each. Lines without a column of flushes may have a longer queue than is explained.
+    From Linux 5.7 on the kernel makes the queue from the times of ended requests (`diskstats_show` in block/genhd.c),
+    so both agree but for rounding. An older kernel counts requests in flight for the queue, and waits when requests
+    end. Then both agree over all lines, but not in each line. If a file has no column of flushes, the queue may be
+    longer than the sum.
 
-    Yield a finding for each device with three lines that are off by more than 20 %.
+    Yield a finding for each device with at least three lines that are off by more than 20 %.
     """
     for evidence in case.files:
         devices: dict[str, list[_Queue]] = {}
@@ -437,7 +445,10 @@ def littles_law(case: Case) -> Iterator[AuditFinding]:
 
 
 def queue(row: DeviceRow) -> tuple[float, float] | None:
-    """Return a line's queue as printed, and by its requests; None without a wait or enough digits."""
+    """Return a line's queue as printed, and as the sum of requests/s x wait.
+
+    The result is None if the line has no queue or no waits, or too few digits.
+    """
     columns = row.columns
     said = columns.get("aqu-sz", columns.get("avgqu-sz"))
     if said is None or not ({"r_await", "w_await"} <= columns.keys() or {"tps", "await"} <= columns.keys()):

@@ -10,23 +10,25 @@ from bufferlab.audit.parsers.load_run import Direction, LoadRun
 from bufferlab.chapter.words import plural
 from bufferlab.units import format_percent
 
-#: Programs read their clocks a moment before or after they count; on a busy machine sysbench's are 3 % apart.
+#: The tolerance for numbers by different clocks. Programs read a clock a moment before or after they count; on a busy
+#: machine sysbench's numbers differ by 3 %.
 _CLOCKS = 0.05
-#: Numbers of one clock differ by their rounding only.
+#: The tolerance for numbers by the same clock, which differ only by rounding.
 _ROUNDED = 0.005
 _LAST_DIGIT_PER_S = 0.011
 _LAST_DIGIT_MIB_S = 0.011
-#: HammerDB draws 10 of 23 transactions as New-Orders; some databases count further statements as transactions.
+#: The least transactions (TPM) per New-Order (NOPM) in HammerDB. It makes 23 transactions for 10 New-Orders, and some
+#: databases count further statements as transactions.
 _LEAST_TPM_PER_NOPM = 2.0
 
 _Sum = tuple[str, float, float]
-"""The name of a number, the number as printed, and the number that follows from the others."""
+"""The name of a number, the number as printed, and the number that follows from others of the report."""
 
 
 def load_totals(case: Case) -> Iterator[AuditFinding]:
-    """Compare the totals of a load generator's report with the counts, times and lines that they follow from.
+    """Compare the totals in a load generator's report with the totals that follow from its counts, times and lines.
 
-    Yield a finding for each run with totals that do not follow.
+    Yield a finding for each run with totals that differ.
     """
     for run in case.loads():
         found = [*_of_counts(run), *_of_latencies(run), *_of_bytes(run), *_of_lines(run), *_of_minutes(run)]
@@ -35,22 +37,22 @@ def load_totals(case: Case) -> Iterator[AuditFinding]:
 
 
 def _off(name: str, said: float | None, should: float | None, tolerance: float, step: float = 0.0) -> Iterator[_Sum]:
-    """Yield a number that is off by more than the tolerance and a step of its last digit."""
+    """Yield a number that differs from `should` by more than the tolerance (a share of it) plus `step`."""
     if said is not None and should is not None and abs(said - should) > tolerance * abs(should) + step:
         yield name, said, should
 
 
 def _off_rate(run: LoadRun, name: str, count: float, tolerance: float) -> Iterator[_Sum]:
-    """Yield the rate of a run if it is not its transactions by its time, with or without connecting."""
+    """Yield the rate of a run if it is not `count` divided by the run's seconds, with or without connecting."""
     if run.per_s is not None and run.seconds and run.counted_s:
         least, most = count / run.seconds, count / run.counted_s
-        # fio cuts its rates off after the whole number; go-tpc's have one digit a minute.
+        # fio cuts its rates off after the whole number. go-tpc prints rates per minute with one decimal.
         step = _LAST_DIGIT_PER_S if run.tool == "go-tpc" else 1.0
         yield from _off(name, run.per_s, min(max(run.per_s, least), most), tolerance, step)
 
 
 def _of_counts(run: LoadRun) -> Iterator[_Sum]:
-    # Clients that aborted end a run before the time asked for.
+    # If clients aborted, the run was shorter than the time asked for, and no other time is known.
     if run.transactions is not None and run.seconds and not (run.is_asked and run.lost):
         yield from _off_rate(run, "per second, by count and time", run.transactions, _CLOCKS)
     if {"read", "write", "other", "total"} <= run.queries.keys():
@@ -87,7 +89,10 @@ def _kib(size_bytes: float | None) -> float | None:
 
 
 def _of_lines(run: LoadRun) -> Iterator[_Sum]:
-    """Compare the interval lines with the whole; they may lack the last one, whose rate is not negative."""
+    """Compare the sum of the interval lines with the run's rate.
+
+    If the lines end early, only a sum above the total is wrong, because the missing lines cannot be negative.
+    """
     lines, seconds, per_s = run.intervals, run.seconds, run.per_s
     if run.cut and seconds:
         # Lines of progress may follow the last report in the file.
@@ -106,7 +111,7 @@ def _of_lines(run: LoadRun) -> Iterator[_Sum]:
 def _of_minutes(run: LoadRun) -> Iterator[_Sum]:
     if run.nopm is not None and run.transactions is not None and run.seconds:
         tpmc = 60 * run.transactions / run.seconds
-        # The seconds have one decimal.
+        # The seconds are printed with one decimal, so they may be off by 0.05 s.
         yield from _off("TpmC, by New-Orders and time", run.nopm, tpmc, _ROUNDED + 0.051 / run.seconds, 0.11)
     if run.nopm and run.tpm and run.tpm < _LEAST_TPM_PER_NOPM * run.nopm:
         yield "TPM, at 2.3 transactions for each New-Order", run.tpm, 2.3 * run.nopm
@@ -127,15 +132,16 @@ def _load_totals_finding(run: LoadRun, found: list[_Sum]) -> AuditFinding:
     )
 
 
-#: Bins of sysbench's histogram are 1.8 % wide, those of fio 1.6 %; the middle of one may lie above the maximum.
+#: The relative tolerance for percentiles. Bins of sysbench's histogram are 1.8 % wide, those of fio's 1.6 %, and the
+#: middle of a bin may lie above the maximum.
 _BIN = 0.02
 _LAST_DIGIT_MS = 0.011
-#: A mean below it is printed with too few digits.
+#: Means below this many milliseconds are printed with too few digits.
 _SHORT_MS = 0.1
 
 
 def latency_order(case: Case) -> Iterator[AuditFinding]:
-    """Find latencies of load generators that are not in the order least, percentiles, greatest; or a mean outside.
+    """Find latencies that are not in the order least, percentiles, greatest, and means outside of least and greatest.
 
     Yield a finding for each such run.
     """
@@ -173,8 +179,8 @@ def _latency_order_finding(run: LoadRun, wrong: tuple[tuple[str, float], tuple[s
 def in_flight(case: Case) -> Iterator[AuditFinding]:
     """Find reports with more transactions in flight than clients: rate times mean latency, by Little's law.
 
-    A client without a given rate has one transaction at a time, a job of fio as many as its depth. With a given rate
-    transactions wait for a client, so such runs are left out.
+    A client has one transaction at a time, a job of fio as many as its depth. Runs at a given rate are left out: their
+    transactions also wait for a client.
 
     Yield a finding for each such run.
     """
@@ -186,7 +192,7 @@ def in_flight(case: Case) -> Iterator[AuditFinding]:
         if rate is None or mean_ms is None or not run.clients or run.paced:
             continue
         flying = rate * mean_ms / 1000
-        # A mean is printed with two or three decimals.
+        # A mean as printed has two or three decimals, so it may be off by its last digit.
         digit_ms = _LAST_DIGIT_MS if mean_ms == run.mean_ms else 0.0
         if flying > run.clients * (1 + 2 * _CLOCKS) + rate * digit_ms / 1000:
             yield _in_flight_finding(run, rate, mean_ms, flying)
@@ -205,7 +211,7 @@ def _in_flight_finding(run: LoadRun, rate: float, mean_ms: float, flying: float)
 
 
 def clients_lost(case: Case) -> Iterator[AuditFinding]:
-    """Find reports of runs in which clients ended early: the load was smaller than the report says.
+    """Find runs in which clients ended early, so that the load was smaller than the report says.
 
     Sources: "FINISHED FAILED" of HammerDB, "client N aborted" and "Run was aborted" of pgbench.
 

@@ -1,4 +1,4 @@
-"""Rules about reads, writes and page gets of one New-Order, and about the hit ratio they are compared with."""
+"""Rules about reads, writes and page gets of one New-Order, and about the hit ratio."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = (
 
 
 def minute_by_second(case: Case) -> Iterator[AuditFinding]:
-    """Find I/O per transaction that is a rate per second divided by TpmC, which is per minute: sixty times too small.
+    """Find I/O per transaction that is a rate per second divided by TpmC, a rate per minute: it is 60 times too small.
 
     Yield one finding for each table whose every value is rate / TpmC.
     """
@@ -36,7 +36,10 @@ _Pairs = tuple[str, list[tuple[ResultRow, Number, float]]]
 
 
 def _pairs(source: ResultTable, stated: ResultTable, noun: str, rate: str, roles: tuple[str, ...]) -> _Pairs | None:
-    """Return (noun, [(row of the rates, number stated, the right number)]) when all of at least two rows agree."""
+    """Return the noun with (row of the rates, stated number, right number) of each row whose number is rate / TpmC.
+
+    The result is None unless there are two such rows, and none that contradicts it.
+    """
     by_setting = {_plain(row.setting): row for row in stated.rows}
     found = []
     for row in source.rows:
@@ -89,13 +92,13 @@ def _minute_by_second_finding(stated: ResultTable, found: list[_Pairs]) -> Audit
     )
 
 
-#: The rounding of the other two numbers, and a little more: intervals this near each other agree.
+#: Intervals of gets within 5 % of each other agree, because reads and TpmC are rounded too.
 _SLACK = 0.05
 
 
 @dataclass(frozen=True)
 class Gets:
-    """The page gets per New-Order that a row implies: as read, and the interval by its hit ratio's last digit."""
+    """The page gets per New-Order that a row implies, with the interval that the hit ratio's last digit allows."""
 
     setting: str
     value: float | None
@@ -106,8 +109,8 @@ class Gets:
 def gets_per_new_order(case: Case) -> Iterator[AuditFinding]:
     """Find rows whose hit ratio, reads per second and TpmC give different page gets of one New-Order.
 
-    gets = (r/s * 60 / TpmC) / (1 - hit) does not depend on the pool's size. Where rows disagree, one of the three was
-    taken at another time, or has a wrong name.
+    gets = (r/s * 60 / TpmC) / (1 - hit ratio) does not depend on the pool's size. If rows disagree, one of the three
+    numbers was taken at another time, or has a wrong name.
 
     Yield one finding for each table whose rows cannot have the same gets per New-Order.
     """
@@ -119,13 +122,13 @@ def gets_per_new_order(case: Case) -> Iterator[AuditFinding]:
 
 
 def gets_of(row: ResultRow) -> Gets | None:
-    """Return the page gets of one New-Order, by a row's own numbers."""
+    """Return the page gets of one New-Order that a row's numbers imply; None if the row lacks one of the three."""
     tpmc, reads, hits = row.first("tpmc"), row.first("reads_per_s"), row.values.get("hit", ())
     if tpmc is None or reads is None or not hits or not tpmc.value or not all(1 < hit.value <= 100 for hit in hits):
         return None
     per_new_order = 60 * reads.value / tpmc.value
     miss = 1 - mean(hit.value for hit in hits) / 100
-    # The status text cuts the misses off, by up to one digit. A ratio rounded by hand may be half a digit off.
+    # The status text cuts off the misses' fraction, up to one digit. A ratio rounded by hand may be half a digit off.
     digit = max(hit.last_digit for hit in hits) / 100 if max(hit.decimals for hit in hits) <= 1 else 0.0
     digit = min(digit, 0.001) or max(hit.last_digit for hit in hits) / 100
     least = miss - digit / 2
@@ -157,37 +160,37 @@ def _gets_per_new_order_finding(table: ResultTable, rows: list[Gets]) -> AuditFi
     )
 
 
-#: Misses known to better than this are good enough to be called known.
+#: Misses whose interval is at most 12 % wide are known well enough.
 _WELL_KNOWN = 0.12
 
 
 def floored_hit_ratio(case: Case) -> Iterator[AuditFinding]:
-    """Find hit rates of the status text that say little, because they have three digits and are near 1000.
+    """Find hit rates of the status text that say little about misses, because they are whole numbers near 1000.
 
-    MySQL's status text rounds the misses down, MariaDB's the hits. Source: `buf_print_io_instance`, which prints
-    1000 - (1000 * pages read / page gets) in whole numbers, and that of MariaDB from 10.2 on, which prints
-    1000 * (1 - pages read / page gets).
+    MySQL's status text rounds the misses down, MariaDB's rounds the hits down. Source: `buf_print_io_instance`. MySQL's
+    prints 1000 - (1000 * pages read / page gets) in whole numbers, MariaDB's from 10.2 on 1000 * (1 - pages read / page
+    gets).
 
-    A ratio in a table is not judged: it may have been cut off or rounded.
+    A ratio in a table is not judged, because it may have been cut off or rounded.
 
     Yield one finding for each file with printouts, at its coarsest value.
     """
     for evidence in case.files:
         shown = [
-            # Of the two servers only MariaDB prints the share of dirty pages.
+            # MariaDB prints the share of dirty pages, MySQL does not.
             (int(hit), "dirty_percent" in dump.fields, dump.place)
             for dump in evidence.dumps
             if (hit := dump.fields.get("hit_permille")) is not None
         ]
-        # A single printout is not compared with anything.
+        # A single printout without a log is not compared with anything, so its hit rate is not judged.
         if len(shown) > 1 or evidence.logs:
             yield from _coarsest(shown)
 
 
 def misses_permille(hit_permille: int, *, mariadb: bool = False) -> tuple[float, float]:
-    """Return the misses of 1000 page gets that a printed hit rate may mean.
+    """Return the interval of misses in 1000 page gets that a printed hit rate can mean.
 
-    The interval includes its first end; MariaDB's includes its second end instead.
+    MySQL's interval includes its lower end, MariaDB's its upper end.
 
     >>> misses_permille(993), misses_permille(993, mariadb=True)
     ((7.0, 8.0), (6.0, 7.0))
@@ -197,7 +200,7 @@ def misses_permille(hit_permille: int, *, mariadb: bool = False) -> tuple[float,
 
 
 def _coarsest(shown: list[tuple[int, bool, Place]]) -> Iterator[AuditFinding]:
-    # MariaDB prints 1000 only without any miss.
+    # MariaDB prints 1000 only if there was no miss, which is exact.
     unsure = [one for one in shown if one[:2] != (1000, True)]
     if not unsure:
         return

@@ -1,4 +1,4 @@
-"""Rules about the set-up: whether pool, page size and instances ran as they are stated."""
+"""Rules about the set-up: whether pool, page size, instances and load ran as a text states them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from bufferlab.audit.parsers.text import Place
 from bufferlab.chapter.words import plural
 from bufferlab.units import GIB, MIB, format_bytes, format_percent
 
-#: A pool that differs from the one asked for by less than this may be rounded.
+#: A pool within 3 % of the size asked for may be rounded.
 _TOLERANCE = 0.03
-#: MariaDB takes the pages' descriptors out of the pool: of a pool of small pages 6 %.
+#: The same for MariaDB, which puts the descriptors of pages into the pool: with small pages they take 6 % of it.
 _DESCRIPTORS = 0.07
 
 
 def pool_asked(case: Case) -> Iterator[AuditFinding]:
-    """Find pools that ran with another size than was asked for: the status text shows the size in pages.
+    """Find pools that ran with another size than was asked for, by the pages that the status text shows.
 
-    InnoDB rounds up to whole chunks (128 MiB unless set) times instances: `buf_pool_size_align`, MySQL 5.7.5 and later.
+    InnoDB rounds up to a multiple of chunk size (128 MiB unless set) x instances: `buf_pool_size_align` in MySQL 5.7.5
+    and later.
 
-    Yield one finding for each size asked for, with every run whose pool is another.
+    Yield one finding for each size asked for, with every run whose pool has another size.
     """
     for runs in case.runs_by_file.values():
         stated = _stated(runs[0])
@@ -39,7 +40,10 @@ def pool_asked(case: Case) -> Iterator[AuditFinding]:
 
 
 def _is_another(run: RunEvidence, asked: int) -> bool:
-    """Return whether a run's pool differs from the one asked for. An unknown page size counts as each possible one."""
+    """Return whether a run's pool differs from the bytes asked for.
+
+    If the page size is unknown, the pool must differ at every possible page size.
+    """
     dump = run.pool_dump
     if dump is None:
         return False
@@ -50,7 +54,7 @@ def _is_another(run: RunEvidence, asked: int) -> bool:
 
 
 def pool_said(run: RunEvidence) -> int | None:
-    """Return the size of the pool that the caption, or else the set-up, says; None where neither does."""
+    """Return the stated size of the pool, by the caption or else by the set-up; None if neither states one."""
     name, _, value = run.label.partition(" = ")
     if name.endswith(("pool size", "buffer size", "buffer pool")):
         return parse_lenient_bytes(value)
@@ -93,7 +97,7 @@ def _pool_asked_finding(asked: int, stated: PoolStated | None, runs: list[RunEvi
 def page_size_ran(case: Case) -> Iterator[AuditFinding]:
     """Compare the stated page size with memory per page, bytes per read and the size of iostat's reads.
 
-    Yield a finding for each run whose evidence agrees on another page size than is stated.
+    Yield a finding for each run whose outputs agree on another page size than the stated one.
     """
     for run in case.runs:
         if (said := run.page_bytes_said) and (ran := run.page_bytes_ran):
@@ -120,10 +124,10 @@ def _times(said: int, ran: int) -> str:
 
 
 def instances_ran(case: Case) -> Iterator[AuditFinding]:
-    """Compare the stated number of buffer pool instances with the sections of the status text.
+    """Compare the stated number of buffer pool instances with the number of their sections in the status text.
 
-    MySQL has one instance below 1 GiB, even if more are asked for, and by default eight from there on. MariaDB has one
-    since 10.5.
+    MySQL has one instance in a pool below 1 GiB, even if more are asked for, and by default eight in larger pools.
+    MariaDB has one from 10.5 on.
 
     Yield a finding for each run whose status text has another number of instances than is stated.
     """
@@ -135,7 +139,7 @@ def instances_ran(case: Case) -> Iterator[AuditFinding]:
 
 
 def has_instances(run: RunEvidence) -> bool:
-    """Return whether instances are said, and a printout shows theirs."""
+    """Return whether the number of instances is stated, and a printout shows how many ran."""
     said = _said(run)
     return bool(said) and any(_shown(dump, said) is not None for dump in run.dumps)
 
@@ -148,7 +152,7 @@ def _said(run: RunEvidence) -> int | None:
 
 
 def _shown(dump: StatusDump, said: int | None) -> int | None:
-    """Return the instances of a printout, or None when a cut printout leaves them open."""
+    """Return the number of instances in a printout; None if the printout is cut off and does not contradict `said`."""
     sections = len(dump.instances)
     if dump.whole and "pool_pages" in dump.fields:
         return max(sections, 1)
@@ -168,19 +172,18 @@ def _instances_ran_finding(run: RunEvidence, said: int, ran: int, dump: StatusDu
 
 
 _Said = tuple[str, dict[int, Place], int, str]
-"""The statement, its numbers and their places, the number that ran, and the place that shows it."""
+"""(parameter's name, stated number -> place of the statement, number that ran, place in the output that shows it)."""
 
 
-#: Load generators end with their last transactions: the time that they print is a little longer than the one asked for.
+#: A load generator ends with its last transactions. So the printed time may exceed the time asked for by 5 % and 2 s.
 _CLOCKS, _SLOW_END_S = 0.05, 2.0
 
 
 def set_up_said(case: Case) -> Iterator[AuditFinding]:
-    """Compare warehouses, connections and seconds that a text states with those that the program itself printed.
+    """Yield a finding for each run of the load's program whose output has other parameters than the text states.
 
-    A text may state several settings of several runs; it contradicts a run if none of them is the run's.
-
-    Yield a finding for each run whose log has other parameters than are said.
+    The parameters are warehouses, connections and seconds. A text may state settings of several runs. It contradicts a
+    run if none of the stated numbers is the run's.
     """
     for run in case.runs:
         wrong = [one for one in parameters(run) if one[1] and one[2] not in one[1]]
@@ -189,7 +192,7 @@ def set_up_said(case: Case) -> Iterator[AuditFinding]:
 
 
 def parameters(run: RunEvidence) -> Iterator[_Said]:
-    """Yield each parameter that the programs of a run printed, with the statements about it."""
+    """Yield each parameter that the programs of a run printed, with the numbers that texts state for it."""
     name, value = run.setting
     swept = {int(value): Place(run.file, 0)} if value.isdigit() else {}
     stated = run.stated
@@ -202,7 +205,7 @@ def parameters(run: RunEvidence) -> Iterator[_Said]:
         if "connection" in given:
             yield "connections", connections, given["connection"], shown
         if (seconds := given.get("measure")) is not None:
-            # People also state the whole time, with the ramp-up.
+            # People may state the time of the measurement, or the whole time with the ramp-up.
             whole = seconds + given.get("rampup", 0)
             yield "seconds", stated.runtimes_s, whole if whole in stated.runtimes_s else seconds, shown
     for load in run.loads:
@@ -212,7 +215,7 @@ def parameters(run: RunEvidence) -> Iterator[_Said]:
 
 
 def _seconds_of_loads(run: RunEvidence) -> Iterator[_Said]:
-    """Yield the seconds of the longest load generator, or the stated ones if one ran as long: others may warm up."""
+    """Yield the seconds of the load generator that ran for a stated time, else of the longest; others may warm up."""
     said = run.stated.runtimes_s
     ran = sorted(((load.seconds, load) for load in run.loads if load.seconds and not load.cut), key=lambda one: -one[0])
     alike = [(one, load) for seconds, load in ran for one in said if abs(seconds - one) <= _CLOCKS * one + _SLOW_END_S]
@@ -245,23 +248,23 @@ _INSTANCES_FROM_1_GIB = 8
 
 @dataclass(frozen=True)
 class Ran:
-    """A pool's size as asked for, and as the rule of rounding gives it."""
+    """A pool's size as asked for, and as the server rounds it."""
 
     asked_bytes: int
     run_bytes: int
     instances: int
     share: float | None
-    """The share of the database at the size that ran."""
+    """The size that ran, as a share of the database; None if the text states no share."""
 
 
 def rounded_sizes(case: Case) -> Iterator[AuditFinding]:
-    """Find pool sizes in a table that a server with chunks rounds up: rows ran at other sizes than they are named.
+    """Find pool sizes in a table that a server with chunks rounds up, so that rows ran at other sizes than named.
 
-    Source: `buf_pool_size_align` and `innodb_buffer_pool_instances` in MySQL 5.7 to 8.0 (MariaDB 10.2 to 10.7): a
-    multiple of chunk size (128 MiB) x instances; below 1 GiB there is one instance, from 1 GiB on eight by default, and
-    a page cleaner and scan depth for each.
+    Source: `buf_pool_size_align` and `innodb_buffer_pool_instances` in MySQL 5.7 to 8.0 (MariaDB 10.2 to 10.7). Sizes
+    are multiples of chunk size (128 MiB) x instances. A pool below 1 GiB has one instance, a larger one eight by
+    default. Each instance has its page cleaner and scan depth.
 
-    Yield one finding for each list of asked sizes of which some are rounded.
+    Yield one finding for each list of sizes of which the server rounds at least one.
     """
     for evidence in case.files:
         for place, ran in size_lists(evidence):
@@ -270,7 +273,10 @@ def rounded_sizes(case: Case) -> Iterator[AuditFinding]:
 
 
 def size_lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
-    """Yield the sizes that rows are named by, or the set-up's list; none when the status text shows the real sizes."""
+    """Yield the pool sizes that name a table's rows, else the set-up's list, each with its place.
+
+    Nothing is yielded if a status text shows the real sizes.
+    """
     if any("pool_pages" in dump.fields for dump in evidence.dumps):
         return
     stated = next(iter(evidence.stated.pools), None)
@@ -286,14 +292,14 @@ def size_lists(evidence: FileEvidence) -> Iterator[tuple[Place, list[Ran]]]:
 
 
 def named_by_pools(evidence: FileEvidence, table: ResultTable) -> bool:
-    """Return whether the rows of a table are named by pools of a server that rounds to chunks."""
+    """Return whether a table's rows are named by pool sizes, and its server rounds pools to chunks."""
     name = table.setting_name.lower()
     is_pool = "pool" in name or ("buffer" in name and "shared" not in name)
     return is_pool and _rounds(evidence, table.place.line)
 
 
 def _rounds(evidence: FileEvidence, line: int) -> bool:
-    """Return whether the server of a line rounds to chunks; one that is not named is taken for one."""
+    """Return whether the server that a line is about rounds pools to chunks; assume so if no server is named."""
     stated = evidence.stated
     if (stated.shared_buffers_bytes and not stated.pools) or stated.is_postgres(line):
         return False
@@ -308,7 +314,7 @@ def _rounds(evidence: FileEvidence, line: int) -> bool:
 
 
 def sizes_run(asked: tuple[int, ...], stated: PoolStated | None, setup: Stated) -> list[Ran]:
-    """Return each size as the server would run it."""
+    """Return each pool size as the server would run it."""
     shares = dict(zip(stated.sizes_bytes, stated.shares, strict=True)) if stated else {}
     found = []
     for size in asked:

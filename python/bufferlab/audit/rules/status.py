@@ -1,4 +1,4 @@
-"""Rules about the status text: its rates, its counters, also in other tables, its pages, and the order of printouts."""
+"""Rules about the status text: its rates, counters and pages, its counters in tables, and the order of printouts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 
 
 def idle_rates(case: Case) -> Iterator[AuditFinding]:
-    """Find "0.00 reads/s" in the status text while its counters moved: such rates cannot be used.
+    """Find "0.00 reads/s" in the status text although its counter of reads rose: such rates cannot be used.
 
-    The rates cover the time since anybody's previous printout (`buf_refresh_io_stats`); the counters are totals.
+    The rates cover the time since the previous printout, which any client may have asked for (`buf_refresh_io_stats`).
+    The counters are totals since the server's start.
 
     Yield one finding for each file with such a printout.
     """
     for runs in case.runs_by_file.values():
-        # A count of reads that falls is from another server, or misread: such a change does not count.
+        # A run whose count of reads falls is left out: a printout is of another server, or was misread.
         level = [run for run in runs if all(name != "pages_read" for *_, name in _falls(run))]
         found = [(run, segment) for run in level for segment in run.segments() if _idle(segment)]
         if not found:
@@ -48,7 +49,7 @@ def idle_rates(case: Case) -> Iterator[AuditFinding]:
 
 
 def _idle(segment: CounterRates) -> bool:
-    """Return whether the later printout claims that nothing was read, created and written, while pages were read."""
+    """Return whether the later printout says 0 reads, creates and writes per second, although pages were read."""
     fields = segment.end.fields
     printed = [fields[name] for name in _RATES if name in fields]
     return segment.read_per_s > 0.005 and "reads_per_s" in fields and not any(printed)
@@ -58,7 +59,7 @@ def _until(segment: CounterRates) -> str:
     return f"{segment.end.t_s:.0f} s" if segment.end.t_s is not None else f"{segment.end.at}"
 
 
-#: Counters that only grow while a server runs, in the words of the status text.
+#: Counters that only grow while a server runs: field of a printout -> words of the server's text.
 _GROWING = {
     "pages_read": "Pages read",
     "pages_created": "Pages created",
@@ -77,13 +78,13 @@ _GROWING = {
 _MOST_NAMES = 12
 
 _Fall = tuple[StatusDump, StatusDump, str]
-"""The printout with the smaller value, the one before it in time, and the counter's field, or its own name."""
+"""The printout with the smaller value, the printout before it in time, and the counter's name."""
 
 
 def counters_fall(case: Case) -> Iterator[AuditFinding]:
-    """Find counters of the status text that are smaller in a later printout: a server only adds to them.
+    """Find counters that are smaller in a later printout, although a server only adds to them; also resets of views.
 
-    Yield a finding for each run with such a counter.
+    Yield a finding for each run with such a counter or reset.
     """
     for run in case.runs:
         if found := _falls(run):
@@ -102,7 +103,7 @@ def _falls(run: RunEvidence) -> list[_Fall]:
 
 
 def _growing_of(dump: StatusDump) -> dict[str, float]:
-    """Return the counters of a printout by the field, or by their own name; of PostgreSQL by these alone."""
+    """Return the counters of a printout: all of PostgreSQL's, by their own names, else those in _GROWING by field."""
     return dump.counters or {name: dump.fields[name] for name in _GROWING if name in dump.fields}
 
 
@@ -111,7 +112,10 @@ def _word(dump: StatusDump, name: str) -> str:
 
 
 def _reset(run: RunEvidence) -> tuple[StatusDump, str, str, str] | None:
-    """Return the first printout behind a reset of a view, the view's row, and both times of reset."""
+    """Return the first printout after a reset of PostgreSQL's view, the view's row, and the old and new reset times.
+
+    The result is None without a reset.
+    """
     for a, b in pairwise(run.ordered_dumps):
         for name, before in a.resets.items():
             if (after := b.resets.get(name, before)) != before:
@@ -151,7 +155,7 @@ def _counters_fall_finding(run: RunEvidence, found: list[_Fall]) -> AuditFinding
     )
 
 
-#: The counts of a printout are taken one after another, while the server works.
+#: Counts of one printout may contradict each other by this share, because the server works while it takes them.
 _MOVED = 0.01
 
 
@@ -172,7 +176,7 @@ _TooMany = tuple[StatusDump, str, float, str, float]
 def _too_many(dump: StatusDump) -> Iterator[_TooMany]:
     fields = dump.fields
     free, there = fields.get("free_buffers"), fields.get("database_pages")
-    # Pages that are only kept compressed have no frame: the pool may hold more of them than it has frames.
+    # Pages that are kept only in compressed form have no frame. So the pool may hold more pages than it has frames.
     if free is not None and there is not None and not fields.get("unzip_lru_pages"):
         yield from _above(dump, "free buffers and database pages", free + there, "Buffer pool size", "pool_pages")
     for part, name in (("Modified db pages", "modified_pages"), ("Old database pages", "old_database_pages")):
@@ -206,12 +210,12 @@ _COUNTERS = {
     "os_writes": "OS file writes",
 }
 _ROLES = ("reads_per_s", "writes_per_s", "iops")
-#: A smaller number agrees with a counter by chance.
+#: The least value of a counter that is looked for in tables: smaller numbers may agree with one by chance.
 _BY_CHANCE = 10_000
 _ENOUGH_ROWS = 3
-#: A New-Order and the 1.3 other transactions for each touch 600 to 900 pages.
+#: More reads per New-Order than this are impossible: a New-Order and its 1.3 other transactions touch 600 to 900 pages.
 _MOST_READS_PER_NEW_ORDER = 2_000
-#: Steps of a counter at a level rate are alike.
+#: The steps of a counter from row to row differ by less than this factor, if its rate is level.
 _ALIKE = 2.0
 _TIME = re.compile(r"(\d{1,7})\s*(s|secs?|seconds?)?\.?", re.IGNORECASE)
 _TIME_NAME = re.compile(r"\b(time|seconds?|secs?|elapsed|progress|s)\b", re.IGNORECASE)
@@ -220,9 +224,10 @@ _Match = tuple[ResultRow, Number, RunEvidence, StatusDump, str]
 
 
 def counters_as_rates(case: Case) -> Iterator[AuditFinding]:
-    """Find counters since the start of the server in a column of rates.
+    """Find counters since the start of the server that stand in a column of rates.
 
-    Yield a finding for each table with a printout's counter, a number that grows with time, or impossible reads.
+    Yield a finding for each table with a number that is a printout's counter, that grows evenly with time, or that is
+    too large for reads per second.
     """
     counters = _counters(case)
     for table in case.tables():
@@ -234,7 +239,7 @@ def counters_as_rates(case: Case) -> Iterator[AuditFinding]:
 
 
 def _counters(case: Case) -> dict[float, tuple[RunEvidence, StatusDump, str]]:
-    """Return the large values of cumulative counters, each with its run, printout and field."""
+    """Return the values of counters from _BY_CHANCE on, each with its run, printout and field."""
     return {
         value: (run, dump, field)
         for run in case.runs
@@ -274,7 +279,7 @@ def _copied(table: ResultTable, found: list[_Match]) -> AuditFinding:
 
 
 def _growing(table: ResultTable) -> AuditFinding | None:
-    """Return a finding for whole numbers that grow by like steps from one time to the next."""
+    """Return a finding if whole numbers in a column of rates grow evenly with the times that name the rows."""
     for role in _ROLES:
         rows = [(_seconds(table, row), number) for row in table.rows if (number := row.first(role)) is not None]
         known = [(at, number) for at, number in rows if at is not None]
@@ -303,7 +308,7 @@ def _seconds(table: ResultTable, row: ResultRow) -> int | None:
 
 
 def _beyond(table: ResultTable) -> AuditFinding | None:
-    """Return a finding for the first row with more reads per New-Order than it touches pages."""
+    """Return a finding for the first row with more reads per New-Order than transactions can touch pages."""
     for row in table.rows:
         tpmc, reads = row.first("tpmc"), row.first("reads_per_s")
         if tpmc is None or reads is None or not tpmc.value:
@@ -322,13 +327,13 @@ def _beyond(table: ResultTable) -> AuditFinding | None:
 
 
 _Back = tuple[Place, str, str, int]
-"""The line that is out of order, its time, the time above it, and their difference in seconds."""
+"""The line that is out of order, its time, the time of the line above it, and the difference in seconds."""
 
 
 def time_order(case: Case) -> Iterator[AuditFinding]:
     """Find interval lines, status printouts and events of a block trace that stand below later ones.
 
-    Yield a finding for each log, each run's lines of progress or printouts, and each trace, whose time runs backwards.
+    Yield a finding for each log, each load run, each run's printouts and each trace in which time runs backwards.
     """
     for trace in case.traces():
         if trace.clock.first_back:
@@ -393,7 +398,7 @@ def _time_order_finding(kind: str, back: list[_Back], corrected: str) -> AuditFi
 
 
 def _is_ordered(case: Case) -> bool:
-    """Return whether two lines, two printouts or events are in an order of time."""
+    """Return whether the case has two lines, two timed printouts, or events, whose order in time can be judged."""
     lines = any(len(log.intervals) > 1 for log in case.logs()) or any(len(load.intervals) > 1 for load in case.loads())
     return lines or any(len(run.timed_dumps) > 1 for run in case.runs) or any(one.clock.events for one in case.traces())
 

@@ -1,4 +1,4 @@
-"""Rules about tables of results: shares of different wholes, quoted throughputs of Payment, best of single runs."""
+"""Rules about tables of results: shares that do not add up, Payment's counts as throughput, a best of single runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from bufferlab.units import format_percent
 
 PATHS = ("free_list", "lru_scan", "single_page")
 _WORDS = {"free_list": "free list", "lru_scan": "LRU scan", "single_page": "single page"}
-#: Percentages rounded to two places add up to within this much of 100.
+#: Percentages with rounded digits may add up to 100 give or take this many percentage points.
 _ROUNDING_PERCENT = 0.5
 
 
 def shares_of_what(case: Case) -> Iterator[AuditFinding]:
     """Find shares that do not add up: percentages of different wholes, and counts that contain each other.
 
-    `buf_LRU_get_free_block()` (storage/innobase/buf/buf0lru.cc) loops after a successful LRU scan or single-page flush
-    and then takes the block from the free list: a line printed there counts every allocation, so F includes L and P.
+    The tables count the blocks that InnoDB allocated by path: from the free list (F), after an LRU scan (L), and after
+    a single-page flush (P). `buf_LRU_get_free_block()` (storage/innobase/buf/buf0lru.cc) loops after a successful scan
+    or flush, and then takes the block from the free list. So a counter there counts every allocation: F includes L
+    and P.
 
     Yield one finding for each table of paths whose shares do not add up to 100 %.
     """
@@ -36,18 +38,18 @@ def shares_of_what(case: Case) -> Iterator[AuditFinding]:
 
 
 def adds_up(table: ResultTable) -> bool:
-    """Return whether every row's shares add up to 100 %; counts without shares contradict nothing."""
+    """Return whether the shares of each row add up to 100 %; True if no row has both counts and shares."""
     rows, sums = _rows(table)
     return all(abs(found - 100) <= _rounding_percent(row) for (row, _), found in zip(rows, sums, strict=True))
 
 
 def has_shares(table: ResultTable) -> bool:
-    """Return whether a row has shares that can be added up."""
+    """Return whether a row of the table has counts and shares of at least two paths."""
     return bool(_rows(table)[0])
 
 
 def _rounding_percent(row: ResultRow) -> float:
-    """Return by how much the rounding of a row's shares may move their sum."""
+    """Return by how many percentage points the rounding of a row's shares may move their sum."""
     shares = [number for path in PATHS for number in row.values.get(path, ()) if number.percent]
     return max(_ROUNDING_PERCENT, sum(share.last_digit for share in shares) / 2)
 
@@ -56,13 +58,13 @@ _Row = tuple[ResultRow, dict[str, tuple[float, float]]]
 
 
 def _rows(table: ResultTable) -> tuple[list[_Row], list[float]]:
-    """Return the rows with counts and shares, and the sum of each row's shares."""
+    """Return the rows with counts and shares of at least two paths, and the sum of each row's shares in per cent."""
     rows = [(row, both) for row in table.rows if (both := _counts_and_shares(row)) and len(both) > 1]
     return rows, [sum(share for _, share in both.values()) for _, both in rows]
 
 
 def exclusive(row: ResultRow) -> tuple[float, float, float] | None:
-    """Return the shares of all allocations by path, (F - L - P, L, P) / F; None when the counts do not allow it."""
+    """Return the shares of all allocations by path, (F - L - P, L, P) / F; None if a count is missing, or L + P > F."""
     counts = [_count(row.values.get(path, ())) for path in PATHS]
     f, lru, single = counts
     if f is None or lru is None or single is None or not f.value or lru.value + single.value > f.value:
@@ -75,7 +77,7 @@ def _count(numbers: tuple[Number, ...]) -> Number | None:
 
 
 def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
-    """Return (count, share in per cent) by path, where both are given."""
+    """Return (count, share in per cent) of each path that has both."""
     found = {}
     for path in PATHS:
         numbers = row.values.get(path, ())
@@ -86,13 +88,13 @@ def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
 
 
 def _wholes(rows: list[_Row]) -> dict[str, float]:
-    """Return, by path, the whole of its percentages as a multiple of the sum of the counts (the median of the rows)."""
+    """Return for each path the count that is 100 % of its shares, divided by the sum of counts: the rows' median."""
     ratios: dict[str, list[float]] = {}
     for _, both in rows:
         total = sum(count for count, _ in both.values())
         for path, (count, share) in both.items():
-            # The rounding of the share decides how well the whole is known: small shares say nothing, nor does a
-            # count of zero.
+            # The whole is known as well as the share, whose digits are few. So small shares and counts of zero are
+            # left out.
             if share >= 1 and min(count, total) > 0:
                 ratios.setdefault(path, []).append(100 * count / share / total)
     return {path: median(found) for path, found in ratios.items()}
@@ -129,7 +131,7 @@ _TIME = re.compile(r"(\d{1,7})\s*s(?:ec(?:onds)?)?\.?")
 
 
 def payment_quoted(case: Case) -> Iterator[AuditFinding]:
-    """Find lists of throughputs that repeat Payment's counts, the first pair of the interval lines, not New-Order's.
+    """Find lists of throughputs that are the counts of Payment in a log's interval lines, instead of New-Order's.
 
     Yield one finding for each row of a table that repeats Payment's counts.
     """
@@ -155,13 +157,13 @@ def _of_row(logs: _Logs, table: TextTable, row: TableRow) -> Iterator[AuditFindi
 
 
 def _header_times(table: TextTable, columns: list[int]) -> list[int] | None:
-    """Return the times in a header, or None when a column has none."""
+    """Return the times, in seconds, in the heads of these columns, or None if a head has none."""
     found = [_TIME.fullmatch(table.header[at].split(" ")[-1]) if at < len(table.header) else None for at in columns]
     return [int(time[1]) for time in found if time] if all(found) else None
 
 
 class _Logs:
-    """An index of a case's logs by the Payments of their lines, so that a row is not compared with every log."""
+    """An index of a case's logs by the Payment counts of their lines, which saves comparing a row with every log."""
 
     def __init__(self, case: Case) -> None:
         self._first: dict[int, list[dict[int, Interval]]] = {}
@@ -179,7 +181,7 @@ class _Logs:
                     self._at.setdefault((at, interval.counts[1]), []).append(lines)
 
     def quoted(self, times: list[int] | None, payments: list[int]) -> Iterator[list[Interval]]:
-        """Yield the interval lines that a row may quote: at its header's times, or all of a log in order."""
+        """Yield lists of interval lines that a row may quote: at the header's times, or all lines of a log in order."""
         if times is not None:
             for lines in self._at.get((times[0], payments[0]), ()):
                 if all(at in lines for at in times):
@@ -206,32 +208,32 @@ def _payment_finding(
     )
 
 
-#: Interval lines of the same run scatter by 4 to 12 % on ordinary machines; runs differ by more than their intervals'
-#: means.
+#: The scatter assumed for runs without interval lines. The lines of one run scatter by 4 to 12 % on ordinary machines,
+#: and runs differ by more than the means of their lines would.
 USUAL_SCATTER = 0.05
 _ENOUGH_INTERVALS = 3
 
 
 @dataclass(frozen=True)
 class Throughputs:
-    """The throughputs of one setting, a value for each run."""
+    """The throughputs of one setting, one value for each run."""
 
     name: str
     values: tuple[float, ...]
 
     @property
     def mean(self) -> float:
-        """The mean of its runs."""
+        """Return the mean throughput of the runs."""
         return mean(self.values)
 
 
 def single_runs(case: Case) -> Iterator[AuditFinding]:
-    """Find best settings picked from one run each, where the next ones are as near as runs scatter.
+    """Find best settings from which other settings differ by no more than runs scatter.
 
-    The measure is the scatter of the runs' interval lines or, without them, the usual scatter of tpcc-mysql's. Repeated
-    rows of one setting are compared by Welch's test.
+    The scatter is that of the runs' interval lines; without lines it is USUAL_SCATTER. Settings with several runs each
+    are compared by Welch's test.
 
-    Yield one finding for each file of runs, and for each table, whose best is not resolved from the next.
+    Yield one finding for each file of runs and each table whose best setting is not resolved from another one.
     """
     for runs in case.runs_by_file.values():
         closed = [(run, log.tpmc) for run in runs for log in run.logs if log.tpmc]
@@ -240,26 +242,29 @@ def single_runs(case: Case) -> Iterator[AuditFinding]:
         if place:
             yield from _best(settings, place, scatter_of([run for run, _ in closed]), "tpmc")
     for table in case.tables():
-        # A table with a column of spreads or counts of runs already has what this rule asks for.
+        # A table with a column of spreads or of numbers of runs shows its scatter, so it is not judged.
         if not {"spread", "n"} & table.roles:
             yield from _best(_grouped(throughputs(table)), table.place, None, throughput_role(table))
 
 
 def scatter_of(runs: list[RunEvidence]) -> float | None:
-    """Return the largest coefficient of variation of New-Orders per interval line among these runs."""
+    """Return the largest relative standard deviation of New-Orders per interval line among the logs of these runs.
+
+    The result is None if no log has three lines.
+    """
     series = [[interval.counts[0] for interval in log.intervals] for run in runs for log in run.logs]
     known = [stdev(counts) / mean(counts) for counts in series if len(counts) >= _ENOUGH_INTERVALS and mean(counts)]
     return max(known, default=None)
 
 
 def throughputs(table: ResultTable) -> list[tuple[str, float]]:
-    """Return the throughput of each run in a table, with its setting: TpmC, or else transactions per second."""
+    """Return (setting, throughput) of each run in a table: the TpmC, or else the transactions per second."""
     role = throughput_role(table)
     return [(row.setting, number.value) for row in table.rows for number in row.each(role)]
 
 
 def throughput_role(table: ResultTable) -> str:
-    """Return the role of a table's throughput."""
+    """Return the role of the table's column of throughput: "tpmc", or else "tps"."""
     return "tpmc" if "tpmc" in table.roles else "tps"
 
 

@@ -1,4 +1,4 @@
-"""Rules about one log of tpcc-mysql: its limits, totals, percentiles and first lines."""
+"""Rules about one log of tpcc-mysql: its limits, totals, percentiles and first lines; also first lines of others."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import TYPES, Interval, ResponseCheck, TpccLog, TransactionCounts
 from bufferlab.units import format_percent
 
-#: Seconds as the specification means them, milliseconds as tpcc-mysql compares them.
+#: The limits of response times, by type of transaction. The specification means seconds, tpcc-mysql compares them with
+#: milliseconds.
 LIMITS = (5, 5, 5, 80, 20)
 _NEEDED = 90.0
 
 
 def response_limits(case: Case) -> Iterator[AuditFinding]:
-    """Find NG lines of tpcc-mysql's response-time check that come from comparing its limits in milliseconds.
+    """Find failures (NG) of tpcc-mysql's response-time check that come from taking limits in seconds for milliseconds.
 
-    Source: src/main.c, `rt_limit[5] = {5, 5, 5, 80, 20}`, and src/driver.c, which compares them with a time in ms;
-    TPC-C 5.2.5.4 sets 5, 5, 5, 80 and 20 seconds. The options -0 to -4 give other limits, which the raw results then
-    show.
+    Source: src/main.c, `rt_limit[5] = {5, 5, 5, 80, 20}`, and src/driver.c, which compares them with a time in ms.
+    TPC-C 5.2.5.4 sets 5, 5, 5, 80 and 20 seconds. The options -0 to -4 give other limits; then the raw results show
+    them.
 
-    Yield one finding for each closing block with NG lines that would pass in seconds, or cannot be judged.
+    Yield one finding for each closing block with NG lines that would pass with seconds, or cannot be judged.
     """
     for log in case.logs():
         refused = {
@@ -39,13 +40,16 @@ def response_limits(case: Case) -> Iterator[AuditFinding]:
 
 
 def _default_limit(log: TpccLog, at: int) -> bool:
-    """Return whether the limit is tpcc-mysql's own; a log that does not print it has no other."""
+    """Return whether a type's limit is tpcc-mysql's default. A log that prints no limit has the default."""
     shown = [counts.limit for counts in (log.raw.get(at), log.summed.get(at)) if counts and counts.limit is not None]
     return all(limit == LIMITS[at] for limit in shown)
 
 
 def _share_within(log: TpccLog, at: int) -> float | None:
-    """Return the least share (per cent) answered within the limit in seconds; None if no interval line shows it."""
+    """Return the least share, in per cent, of a type's transactions that took less than the limit in seconds.
+
+    The result is None if no interval line counts the type.
+    """
     if not log.intervals:
         return None
     limit_ms = 1000 * LIMITS[at]
@@ -86,18 +90,18 @@ def _response_limits_finding(
 
 
 def _within(log: TpccLog, at: int, share: float | None) -> str:
-    """Return the sentence on one type from the interval lines, which may count none of it."""
+    """Return the words on one type: the share within its limit, or that the interval lines count none of it."""
     if share is None:
         return f"{TYPES[at]} not known, the lines count none"
     return f"{TYPES[at]} {share:.4g} % (slowest {max(i.max_ms[at] for i in log.intervals):.0f} ms)"
 
 
-#: Percentages are printed with two decimals; by hand, with one.
+#: The tolerance in percentage points: programs print percentages with two decimals, people may write one.
 _PERCENT = 0.06
 
 
 def totals_agree(case: Case) -> Iterator[AuditFinding]:
-    """Compare interval lines, raw results, sums and printed percentages: all count the same transactions.
+    """Compare interval lines, raw results, sums and printed percentages, which must count the same transactions.
 
     Yield a finding for each log with counts that disagree.
     """
@@ -108,11 +112,11 @@ def totals_agree(case: Case) -> Iterator[AuditFinding]:
 
 
 _Contradiction = tuple[str, float, float, float | None, Place | None]
-"""The two things, their two numbers, the right one and the line of the second where they are known."""
+"""(names of the two numbers, first number, second number, right number if known, place of the second if known)."""
 
 
 def totals(log: TpccLog, at: int) -> list[tuple[str, int]]:
-    """Return the counts of one type, each with the name of its place in the log."""
+    """Return the counts of one transaction type, each with the name of the part of the log that has it."""
     found = []
     if log.complete_s:
         found.append(("interval lines", sum(interval.counts[at] for interval in log.intervals)))
@@ -128,7 +132,7 @@ def _counts(log: TpccLog) -> Iterator[_Contradiction]:
         numbers = [number for _, number in every]
         for (one, a), (other, b) in pairwise(every):
             if abs(a - b) > log.slack(max(a, b)):
-                # Two of three that agree are right.
+                # If two of three counts agree, they are right.
                 right = next((x for x, y in combinations(numbers, 2) if abs(x - y) <= log.slack(max(x, y))), None)
                 yield f"{kind} in {one} and {other}", a, b, right, None
                 break
@@ -174,7 +178,7 @@ def _totals_agree_finding(log: TpccLog, found: list[_Contradiction]) -> AuditFin
 
 
 _BIN = 0.0005
-#: tpcc-mysql prints every shorter time as this.
+#: tpcc-mysql prints shorter times as 1 ms.
 _LEAST_MS = 1.001
 
 _Above = tuple[Interval, str, float, str, float]
@@ -183,7 +187,7 @@ _Above = tuple[Interval, str, float, str, float]
 def above_maximum(case: Case) -> Iterator[AuditFinding]:
     """Find percentiles above the maximum of their line, or above a higher percentile.
 
-    Source: tpcc-mysql, src/sb_percentile.c: bins 0.03 % wide from 1 ms on, the nearest one is printed.
+    Source: tpcc-mysql, src/sb_percentile.c, which prints the nearest bin; bins are 0.03 % wide and begin at 1 ms.
 
     Yield a finding for each log with such lines.
     """
@@ -229,19 +233,19 @@ def _above_maximum_finding(log: TpccLog, found: list[_Above]) -> AuditFinding:
 
 
 _ENOUGH_LINES = 6
-#: First lines this far below the later ones, and outside their scatter, are slow. A single line must be further below,
-#: because in it clients also connect and prepare.
+#: First lines are slow if they are 30 % and 2.5 standard deviations below the later lines. A single line must be 50 %
+#: below, because in it clients also connect and prepare.
 _FAR, _FAR_ALONE, _DEVIATIONS = 0.3, 0.5, 2.5
-#: A throughput that moves by less is not misleading.
+#: If the slow lines lower the throughput by less than 2 %, they are not misleading.
 _MATTERS = 0.02
 
 
 _Line = tuple[float, float, Place]
-"""The second of a line, its count, and its place."""
+"""The seconds from the start to a line, the line's count or rate, and its place."""
 
 
 def cold_start(case: Case) -> Iterator[AuditFinding]:
-    """Find windows whose first part is far below the rest: counting began while the pool was cold.
+    """Find runs whose first lines are far below the later ones, because counting began while the pool was cold.
 
     Yield a finding for each log, and each load generator's lines of progress, that begin far below their later level.
     """
@@ -261,9 +265,9 @@ def may_be_cold(log: TpccLog) -> bool:
 
 
 def load_may_be_cold(load: LoadRun) -> bool:
-    """Return whether a load generator's lines can show that throughput had settled: enough, and alike in length.
+    """Return whether a load generator's lines can show that throughput had settled.
 
-    Where a rate is given, they follow the rate.
+    There must be enough lines of like length, and no given rate, because lines would follow that rate.
     """
     ends = [0.0, *(line.end_s for line in load.intervals)]
     steps = [b - a for a, b in pairwise(ends)]
@@ -271,7 +275,7 @@ def load_may_be_cold(load: LoadRun) -> bool:
 
 
 def _slow(lines: list[_Line]) -> tuple[list[_Line], list[_Line]] | None:
-    """Return the first lines that are far below the later ones, and the others; None where none are."""
+    """Return the first lines that are far below the later ones, and all other lines; None if there are none."""
     counts = [count for _, count, _ in lines]
     later = counts[len(counts) // 2 :]
     settled, scatter = median(later), stdev(later)

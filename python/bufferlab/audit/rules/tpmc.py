@@ -1,4 +1,4 @@
-"""Rules about TpmC: whether it follows from counts and seconds, and whether one run can give it."""
+"""Rules about TpmC, New-Orders per minute: whether it follows from counts and seconds, and whether one run gives it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
 from bufferlab.audit.parsers.text import Place
 from bufferlab.audit.parsers.tpcc_mysql import CountedTransactions, TpccLog
 
-#: Two counts of the same run may differ by this share, and a table may be rounded.
+#: TpmCs within this share of each other agree: two counts of a run may differ a little, and a table may be rounded.
 _NEAR = 0.005
-#: If the TpmCs of two times differ by this many last digits, a mean of other runs does not equal one by chance.
+#: A TpmC points to a duration only if the next multiple of 10 s would give a TpmC at least this many last digits away.
+#: Otherwise the mean of other runs could hit it by chance.
 _CHANCE = 200
 
 
 def tpmc_counts(case: Case) -> Iterator[AuditFinding]:
     """Find a TpmC that does not follow from the New-Orders and the seconds of its log.
 
-    Source: tpcc-mysql, src/main.c: (success + late) * 60 / seconds; the ramp-up is in neither.
+    Source: tpcc-mysql, src/main.c: (success + late) * 60 / seconds; neither includes the ramp-up.
 
-    Yield a finding for each closing block and each row of a table whose TpmC is over another duration.
+    Yield a finding for each closing block and each row of a table whose TpmC is the count divided by another duration.
     """
     for log in case.logs():
         if log.tpmc and log.tpmc_place and (found := contradicted(log)):
@@ -35,13 +36,13 @@ def tpmc_counts(case: Case) -> Iterator[AuditFinding]:
 
 
 def contradicted(log: TpccLog) -> CountedTransactions | None:
-    """Return the counts of a log that its TpmC contradicts, or None."""
+    """Return the New-Orders and seconds of a log if its TpmC contradicts them, else None."""
     found = log.counted
     return found if log.tpmc and found and found.new_orders and not _near(log.tpmc, found.tpmc) else None
 
 
 def right_tpmc(case: Case, table: ResultTable, row: ResultRow) -> float | None:
-    """Return a row's TpmC: the given one, or its log's when the given one is over another duration."""
+    """Return a row's TpmC, or that of its log if the row's is over another duration; None if the row has none."""
     tpmc = row.first("tpmc")
     if tpmc is None:
         return None
@@ -54,7 +55,7 @@ def _near(one: float, other: float) -> bool:
 
 
 def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[CountedTransactions, TpccLog] | None:
-    """Return the log of a row and its counts, when the row's TpmC is these counts over another time."""
+    """Return the counts and the log of a row whose TpmC is these counts divided by another duration, else None."""
     tpmc = row.first("tpmc")
     if tpmc is None or not tpmc.value:
         return None
@@ -77,14 +78,14 @@ def _over_another_time(case: Case, table: ResultTable, row: ResultRow) -> tuple[
 
 
 def _round_time(counts: CountedTransactions, tpmc: Number) -> list[int]:
-    """Return the multiple of ten seconds that gives this TpmC, unless chance could hit one."""
+    """Return the multiple of ten seconds nearest to the duration behind a TpmC; [] if it may be so by chance."""
     near = max(1, round(counts.seconds_behind(tpmc.value) / 10)) * 10
     step = 60 * counts.new_orders * (1 / near - 1 / (near + 10))
     return [near] if step >= _CHANCE * tpmc.last_digit else []
 
 
 def _logs_of(case: Case, table: ResultTable, row: ResultRow) -> list[TpccLog]:
-    """Return the logs of the run that the row names, or of the only run that has any."""
+    """Return the logs of the run that a row names, or, for a table of one row, of the only run with logs."""
     runs = case.runs_of(row)
     if not runs and len(table.rows) == 1 and len(case.runs_by_setting) == 1:
         (runs,) = case.runs_by_setting.values()
@@ -117,25 +118,25 @@ def _tpmc_counts_finding(place: Place, tpmc: float, found: CountedTransactions, 
     )
 
 
-#: Seconds of one interval line unless -i says otherwise.
+#: The seconds of one interval line of tpcc-mysql, unless its option -i says otherwise.
 _INTERVAL_S = 10
 _SINGLE_PRECISION = 2.0**-23
 _MOST_RUNS = 20
-#: One value of a table may fit by chance, or be a typing error. So more than this share of them must be off.
+#: More than this share of a table's values must be off the grid: a single one may be a typing error.
 _OFF = 0.5
 
 
 def tpmc_grid(case: Case) -> Iterator[AuditFinding]:
-    """Find TpmCs that no single run of the stated length gives.
+    """Find TpmCs that no single run of the stated length can give.
 
-    Counts are whole, so TpmC is a multiple of 60 / seconds. Source: tpcc-mysql, src/main.c: (success + late) * 60 /
-    (floor(l / i) * i), computed in single precision.
+    Counts are whole numbers, so TpmC is on a grid: a multiple of 60 / seconds. Source: tpcc-mysql, src/main.c: (success
+    + late) * 60 / (floor(l / i) * i) in single precision, where l is the length and i the interval in seconds.
 
-    Yield one finding for each closing block, and each table, with values that are off the grid.
+    Yield one finding for each closing block and each table with values that are off the grid.
     """
     for evidence in case.files:
         for log in evidence.logs:
-            # If the log's counts contradict the TpmC, another rule says more.
+            # If the log's counts contradict the TpmC, the rule tpmc-counts reports it.
             if log.tpmc is not None and log.tpmc_place is not None and not contradicted(log):
                 yield from _judge([(log.tpmc_text, log.tpmc_place)], seconds_of(log, evidence), log.tpmc_place)
         for table in evidence.results:
@@ -147,7 +148,7 @@ def tpmc_grid(case: Case) -> Iterator[AuditFinding]:
 
 
 def seconds_of(log: TpccLog, evidence: FileEvidence) -> int:
-    """Return the seconds that a log's TpmC is divided by: the closing block's, or those asked, in whole intervals."""
+    """Return the seconds by which a log's TpmC was divided: the closing block's, else whole intervals of the asked."""
     return log.measured_s or counted_seconds(log.parameters.get("measure") or _stated(evidence), log.spacing_s)
 
 
@@ -156,7 +157,7 @@ def _stated(evidence: FileEvidence) -> float | None:
 
 
 def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int:
-    """Return the seconds that tpcc-mysql divides by when asked for these: whole intervals.
+    """Return the seconds by which tpcc-mysql divides if asked for a run of `seconds`: those of whole intervals.
 
     >>> counted_seconds(1205), counted_seconds(1205, 1)
     (1200, 1205)
@@ -168,7 +169,7 @@ def counted_seconds(seconds: float | None, interval_s: int | None = None) -> int
 def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator[AuditFinding]:
     if not whole:
         return
-    # A text that is coarser than the grid fits any length.
+    # A number with a last digit coarser than the grid fits any length, so it is not judged.
     told = [(text, Decimal(text)) for text, _ in shown if 60 / whole >= 2 * _digit(text)]
     off = [text for text, value in told if not _fits(text, value, whole)]
     if not off or len(off) <= _OFF * len(told):
@@ -196,7 +197,7 @@ def _judge(shown: list[tuple[str, Place]], whole: int, place: Place) -> Iterator
 
 
 def _fits(text: str, value: Decimal, seconds: int) -> bool:
-    """Return whether any whole number of New-Orders in these seconds can be printed as this text."""
+    """Return whether some whole number of New-Orders in these seconds gives a TpmC that prints as this text."""
     tolerance = _digit(text) / 2 + abs(float(value)) * _SINGLE_PRECISION + 1e-9
     step = 60 / seconds
     return abs(float(value) - round(float(value) / step) * step) <= tolerance

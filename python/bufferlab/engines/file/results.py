@@ -1,7 +1,7 @@
 """A bare file's part of the results: metrics, formulas and checks of random reads.
 
 The requests that the device got are compared with those that the offsets require. A loop device that the run makes is
-read by nobody else, so the counts agree exactly or nearly. On a disk that others use they are not compared.
+read by no other program, so the counts agree exactly or nearly. On a disk that others use they are not compared.
 """
 
 from __future__ import annotations

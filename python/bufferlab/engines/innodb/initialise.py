@@ -38,8 +38,8 @@ _BAD_VALUE = re.compile(
 def refused_setting(log_text: str) -> EngineFailure | None:
     """Return the failure of a server that refused a variable, in the server's words; None when it failed otherwise.
 
-    It names a variable without a knob as users ask for it, var.NAME. Warnings on optional variables (loose_) are no
-    failure.
+    It names a variable without a knob as users ask for it, var.NAME. Warnings on optional variables (loose_) are not
+    failures.
     """
     for line in log_text.splitlines():
         if "[ERROR]" not in line:

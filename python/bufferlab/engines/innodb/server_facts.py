@@ -97,7 +97,7 @@ def _missing(connection: Client, address: Address, me: str, rights: set[str]) ->
 
 
 def _grants(connection: Client) -> Literal["told", "roles", "skipped"]:
-    """Return whether all rights of the account are known ("told"), or some come from roles, or none count ("skipped").
+    """Return one word on the account's rights: all are known, some come from roles, or none count ("skipped").
 
     The rights of roles are not looked up: the run itself shows them. A server with --skip-grant-tables has no rights
     to show, and lets everybody do everything.

@@ -119,7 +119,7 @@ _SAID_HINTS = {
     "unsupported startup parameter": _HINTS["08P01"],
     "asked for TLS": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",
 }
-"""Hints by words in the error's text: of our own errors, and of the one pooler that sends no codes."""
+"""Hints by words in the error's text: of errors raised by bufferlab, and of the one pooler that sends no codes."""
 
 
 FORM = Form(

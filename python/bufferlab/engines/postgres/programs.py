@@ -119,7 +119,7 @@ def listed(known: tuple[str, ...]) -> list[Listed]:
 def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Literal["postgres"]]:
     """Return (version, "postgres") as the binary prints it.
 
-    Raises EnvironmentLackingError if the binary is no PostgreSQL server, or cannot run.
+    Raises EnvironmentLackingError if the binary is not a PostgreSQL server, or cannot run.
     """
     text = version_call.what_it_says(binary, libraries, *_ASKED)
     found = _VERSION.search(text)

@@ -242,7 +242,7 @@ def failed(
 
     `refused` gets the log's text, what happened and the log's path; it returns a failure if the text names a cause that
     the family knows. Otherwise the failure quotes the last lines that match `grave`; without such lines, the last ones
-    that do not match `beside`.
+    that differ from `beside`.
     """
     text, place = tail(log, _FAILURE_LINES), str(log)
     if library := missing_library(text):

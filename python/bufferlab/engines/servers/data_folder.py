@@ -105,7 +105,7 @@ _SIZES_FORMAT = "bufferlab-server-sizes"
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of loaded tables, as the server tells them, and the function that counts trees in the closed files."""
+    """The sizes of loaded tables from the server, and the function that counts trees in the closed files."""
 
     allocated_bytes: int
     asked: Mapping[str, Any] = field(default_factory=dict)

@@ -177,7 +177,7 @@ class Recording:
             self._try(self._trace.require_on)
 
     def added_to(self, result: dict[str, Any]) -> dict[str, Any]:
-        """End the trace; return the run's `result` with the trace's outcome added to what was recorded."""
+        """End the trace; return the run's `result` with the trace's outcome added to its records."""
         told = self._ended()
         refused = {"refused": asdict(self._refused)} if self._refused else {}
         recorded = result["recorded"]

@@ -402,7 +402,7 @@ class Datasets:
 
 
 def _unchanged(dataset: Dataset) -> bool:
-    """Return whether the database still has its verified size. It is read-only, so nobody writes to it by mistake."""
+    """Return whether the database still has its verified size. It is read-only, so no user writes to it by mistake."""
     try:
         return size_of(dataset.database) == dataset.size_bytes
     except (OSError, DataFileError):

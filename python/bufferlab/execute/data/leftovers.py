@@ -146,7 +146,7 @@ def _remove(entry: Leftover) -> str | None:
 def _loaders_kept_out(entry: Leftover) -> Iterator[bool]:
     """Context manager that holds the lock of a database's key, also if the database is left over.
 
-    Yields False if a sweep holds the lock, and True for an entry that is no database.
+    Yields False if a sweep holds the lock, and True for an entry that is not a database.
     """
     if entry.path.parent not in [cache / "data" for cache in _caches()]:
         yield True

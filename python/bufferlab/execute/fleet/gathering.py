@@ -106,7 +106,7 @@ class Gathering:
 
     @classmethod
     def open(cls, path: Path) -> Gathering:
-        """Open a gathering's folder. Raises DataFileError if it is damaged, SpecError if it is no gathering's."""
+        """Open a gathering's folder. Raises DataFileError if it is damaged, SpecError if it is not a gathering's."""
         if not (path / FILE).is_file():
             hint = "for the folder of one host, leave --ray out; of a cluster's sweep it ends in .fleet"
             raise SpecError("no sweep of a cluster is in this folder", f"--resume {path}", hint)

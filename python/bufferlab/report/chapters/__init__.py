@@ -1,6 +1,6 @@
-"""Chapters of a report: the findings of a sweep beyond its table of numbers.
+"""The chapters of a report: the findings of a sweep beyond its main table of numbers.
 
-A chapter takes the analysis and returns a section, or None where the sweep has no such data.
+A chapter is a function that takes the analysis and returns a section, or None if the sweep lacks the data for it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bufferlab.report.predicted import predicted, predictions
 
 
 def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
-    """Return every chapter, in the order in which a report shows them, with those of the engine that ran.
+    """Return all chapters, with those of the sweep's engine, in the order in which a report shows them.
 
-    A predicted sweep has only its own chapter: the others are about time, writes, and differences between runs.
+    A predicted sweep has only the chapter `predicted`, because the others are on time, writes, and measured runs.
     """
     if predictions(analysis):
         return (predicted,)

@@ -1,7 +1,7 @@
-"""The chapter on the best setting: a set that may hold several, and the benefit of each further MiB.
+"""The chapter on the best setting: a set of points that may be the best, and the benefit of each further MiB.
 
-A single winner is claimed only where every rival was beaten beyond doubt. It covers settings of the engine only: the
-engine does not choose how much work there is, nor how it arrives.
+A single best point is claimed only if it is resolved from every other. The chapter is only for settings of the engine:
+an engine does not choose how much work there is, nor how it arrives.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from bufferlab.units import MIB, format_bytes
 
 
 def best(analysis: Analysis) -> Section | None:
-    """Return the points that may be best, per metric; and, for sizes, the benefit of each step per MiB."""
+    """Return the chapter: points that may be the best, and for sizes the benefit of each step per MiB.
+
+    The result is None if the axis is not a setting of the engine, or if nothing may be claimed.
+    """
     if not is_of_the_engine(analysis):
         return None
     sets = _sets(analysis)
@@ -32,10 +35,7 @@ def best(analysis: Analysis) -> Section | None:
 
 
 def is_of_the_engine(analysis: Analysis) -> bool:
-    """Return whether the axis is a setting of the engine.
-
-    Only those have a best value: the engine does not choose its work.
-    """
+    """Return whether the axis is a setting of the engine. Only such settings have a best value."""
     name = next((run.run.engine for run in analysis.runs), None)
     return name in engines.names() and analysis.axis in engines.declaration(name).by_name()
 
@@ -87,7 +87,7 @@ def _behind(found: BestSet, fit: Fit, metric: Metric) -> str:
 
 
 def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
-    """Return the change of the headline per MiB at each step of a size."""
+    """Return the table of the headline's change per MiB at each step of a size, and sentences on it."""
     rows: list[Row] = []
     said: list[str] = []
     fit = analysis.fit(analysis.headline)
@@ -103,7 +103,7 @@ def _marginal(analysis: Analysis) -> tuple[Table, list[str]]:
             continue
         found = knee_of_curve(fit, sizes)
         if not any(step.benefit.has_interval for step in found.steps):
-            continue  # With one run a point a change per MiB has no interval, so "no step was shown" would mislead.
+            continue  # With one run a point no step has an interval, so the sentence "no step was shown" would mislead.
         rows += [_step_row(analysis, group, step) for step in found.steps]
         sentence = _sentence(analysis, group, found)
         said.append(f"{sentence[0].upper()}{sentence[1:]}")
@@ -128,7 +128,7 @@ def _step_row(analysis: Analysis, group: Group, step: Marginal) -> Row:
 
 
 def _interval(found: Estimate) -> str:
-    """Return an interval in words. Bounds may be below zero, where a dash between them would be read as a sign."""
+    """Return a value with its interval in words: with "to", because a dash before a negative bound would mislead."""
     if found.ci_low is None or found.ci_high is None:
         return words.number(found.value)
     return f"{words.number(found.value)} ({words.number(found.ci_low)} to {words.number(found.ci_high)})".replace(

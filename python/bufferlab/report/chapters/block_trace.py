@@ -1,7 +1,7 @@
-"""The chapter on single block requests, where runs were traced: counts by action, offsets over time, sizes and times.
+"""The chapter on the block requests of traced runs: counts by action, offsets over time, sizes and times.
 
-Times are matched by sectors in `results.block_trace`: from queue to completion (Q2C) of a request, and from issue
-to completion (D2C) of the driver's request. A trace that lost events is a row with the reason, and nothing else.
+`results.block_requests` matches events by sectors to find times: from queue to completion of a request (Q2C), and from
+issue to completion of the driver's request (D2C). A trace that lost events has only a row with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
 _MOST_DRAWN = 3
-"""The most points with figures; the tables have all runs."""
+"""The most points for which figures are drawn; the tables have all traced runs."""
 _MOST_DOTS = 2000
 _ACTIONS = "QXAGPMFIUDRC"
 _SLICES = 12
@@ -35,7 +35,7 @@ _WAYS = {"read": "reads", "write": "writes", "discard": "discards"}
 
 @dataclass(frozen=True)
 class _Traced:
-    """One good trace, with its requests matched."""
+    """A good trace of a run, with its events matched to requests."""
 
     name: str
     record: RunRecord
@@ -45,11 +45,11 @@ class _Traced:
     q2c: Matched
     d2c: Matched
     no_data: int
-    """Events of flushes: they have no sectors to match by."""
+    """The number of events without sectors, such as flushes, which cannot be matched."""
 
 
 def block_trace(analysis: Analysis) -> Section | None:
-    """Return tables of every traced run and figures of a few; None where no run was traced."""
+    """Return the chapter, with tables of all traced runs and figures of a few; None if no run was traced."""
     asked = [(point, record) for point in analysis.points for record in point.records if record.run.block_trace]
     if not asked:
         return None
@@ -77,7 +77,7 @@ def _read(analysis: Analysis, point: PointRuns, record: RunRecord) -> _Traced | 
         return None
     found = spans(frame, told.partitions, "QDRC")
     queued, issued = ([span for span in found if span.action == action] for action in "QD")
-    # Requests to a stack of devices are counted at its top; its disks do the work, and times are theirs.
+    # Requests to a stack of devices are counted at its top. Its disks do the work, so D2C times are those of the disks.
     queued = [span for span in queued if span.place[0] == told.device]
     return _Traced(
         f"{analysis.name_of(point)}, block {record.run.block + 1}",

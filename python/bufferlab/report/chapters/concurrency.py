@@ -1,7 +1,7 @@
-"""The chapter on throughput against connections: which numbers of them may be the best, and where the time goes.
+"""The chapter on throughput against connections: which numbers of connections may be the best, and where time goes.
 
-A best number is named only where it may be claimed: in long windows, and with a client that left the processors to the
-server. Elsewhere the chapter says what of this is missing.
+A best number is named only if it may be claimed: in long windows, and if our client left the processors to the server.
+Otherwise the chapter says which of these conditions is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import fit
 
 AXIS = "connections"
-#: From this share of all processors on the curve is our client's too.
+#: If our client takes more than this share of all processors, the curve shows its limits too.
 MOST_CLIENT_SHARE = 0.20
 _WORKER, _SERVER = "worker_cpu_share", "server_cpu_share"
 _LATENCIES = (("median", "latency_p50_us"), ("p99", "latency_p99_us"))
@@ -30,7 +30,7 @@ _LATENCIES = (("median", "latency_p50_us"), ("p99", "latency_p99_us"))
 
 @dataclass(frozen=True)
 class Concurrency:
-    """One group of points along the connections, with those that may be the best, or the reason why none may."""
+    """One group of points along the connections, with the best numbers of connections, or why none is claimed."""
 
     place: int
     group: Group
@@ -39,13 +39,13 @@ class Concurrency:
     best: BestSet | None
     """The numbers of connections that may be the best."""
     refused: str
-    """Why no number is claimed as the best; "" where some are."""
+    """The reason why no number is claimed as the best; "" if some are."""
     highest: PointRuns
     """The point with the highest mean throughput."""
 
 
 def concurrency(analysis: Analysis) -> Section | None:
-    """Return throughput and latency against connections, and which numbers of them may be the best."""
+    """Return the chapter; None for a sweep that did not vary the connections of a server in a closed loop."""
     found = found_concurrency(analysis)
     if not found:
         return None
@@ -62,13 +62,13 @@ def concurrency(analysis: Analysis) -> Section | None:
 
 
 def asks_for_throughput(analysis: Analysis) -> bool:
-    """Return whether the sweep asks what connections do to throughput: they are swept, in windows of a fixed time."""
+    """Return whether the sweep asks for throughput: it varies connections, in windows of a fixed time."""
     measure = analysis.sweep.asked.get("measure")
     return analysis.axis == AXIS and isinstance(measure, dict) and "transactions" not in measure
 
 
 def found_concurrency(analysis: Analysis) -> list[Concurrency]:
-    """Return every group of closed-loop points along the connections of a server."""
+    """Return the results for each group of points along the connections; [] unless all runs are closed loops."""
     is_closed = all(run.engine.is_server and not run.open_loop for run in analysis.runs)
     if analysis.axis != AXIS or not is_closed:
         return []
@@ -94,7 +94,7 @@ def _of_group(analysis: Analysis, place: int, group: Group, points: tuple[PointR
 
 
 def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
-    """Return why the curve also shows limits of our client; "" where it shows the server alone."""
+    """Return why the curve also shows limits of our client; "" if it shows only the server's."""
     client = _client(analysis, points)
     if client is None or client.share <= MOST_CLIENT_SHARE:
         return ""
@@ -106,13 +106,13 @@ def _why_the_clients(analysis: Analysis, points: Sequence[PointRuns]) -> str:
 
 
 def _is_here(analysis: Analysis) -> bool:
-    """Return whether the server runs on our host: there its processor time is known."""
+    """Return whether the server runs on our host, because only then its processor time is known."""
     return analysis.fit(_SERVER) is not None
 
 
 @dataclass(frozen=True)
 class _Client:
-    """The largest share of the time of the processors it could use that our own client took, and where."""
+    """The largest share of the usable processors' time that our client took, and the point where it did."""
 
     share: float
     where: str
@@ -124,7 +124,7 @@ class _Client:
 
 
 def _client(analysis: Analysis, points: Sequence[PointRuns]) -> _Client | None:
-    """Return what our own client took at most; None where it is not known."""
+    """Return the largest share of processor time that our client took at these points; None if unknown."""
     means = [(mean.value, point) for point in points if (mean := analysis.mean(_WORKER, point)) is not None]
     shares = [(_all_over_usable(analysis) * value, point) for value, point in means]
     if not shares:
@@ -134,12 +134,12 @@ def _client(analysis: Analysis, points: Sequence[PointRuns]) -> _Client | None:
 
 
 def _count(point: PointRuns) -> int:
-    """Return the connections that ran transactions at a point."""
+    """Return the number of connections that ran transactions at a point."""
     return point.ok[0].connections
 
 
 def sentence(analysis: Analysis, found: Concurrency) -> str:
-    """Return which numbers of connections may be the best in one group, or why nothing may be said."""
+    """Return the sentences on the best numbers of connections in one group, or why none is claimed."""
     where = f"With {found.group.label}: throughput" if found.group.label else "Throughput"
     mean = analysis.mean(analysis.work_per_s, found.highest)
     shown = words.cell(analysis.metric(analysis.work_per_s), mean)
@@ -153,7 +153,7 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
     members = [str(count) for count in found.best.members]
     if len(members) == 1:
         return f"{said}, more than at any other number of them.{told}"
-    # A number that may be the best may still be far behind it.
+    # A number of connections that may be the best may also be far behind the best, so the sentence says how far.
     worst = max(found.best.behind[count] for count in found.best.members)
     far = "" if worst > words.WIDEST_FACTOR else f"; each is {words.two_digits(1 - 1 / worst)} % behind it at most"
     return f"{said}. {words.listing(members)} connections cannot be told apart as the best{far}.{told}"
@@ -161,7 +161,7 @@ def sentence(analysis: Analysis, found: Concurrency) -> str:
 
 def _intro(analysis: Analysis, found: Sequence[Concurrency]) -> str:
     text = "Each connection sends its next transaction when its last has ended."
-    # The answer has these sentences where the sweep asks for throughput.
+    # If the sweep asks for throughput, its answer has these sentences.
     if asks_for_throughput(analysis):
         return text
     return " ".join([text, *(sentence(analysis, one) for one in found)])
@@ -187,7 +187,7 @@ def _throughput_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figu
 
 
 def _dots(analysis: Analysis) -> str:
-    """Return what the dots of a figure are."""
+    """Return the caption's sentences on the dots of a figure."""
     if all(len(point.ok) < 2 for point in analysis.points):
         return "Each dot is one run, without an interval."
     return "Open dots: runs. Filled: mean over runs with its 95 % interval."
@@ -238,7 +238,7 @@ def _latency_figure(analysis: Analysis, found: Sequence[Concurrency]) -> Figure 
 
 
 def _in_ms(analysis: Analysis, metric: str, point: PointRuns) -> Estimate | None:
-    """Return the mean of a metric in microseconds as one in milliseconds."""
+    """Return the mean, in milliseconds, of a metric in microseconds; None if the point has no value."""
     mean = analysis.mean(metric, point)
     if mean is None:
         return None
@@ -277,7 +277,7 @@ def _table(analysis: Analysis) -> Table:
 
 
 def _best_table(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
-    """Return a row for each number of connections that may be judged as the best or not."""
+    """Return the table that says of each number of connections whether it may be the best."""
     rows = []
     for one in found:
         if one.best is None:
@@ -303,7 +303,7 @@ def _best_table(analysis: Analysis, found: Sequence[Concurrency]) -> Table:
 
 @dataclass(frozen=True)
 class _Time:
-    """Where the time of a run's transactions went, each in milliseconds per transaction; None where it is not known."""
+    """The parts of a transaction's time in one run, in milliseconds per transaction; None for unknown parts."""
 
     whole: float | None
     server: float | None
@@ -312,7 +312,10 @@ class _Time:
 
     @property
     def rest(self) -> float | None:
-        """Return the time left for locks, reads and the log; None where background threads had more than that."""
+        """Return the rest of the time, which went to locks, reads and the log; None if a part is unknown.
+
+        The result is also None if the parts exceed the whole, because they include the server's background threads.
+        """
         parts = (self.server, self.client, self.queue)
         if self.whole is None or any(part is None for part in parts):
             return None
@@ -321,7 +324,7 @@ class _Time:
 
 
 def _time_of(run: MeasuredRun) -> _Time:
-    """Return where a run's time went. In a closed loop each connection is always inside a transaction."""
+    """Return the parts of a transaction's time in a run. In a closed loop each connection always runs a transaction."""
 
     def value(name: str, factor: float) -> float | None:
         found = run.values[name].value
@@ -345,7 +348,7 @@ _PARTS: tuple[tuple[str, Callable[[_Time], float | None]], ...] = (
 
 
 def _times(analysis: Analysis) -> Table | None:
-    """Return where a transaction's time goes at each point, with the waits that the engine counts."""
+    """Return the table of the parts of a transaction's time at each point, with the waits that the engine counts."""
     own = [per_work(count, "transaction") for count in analysis.runs[0].engine.waits]
     own = [metric for metric in own if analysis.fit(metric) is not None]
     times = {point.index: [_time_of(run) for run in point.ok] for point in analysis.points}
@@ -369,10 +372,10 @@ def _times(analysis: Analysis) -> Table | None:
 
 
 def _all_over_usable(analysis: Analysis) -> float:
-    """Return how many times as many processors the host has as we may use: an affinity or a quota leaves fewer."""
+    """Return the host's processors divided by those that our processes may use, which affinity or a quota limits."""
     usable = {str(told.get("host_id")): told.get("cores") for told, _ in analysis.sweep.hosts}
     found = [
-        (len(run.window.subjects("cpu_usr_us")) - 1) / cores  # All of them together are a subject too.
+        (len(run.window.subjects("cpu_usr_us")) - 1) / cores  # The subject "all" is not a processor.
         for run in analysis.runs
         if isinstance(cores := usable.get(run.run.host), int) and cores > 0
     ]
@@ -390,5 +393,5 @@ def _mean(times: Sequence[_Time], part: Callable[[_Time], float | None]) -> str:
         return words.NOTHING
     cells = [(0, place, value) for place, value in enumerate(known)]
     mean = fit(cells, comparisons=(), scale="linear").mean(0)
-    # The fit does not know that no time is below 0.
+    # The fit may give a lower end below 0, which no time can have.
     return words.with_bounds(replace(mean, ci_low=None if mean.ci_low is None else max(0.0, mean.ci_low)))

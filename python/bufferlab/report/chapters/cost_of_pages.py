@@ -1,7 +1,7 @@
-"""The chapters on what things cost in pages: another page size, and one long query by its plan.
+"""The chapters on costs in pages: of another page size, and of one long query by its plan.
 
-The page size changes, apart from reads, the file and its trees, bytes moved, scans and inserts; the last two are phases
-after the measured window, and each has figures per row. A query has its time, the device's work, and the plan in the
+The page size changes not only reads, but also the file and its trees, bytes moved, scans and inserts. Scans and inserts
+are phases after the measured window, with figures per row. A query has its time, the device's work, and its plan in the
 engine's words.
 """
 
@@ -28,9 +28,9 @@ _PER_ROW = (
     "pages_created_per_row",
     "cpu_us_per_row",
 )
-#: A metric of servers with InnoDB; other engines do not show it.
+#: A metric that only servers with InnoDB have.
 _CACHE = "effective_cache_bytes"
-#: Metrics shown in place of the above where a phase's statements return no rows.
+#: The metrics that replace _PER_ROW for phases whose statements return no rows.
 _PER_TRANSACTION = (
     "transactions_per_s",
     "reads_per_transaction",
@@ -45,7 +45,7 @@ Shape = Mapping[str, Any]
 
 
 def cost_of_pages(analysis: Analysis) -> Section | None:
-    """Return the file's shape by page size, bytes per unit of work, and every phase's figures."""
+    """Return the chapter on page sizes and phases; None for a sweep without phases that did not vary the page size."""
     by_page = len({point.swept.get("page_size") for point in analysis.points}) > 1
     blocks: list[Table | Figure | None] = []
     if by_page:
@@ -55,7 +55,7 @@ def cost_of_pages(analysis: Analysis) -> Section | None:
         blocks.append(_per_work(analysis))
         bytes_read = analysis.per_work("read_bytes")
         blocks.append(points_figure(analysis, bytes_read, bytes_read.replace("_", "-")))
-        # A pool of the same bytes holds other amounts of data: its descriptors and free lists are counted in pages.
+        # A pool of the same bytes holds less or more data, because its descriptors and free lists depend on pages.
         blocks.append(points_figure(analysis, _CACHE, _CACHE.replace("_", "-")))
     for phase in analysis.phases:
         blocks += _of_phase(analysis, phase)
@@ -68,7 +68,7 @@ def cost_of_pages(analysis: Analysis) -> Section | None:
 
 
 def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
-    """Return (page size, bytes of the file as loaded, shape) of every database that was loaded, by page size."""
+    """Return (page size, bytes of the file as loaded, its trees) for each page size, in rising order."""
     found: dict[int, tuple[int, int, Shape]] = {}
     for point in analysis.points:
         for run in point.ok:
@@ -80,7 +80,7 @@ def _shapes(analysis: Analysis) -> list[tuple[int, int, Shape]]:
 
 
 def _shape_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
-    """Return the file and its largest table by page size."""
+    """Return the table on the file and its largest tree by page size; None without the trees of any file."""
     if not shapes:
         return None
     largest = max((tree for _, _, shape in shapes[:1] for tree in _tables(shape)), key=_pages, default=None)
@@ -127,7 +127,7 @@ def _rows_per_leaf(tree: Mapping[str, Any]) -> str:
 
 
 def _tree_table(shapes: list[tuple[int, int, Shape]]) -> Table | None:
-    """Return every tree at every page size."""
+    """Return the table of all trees of the database at all page sizes."""
     rows = [
         (
             tree["name"],
@@ -203,7 +203,7 @@ _LONGEST_PLAN = 600
 
 
 def query_cost(analysis: Analysis) -> Section | None:
-    """Return the query's cost, the device's work and the plans; None unless a plan was asked for and checked."""
+    """Return the chapter on a query's cost, the device's work and the plans; None unless runs have a checked plan."""
     plans = _plans(analysis)
     if plans is None:
         return None

@@ -1,4 +1,4 @@
-"""The chapter that compares a query's reads, as theory expects them by its plan, with those measured."""
+"""The chapter that compares the measured reads of a query with those that theory expects from its plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID = "expected-reads"
 _TABLE, _INDEX = "lineitem", "lineitem_by_shipdate"
 _READS = "reads_per_transaction"
 _NEAR = 0.01
-"""Points that lie no further off than this share are as expected."""
+"""If all points are within this share of the expected reads, the chapter says so."""
 _FORMULAS = (
     "Expected before any run, from the sizes of table, index and pool alone: a sequential scan reads every page of the "
     "table once. An index scan reads the leaves of its part of the index, and a page for each row that does not find "
@@ -33,7 +33,7 @@ _CAPTION = (
 
 @dataclass(frozen=True)
 class _Expected:
-    """The expected reads of a run, and the sizes behind them."""
+    """The expected reads of a run's query in pages, and the sizes from which they are computed."""
 
     table_pages: int
     pool_pages: float
@@ -42,7 +42,7 @@ class _Expected:
 
 
 def expected_reads(analysis: Analysis) -> Section | None:
-    """Return expected and measured reads of each point; None where no plan was checked or no tree was counted."""
+    """Return the chapter with expected and measured reads; None if runs lack a checked plan or the trees' sizes."""
     expected = {point.index: found for point in analysis.points if point.ok and (found := _of_run(point.ok[0]))}
     measured = {index: mean for index in expected if (mean := _mean(analysis, index))}
     if not measured:
@@ -75,7 +75,7 @@ def _mean(analysis: Analysis, index: int) -> float | None:
 
 
 def _intro(analysis: Analysis, expected: Mapping[int, _Expected], measured: Mapping[int, float]) -> str:
-    """Return the formulas, and how far the point lies off that is furthest from them."""
+    """Return the formulas in words, and the error of the point that is furthest from them."""
     offs = {index: measured[index] / expected[index].reads - 1 for index in measured if expected[index].reads}
     if not offs:
         return _FORMULAS
@@ -89,7 +89,7 @@ def _intro(analysis: Analysis, expected: Mapping[int, _Expected], measured: Mapp
 
 
 def _of_run(run: MeasuredRun) -> _Expected | None:
-    """Return what theory expects of a run; None where its plan or a size is not known."""
+    """Return the reads that theory expects of a run; None if its plan or a size is unknown."""
     drawn, database = run.run.workload.get("drawn") or {}, run.run.database
     rows, pool = drawn.get("rows_in_range"), run.knob(run.engine.pool)
     plan: Plan | None = next((one for one in get_args(Plan) if one == drawn.get("plan")), None)

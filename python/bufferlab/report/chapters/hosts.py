@@ -1,4 +1,4 @@
-"""The chapter on the hosts of a merged sweep: a factor that cancels in the differences between points."""
+"""The chapter on the hosts of a merged sweep: how far they differ, which cancels in differences between points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bufferlab.stats.hosts import HostsCompared, compare_hosts
 
 
 def hosts(analysis: Analysis) -> Section | None:
-    """Return the chapter; None where one host measured."""
+    """Return the chapter; None if only one host measured."""
     if not analysis.across_hosts:
         return None
     numbered = list(enumerate(analysis.sweep.hosts, 1))
@@ -33,7 +33,7 @@ def hosts(analysis: Analysis) -> Section | None:
 
 
 def compared(analysis: Analysis) -> list[tuple[str, HostsCompared]]:
-    """Return how far hosts differ in each figure that may be claimed."""
+    """Return (metric, how far hosts differ in it) for each metric that may be claimed."""
     host_of: dict[Hashable, Hashable] = {
         block: number for number, one in enumerate(analysis.sweep.hosts, 1) for block in one.blocks
     }
@@ -46,7 +46,7 @@ def compared(analysis: Analysis) -> list[tuple[str, HostsCompared]]:
 
 
 def differ_more(analysis: Analysis) -> list[str]:
-    """Return the sentence that hosts differ more than points in the figure that answers; none if they do not."""
+    """Return [a sentence] if hosts differ more than points in the answer's metric, else []."""
     if not analysis.across_hosts:
         return []
     asked = analysis.work_per_s if asks_for_throughput(analysis) else analysis.headline

@@ -1,6 +1,6 @@
-"""The chapter on where the hot rows stop fitting: misses against hot rows, and the analytic model's prediction.
+"""The chapter on the knee, the number of hot rows that just fit the pool: misses against hot rows, and a prediction.
 
-The model knows the table's tree and the pool's frames, and nothing of the measurement.
+The prediction is by an analytic model that knows the table's tree and the pool's frames, but not the measurement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _TABLE = "sbtest1"
 _BRIEF = ("Page", "Layout", "Frames", "Predicted knee (rows)", "Fitted knee (rows)", "Fitted / predicted")
 #: The number of points of a drawn curve.
 _CURVE_STEPS = 120
-#: The straight line that needs no model is fitted no further past the predicted knee: beyond, misses bend.
+#: A straight line, which needs no model, is fitted to points up to this many times the predicted knee. Beyond, the
+#: curve of misses bends.
 _HINGE_REACH = 1.6
 
 
@@ -49,11 +50,11 @@ class _Line:
     tree: dict[str, Any]
     rows: int
     frames: int
-    """The frames that hold pages of data."""
+    """The number of frames that hold pages of data: `pool_frames` without those that the server keeps free."""
     pool_frames: int
     layout: Layout
     even: bool
-    """True if every hot row is read as often; the model's curve and fit hold for no other case."""
+    """True if every hot row is read equally often. Only then the model's curve and fit are valid."""
     knee: int | None
 
     @property
@@ -71,7 +72,7 @@ class _Line:
 
 
 def knee(analysis: Analysis) -> Section | None:
-    """Return misses against hot rows with the predicted curve, and a table of predicted and fitted knees."""
+    """Return the chapter; None for a sweep that did not vary the number of hot rows."""
     if analysis.axis != "hot_rows":
         return None
     lines = [line for place, group in enumerate(analysis.groups) if (line := _line(place, group)) is not None]
@@ -94,7 +95,7 @@ class FoundKnee:
 
 
 def found_knees(analysis: Analysis) -> list[FoundKnee]:
-    """Return every group whose knee was both predicted and found in the measurements."""
+    """Return the knees of all groups for which a knee was predicted and also found in the measurements."""
     if analysis.axis != "hot_rows":
         return []
     lines = [line for place, group in enumerate(analysis.groups) if (line := _line(place, group)) is not None]
@@ -129,14 +130,14 @@ def _line(place: int, group: Group) -> _Line | None:
 
 
 def _frames(run: MeasuredRun, page_size_bytes: int) -> int:
-    """Return the frames that the pool itself reports; for engines that do not, the pages that fit in its bytes."""
+    """Return the pool's frames: as the engine reports them, else the pages that fit into the pool's bytes."""
     told = run.window.level("pool_frames").value
     pool = run.knob("pool_size")
     return int(told) if told else pool // page_size_bytes if isinstance(pool, int) else 0
 
 
 def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:
-    """Fit the model's knee to the measurements of each line and block; then fit these knees over blocks."""
+    """Fit the model's knee to each line and block, and return the fit of these knees over blocks; None without any."""
     values = []
     for line in lines:
         measured = line.measured()
@@ -152,7 +153,7 @@ def _fitted_knees(lines: Sequence[_Line]) -> Fit | None:
 
 
 def _comparable(lines: Sequence[_Line]) -> list[tuple[_Line, _Line]]:
-    """Return pairs of lines that differ in page size alone (larger pages first) or layout alone (scattered first)."""
+    """Return pairs of lines that differ only in page size (larger pages first) or only in layout (scattered first)."""
     pairs = []
     for a, b in combinations(lines, 2):
         differing = {name for name in a.points[0].swept if a.points[0].swept[name] != b.points[0].swept.get(name)}
@@ -181,7 +182,7 @@ def _off(share: float) -> str:
 
 
 def _against_prediction(line: _Line, fitted: Fit | None) -> Estimate | None:
-    """Return the fitted knee as a multiple of the predicted one."""
+    """Return the fitted knee of a line divided by the predicted one; None if one of them is missing."""
     if fitted is None or not line.knee or line.place not in fitted.points:
         return None
     mean = fitted.mean(line.place)

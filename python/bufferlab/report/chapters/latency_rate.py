@@ -1,7 +1,7 @@
 """The chapter on response times against the rate of arrivals.
 
-A response time starts at the moment a transaction was meant to begin. Only open loops have such a moment: in a closed
-one a stalled database is asked for nothing, and its stall is not seen.
+A response time counts from the moment at which a transaction was to begin. Only open loops have such a moment. In a
+closed loop a stalled database gets no requests, so its stall does not show.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _TITLES = ("median", "p95", "p99", "p99.9", "maximum")
 _SHARES = (0.5, 0.95, 0.99, 0.999)
-#: The percentiles that several lines of points can show together without a tangle.
+#: The percentiles in the figure of several groups, which would be a tangle with all of them.
 _SHOWN_OF_MANY = ("p99",)
-#: The share of the offered rate that must be completed: below it the database does not keep up.
+#: The database keeps up if it completes at least this share of the offered rate.
 _KEEPS_UP = 0.97
 
 
@@ -37,13 +37,13 @@ class _Response:
     point: PointRuns
     rate_per_s: float
     per_run: tuple[tuple[int, tuple[float, ...]], ...]
-    """Per run (block, times in the order of _TITLES)."""
+    """(block, times in the order of _TITLES) of each run."""
     completed_per_s: float
     keeps_up: bool
 
 
 def latency_rate(analysis: Analysis) -> Section | None:
-    """Return percentiles of the response time, with what arrived, was late and was dropped."""
+    """Return the chapter; None for a sweep without open loops."""
     found = [response for point in analysis.points if (response := _response(point)) is not None]
     if not found:
         return None
@@ -55,20 +55,20 @@ def latency_rate(analysis: Analysis) -> Section | None:
 
 @dataclass(frozen=True)
 class Saturation:
-    """The two offered rates of a group next to saturation: the highest that was served, and the first that was not."""
+    """The saturation of a group: the highest offered rate that was served, and the lowest that was not."""
 
     group: Group
     served_per_s: float | None
-    """None when not even the lowest rate was served."""
+    """None if not even the lowest rate was served."""
     first_not_served_per_s: float | None
-    """None when every rate was served."""
+    """None if every rate was served."""
     completed_per_s: float | None
-    """The rate completed at the first rate that was not served: the mean of its runs."""
+    """The mean rate that the runs at `first_not_served_per_s` completed."""
     runs: int
 
 
 def saturation(analysis: Analysis) -> list[Saturation]:
-    """Return the rate up to which the database keeps up, for every group of open-loop points along the rate."""
+    """Return the saturation of each group of open-loop points along the rate; [] if the rate is not the axis."""
     found = []
     for group in analysis.groups if analysis.axis == "rate" else ():
         told = [response for point in group.points if (response := _response(point)) is not None]
@@ -100,13 +100,13 @@ def _response(point: PointRuns) -> _Response | None:
     ]
     completed_per_s = sum(completed) / len(completed) if completed else 0.0
     seconds = sum(run.window.seconds or 0.0 for run in runs)
-    # Random arrivals also fall below the rate by chance: three standard deviations of a Poisson count.
+    # Random arrivals may be fewer by chance, so three standard deviations of a Poisson count are allowed.
     by_chance = 3 / math.sqrt(max(1.0, rate * seconds))
     return _Response(point, rate, tuple(per_run), completed_per_s, completed_per_s >= rate * (_KEEPS_UP - by_chance))
 
 
 def _together(latency: pl.DataFrame) -> pl.DataFrame:
-    """Return the response times of all transaction types of the measured window as one type."""
+    """Return the buckets of response times in the measured window, with all transaction types named "all"."""
     import polars as pl
 
     of_window = (pl.col("time") == "response") & ~pl.col("transaction_type").str.contains(".", literal=True)

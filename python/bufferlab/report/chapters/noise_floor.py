@@ -1,8 +1,8 @@
-"""The chapter on this host's noise floor and the sweep's scatter.
+"""The chapter on this host's noise floor: the scatter of equal runs, as an earlier sweep measured it.
 
-It says what repetitions can find here, and whether today is worse. execute/host/stored_noise.py put a copy of it
-into host.json. An A/A sweep, whose points differ in a label alone, shows its own scatter. The chapter reads no
-clock: a floor's age is its age when the sweep ran.
+It shows the smallest changes that repetitions can find, and whether this sweep scatters more than the floor. host.json
+has the floor; execute/host/stored_noise.py puts it there. An A/A sweep, whose points differ only in a label, shows its
+own scatter. The age of a floor is its age when the sweep ran.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REPETITIONS = (3, 5, 10)
 OLD_DAYS = 30
 _ARM = "arm"
 _IDENTICAL = "identical"
-#: If the noise within a block is at least this share of the noise across blocks, the host has a part in it.
+#: If the noise within a block is at least this share of the noise across blocks, the host causes a part of it.
 _HOST_PART = 0.25
 
 
@@ -36,10 +36,10 @@ class _Line:
 
     @property
     def worse(self) -> bool:
-        """Return whether the host was clearly noisier than its floor.
+        """Return whether the figure scattered clearly more in this sweep than in the floor.
 
-        Only figures in which the host has a part are judged. Counts answer to the settings and the transactions, and
-        scatter in a sweep on the quietest host.
+        Only figures are judged to whose noise the host contributes. Counts depend on settings and transactions, and
+        scatter even on the quietest host.
         """
         within, across = self.floor.within, self.floor.across
         if self.here is None or within is None or across is None or within.value < _HOST_PART * across.value:
@@ -48,7 +48,7 @@ class _Line:
 
 
 def noise_floor(analysis: Analysis) -> Section | None:
-    """Return the chapter; None where no floor is known and the sweep is not an A/A sweep."""
+    """Return the chapter; None for a sweep that is not an A/A sweep, on a host without a known floor."""
     if is_a_a(analysis):
         lines = [_Line(metric, noise(cells)) for metric, cells in _own(analysis)]
         intro = (
@@ -72,7 +72,7 @@ def noise_floor(analysis: Analysis) -> Section | None:
 
 
 def is_a_a(analysis: Analysis) -> bool:
-    """Return whether the points differ in nothing but a label."""
+    """Return whether this is an A/A sweep, whose points differ only in a label."""
     return len(analysis.points) > 1 and all(set(point.swept) == {_ARM} for point in analysis.points)
 
 
@@ -93,7 +93,7 @@ def _own(analysis: Analysis) -> list[tuple[str, Sequence[tuple[Hashable, Hashabl
 
 
 def _residual(analysis: Analysis, metric: str) -> Scatter | None:
-    """Return the residual of the sweep's own fit within its blocks, as a relative standard deviation."""
+    """Return the scatter within the blocks of this sweep, as a relative standard deviation; None if unknown."""
     fit = analysis.fit(metric)
     if fit is None:
         return None

@@ -1,6 +1,7 @@
-"""The chapter on the reads of other pools: the model's line through the pools, with the measured points.
+"""The chapter on the reads of pools of other sizes: the model's line over sizes, with the measured points.
 
-`run` replays the traces when a sweep ends, and stores the counts in other-pools.json. This module only draws them.
+The command `run` replays the traces when a sweep ends, and stores the counts in other-pools.json. This module only
+shows them.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _CAPTION = (
 )
 _OF_RUNS = " Without any run: means of generated runs with their own seeds."
 _END = "trace"
-"""The word at the end of the line."""
+"""The word at the end of the line of predictions from a trace."""
 
 
 @dataclass(frozen=True)
 class _Group:
-    """The points that differ in their pool alone, and the predictions by their trace."""
+    """The points that differ only in the pool's size, and the predictions from their traced run."""
 
     label: str
     of: PoolsOfTrace
@@ -41,25 +42,25 @@ class _Group:
     pool: str
     unit: Work
     without: WithoutRun | None = None
-    """The predictions of the measured points without any run."""
+    """The predictions of these points without any run; None if the sweep made none."""
 
     @property
     def metric(self) -> str:
         return f"reads_per_{self.unit}"
 
     def reads(self, pool: OtherPool) -> float | None:
-        """Return the pages that the model reads per unit of work; None where they depend on the speed."""
+        """Return the pages that the model reads with a pool per unit of work; None if they depend on speed."""
         return None if pool.reads is None else pool.reads / self.of.traced.work[self.unit]
 
     def measured(self, pool: OtherPool) -> PointRuns | None:
-        """Return the point that was measured with a pool."""
+        """Return the point that was measured with this pool's size; None without one."""
         return next((point for point in self.points if point.number(self.pool) == pool.pool_bytes), None)
 
 
 def other_pools(analysis: Analysis) -> Section | None:
-    """Return the chapter; None for a sweep without a page trace that could be replayed."""
+    """Return the chapter; None for a sweep without predictions from a page trace."""
     found = analysis.sweep.other_pools()
-    # Runs were traced in the order of their block, which is random.
+    # The file has the groups in the random order of their traced runs. The report has them in the order of points.
     groups = sorted(_groups(analysis, found.of), key=lambda group: group.points[0].index) if found else []
     if not groups:
         return None

@@ -1,7 +1,7 @@
 """The chapter on predictions without any run: at each measured point, the model's reads and the measured reads.
 
-`run` makes the predictions before the first run, and stores their counts in other-pools.json. This module only draws
-them.
+The command `run` makes the predictions before the first run, and stores them in other-pools.json. This module only
+shows them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ID = "without-a-run"
 _TITLE = "What was predicted without any run"
 LABEL, DOUBTED = "predicted without any run", "without any run, with a doubt"
 END = "no run"
-"""The word at the end of the line."""
+"""The word at the end of the line of predictions without any run."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,24 @@ class WithoutRun:
     of: GeneratedPoints
     unit: Work
     means: Mapping[int, Estimate]
-    """The mean reads by the point's index, without points whose reads depend on the speed of the run."""
+    """Index of a point -> mean reads, without points whose reads depend on the speed of the run."""
     verdicts: Mapping[int, Sequence[Verdict]]
-    """The verdicts by the point's index, for every predicted point."""
+    """Index of a point -> its verdicts, the reasons to doubt it, for every predicted point."""
 
     @property
     def metric(self) -> str:
-        """Return the metric that is predicted."""
+        """Return the name of the predicted metric: reads per New-Order or per transaction."""
         return per_work("reads", self.unit)
 
     def doubts(self, point: PointRuns) -> str:
-        """Return the names of a point's verdicts; "" where none doubts it."""
+        """Return the names of the verdicts that doubt a point's prediction; "" without any."""
         return ", ".join(dict.fromkeys(one.name.replace("_", " ") for one in self.verdicts[point.index]))
 
     def dots(self, points: Sequence[tuple[PointRuns, float, str]]) -> tuple[tuple[Dot, ...], tuple[Dot, ...]]:
-        """Return the dots of points with their places and ticks: those without a doubt, and those with one."""
+        """Return the dots of predictions without a doubt, and the dots of those with one.
+
+        `points` are (point, place on the axis, tick).
+        """
         sure: list[Dot] = []
         doubted: list[Dot] = []
         for point, x, tick in points:
@@ -60,7 +63,7 @@ class WithoutRun:
 
 
 def without_run(analysis: Analysis) -> WithoutRun | None:
-    """Return the predictions that the sweep made without any run; None where it made none."""
+    """Return the predictions that the sweep made without any run; None if it made none."""
     found = analysis.sweep.other_pools()
     if found is None or found.generated is None:
         return None
@@ -93,7 +96,10 @@ def without_a_run(analysis: Analysis) -> Section | None:
 
 
 def known_error(analysis: Analysis, found: WithoutRun) -> str:
-    """Return how far such predictions were off for this server and workload; "" where no cell tells it."""
+    """Return the known error of such predictions for this server and workload, in words; "" if unknown.
+
+    It comes from the measured cells in docs/prediction.md.
+    """
     rules = next((one for one in access_rules.RULES if one.name == found.of.rules), None)
     told = rules.errors.get(analysis.workload) if rules else None
     if told is None:
@@ -104,7 +110,7 @@ def known_error(analysis: Analysis, found: WithoutRun) -> str:
 
 
 def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
-    """Return the line through dots in the order of their places, with its word at the end; none through one dot."""
+    """Return the line through dots, with the word END at its end; () for fewer than two dots."""
     ordered = sorted(dots, key=lambda one: one.x)
     if len(ordered) < 2:
         return ()
@@ -113,9 +119,9 @@ def curve_of(dots: Sequence[Dot], series: int) -> tuple[Curve, ...]:
 
 
 def with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
-    """Return the plots without the series that have no dot in any of them: a series has one colour in all panels.
+    """Return the plots without series that have no dot in any plot. Series of lines stay.
 
-    The series of lines stay.
+    A series is dropped from all plots or from none, so that it has the same colour in all panels.
     """
     lines = {0, *(curve.series for plot in plots for curve in plot.curves)}
     shown = [
@@ -134,7 +140,10 @@ def with_series_alike(plots: Sequence[PointsPlot]) -> list[PointsPlot]:
 
 
 def _is_drawn_with_other_pools(analysis: Analysis) -> bool:
-    """Return whether the figure of other pools has all lines: over the pool, with a traced run in each group."""
+    """Return whether the chapter on other pools already draws these predictions.
+
+    It does if the axis is the pool's size, and each group has a traced run.
+    """
     pools = analysis.sweep.other_pools()
     is_pool = bool(analysis.engine) and analysis.axis == engines.declaration(analysis.engine).results.pool
     return is_pool and pools is not None and len(pools.of) == len(analysis.groups)
@@ -159,7 +168,7 @@ def _lead(analysis: Analysis, found: WithoutRun) -> list[str]:
 
 
 def _difference(analysis: Analysis, found: WithoutRun, point: PointRuns) -> float | None:
-    """Return how far a prediction is from the measured mean; 0.01 is 1 %."""
+    """Return how far a prediction is from the measured mean (0.01 is 1 %); None if one of the two is missing."""
     predicted, measured = found.means.get(point.index), analysis.mean(found.metric, point)
     return predicted.value / measured.value - 1 if predicted and measured and measured.value else None
 
@@ -175,7 +184,7 @@ def _figure(analysis: Analysis, found: WithoutRun) -> Figure | None:
 
 
 def _plot(analysis: Analysis, found: WithoutRun, group: Group) -> PointsPlot | None:
-    """Return a group's points and the line without any run; None where nothing of it was predicted."""
+    """Return the plot of a group: its measured points and the line of predictions; None without a prediction."""
     axis = Axis.of(analysis, [point for one in analysis.groups for point in one.points if point.ok])
     placed = [(point, axis.place(point), analysis.tick(point)) for point in group.points if point.ok]
     sure, doubted = found.dots(placed)

@@ -24,9 +24,9 @@ from bufferlab.results.store import PREDICTED_FROM, SweepFolder
 from bufferlab.stats.estimate import Estimate
 
 _LONGER = 1.25
-"""Warm-ups, and windows, are not alike if one has more than this many times the transactions of the other."""
+"""Two warm-ups, or two windows, differ if one has more than 1.25 times the transactions of the other."""
 _USUAL = {"lru_scan_depth": ["100"], "old_blocks_time": ["0"]}
-"""The settings that a cell of development_cells.toml has if it does not name them."""
+"""The values of settings that a cell of development_cells.toml does not name."""
 _DECIDED_ELSEWHERE = {"server", "warehouses"}
 
 
@@ -168,10 +168,10 @@ class Accuracy:
 
 
 def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
-    """Join the points of both sweeps and judge each prediction.
+    """Join the points of both sweeps, judge each prediction, and return the result. The sweeps may be swapped.
 
-    Raises SpecError for sweeps of the wrong source, without a point in common, or with other settings, and
-    DataFileError for a damaged page trace.
+    Raises SpecError unless one sweep was measured and the other predicted, with a common point and the same settings.
+    Raises DataFileError for a damaged page trace.
     """
     if PREDICTED_FROM in measured.plan and PREDICTED_FROM not in predicted.plan:
         measured, predicted = predicted, measured
@@ -190,7 +190,7 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
 
 
 def _stretches(points: Sequence[PointAccuracy]) -> Iterable[Stretches]:
-    """Yield how long warm-ups and windows were."""
+    """Yield the lengths of warm-ups and of windows, for those that both sides record."""
     of: dict[Literal["warm-up", "window"], Callable[[Run], int | None]] = {
         "warm-up": lambda run: run.warm_up.transactions if run.warm_up else None,
         "window": lambda run: run.measured.transactions if run.measured else None,
@@ -238,7 +238,7 @@ def _points(sides: Sides, metric: str, unit: Work) -> Iterable[PointAccuracy]:
 
 
 def _with_all_verdicts(told: Sequence[Prediction]) -> Prediction:
-    """Return a point's first prediction, with the verdicts of all its predictions, each name once."""
+    """Return the first prediction of a point with the verdicts of all of them, each verdict's name once."""
     verdicts = {verdict.name: verdict for one in reversed(told) for verdict in one.verdicts}
     return told[0].model_copy(update={"verdicts": list(verdicts.values())})
 
@@ -293,7 +293,10 @@ def _error(value: float, reference: float) -> float | None:
 
 @cache
 def _cells() -> list[dict[str, Any]]:
-    """Return the entries of development_cells.toml: every combination of an entry's lists was looked at."""
+    """Return the entries of development_cells.toml, which says which points were seen while models were developed.
+
+    Each combination of the values in an entry's lists was seen.
+    """
     text = resources.files("bufferlab.models").joinpath("development_cells.toml").read_text(encoding="utf-8")
     cells: list[dict[str, Any]] = tomllib.loads(text)["cell"]
     return cells
@@ -308,9 +311,10 @@ def was_seen(
     *,
     of_generated: bool = False,
 ) -> bool:
-    """Return whether a point is among the cells; `asked` has all its settings, of which the sweep varied `swept`.
+    """Return whether a point was seen while the models were developed (development_cells.toml).
 
-    Models of buffer managers, and rules by which accesses are generated, have separate cells.
+    `asked` has all settings of the point; `swept` names those that the sweep varied. Generated accesses
+    (`of_generated`) have other cells than models of buffer managers.
     """
     return any(
         cell.get("of_generated", False) == of_generated

@@ -28,7 +28,7 @@ _SEEN = "Looked at while the models were developed: such a point is no test of t
 
 
 def as_report(accuracy: Accuracy) -> Report:
-    """Return the accuracy in the shape that every writer of reports takes."""
+    """Return the accuracy as the document that every output format draws."""
     a, b = accuracy.sides.a, accuracy.sides.b
     run = a.runs[0].run
     runs = sum(len(point.match.a.ok) for point in accuracy.points)
@@ -58,7 +58,7 @@ def as_report(accuracy: Accuracy) -> Report:
 
 
 def answer(accuracy: Accuracy) -> str:
-    """Return the errors, the steps and the choice in sentences."""
+    """Return the answer in sentences: the errors, the steps, and the pool that the model would choose."""
     if not accuracy.summaries:
         return _without_errors(accuracy)
     told = accuracy.summaries[0]
@@ -91,7 +91,7 @@ def _without_errors(accuracy: Accuracy) -> str:
 
 
 def _errors_table(accuracy: Accuracy) -> Table:
-    """Return the errors alone, for the place next to the figure."""
+    """Return the short table of errors, which stands next to the figure."""
     rows = ((one.label, words.signed_share(one.error), words.signed_share(one.lru_error)) for one in accuracy.points)
     return Table.of("errors-by-point", "Errors", ("<Point", "Model's error", "LRU's error"), rows)
 
@@ -151,7 +151,7 @@ def _left_out(accuracy: Accuracy) -> list[str]:
 
 
 def _unlike(accuracy: Accuracy) -> list[str]:
-    """Return which of warm-up and window differ between the sides, in a sentence each."""
+    """Return a sentence for each of warm-up and window if its length differs between the sides."""
     return [
         f"The {one.name} behind the predictions had {_between(*one.predicted)} transactions, those of the measured "
         f"runs {_between(*one.measured)}: one side may have read pages for the first time that the other had in "
@@ -162,7 +162,7 @@ def _unlike(accuracy: Accuracy) -> list[str]:
 
 
 def _figure(accuracy: Accuracy) -> Figure | None:
-    """Return measured dots with intervals and lines of the model and of LRU; a panel for each group of points."""
+    """Return the figure: measured dots with intervals, and lines of the model and LRU; a panel per group of points."""
     analysis = accuracy.sides.a
     by_index = {point.match.a.index: point for point in accuracy.points}
     axis = Axis.of(analysis, [point.match.a for point in accuracy.points])
@@ -197,7 +197,7 @@ def _figure(accuracy: Accuracy) -> Figure | None:
                 xs, ys = tuple(one.x for one in dots), tuple(one.mean for one in dots)
                 curves.append(Curve("", xs, ys, len(series), look if axis.is_numeric else "line"))
                 series.append(Series(label, dots, joined=False))
-        series.append(Series("measured", measured, joined=False))  # The last is drawn over the others.
+        series.append(Series("measured", measured, joined=False))  # The last series is drawn on top.
         panels.append(
             PointsPlot(
                 x_label=axis.label,

@@ -1,7 +1,7 @@
-"""Finds what speaks against a comparison: objections, which refuse it, and warnings, which a reader must know.
+"""Finds the differences that speak against a comparison: objections, which refuse it, and warnings for its readers.
 
-An objection is a difference that gives the figures another meaning: another engine, another workload, or other data
-that the settings compared do not explain. Other hosts, versions, days and settings are warnings.
+An objection is a difference that gives the figures another meaning: the engine, the workload, or loaded data that
+differ for a reason other than the compared settings. Different hosts, versions, days and settings give warnings.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from bufferlab.workloads import registry as workloads
 
 _SAME_HINT = "predict and measure with the same settings: --set NAME=VALUE"
 FORCE_HINT = "--force compares them all the same, and says so beside the answer"
-#: Keys of host.json that do not describe the host, or that repeat other fields. Other keys describe the disk of the
-#: data directory.
+#: Keys of host.json that do not describe the host, or that repeat other fields.
 _NOT_THE_HOST = ("format", "format_version", "host_id", "boot_key", "noise", "data_directory")
-#: Windows whose lengths in transactions differ by more than this grow the database unequally.
+#: Windows whose transactions differ by more than this share grow the database unequally.
 _WINDOW_LIMIT = 0.01
-#: The rounding of a pool to whole frames: not a difference worth naming.
+#: Numbers that differ by at most this share count as the same setting, because pools are rounded to whole frames.
 _ROUNDED = 0.005
 
 
 def require_same_source(sides: Sides) -> None:
-    """Refuse to compare measured numbers with predicted ones. Raises SpecError, which no option overrules."""
+    """Raise SpecError if one side was measured and the other predicted. No option overrules this."""
     sources = _each(sides, lambda run: run.source)
     if sources[0] != sources[1]:
         a, b = (", ".join(sorted(found)) for found in sources)
@@ -41,9 +40,9 @@ def require_same_source(sides: Sides) -> None:
 
 
 def require_prediction(sides: Sides) -> None:
-    """Refuse sides that are not a measured sweep and a prediction of the same. Raises SpecError.
+    """Raise SpecError unless A is a measured sweep, and B a prediction with the same engine, workload and settings.
 
-    A difference of engines, workloads, data or settings would be taken for an error of the model.
+    Any other difference would be taken for an error of the model.
     """
     for analysis, source in ((sides.a, "measured"), (sides.b, "predicted")):
         if any((run.run.prediction is not None) != (source == "predicted") for run in analysis.runs):
@@ -60,7 +59,7 @@ def require_prediction(sides: Sides) -> None:
 
 
 def objections(sides: Sides) -> list[Problem]:
-    """Return why the sides must not be compared; nothing when they may."""
+    """Return the reasons why the sides must not be compared; [] if they may."""
     found = [
         _objection("engine", "a page or a miss of one is not that of another", _each(sides, lambda run: run.engine)),
         _objection(
@@ -74,7 +73,7 @@ def objections(sides: Sides) -> list[Problem]:
 
 
 def warnings(sides: Sides) -> list[str]:
-    """Return what a reader must know before believing the comparison, each in a sentence."""
+    """Return the warnings that a reader must know before believing the comparison, each a sentence."""
     found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_recorders(sides)]
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
@@ -84,9 +83,9 @@ def warnings(sides: Sides) -> list[str]:
 
 
 def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:
-    """Return the settings that differ at matched points: setting -> A's value, B's value.
+    """Return the settings that differ at matched points: setting -> (A's value, B's value).
 
-    The first pair that differs counts.
+    The values are those of the first matched point at which the setting differs.
     """
     found: dict[str, tuple[str, str]] = {}
     for match in sides.matched:
@@ -103,7 +102,7 @@ def _differing(match: MatchedPoint) -> dict[str, tuple[str, str]]:
 
 
 def workload_text(workload: Mapping[str, Any]) -> str:
-    """Return a text that identifies a workload: by its version, or by the text of a user's script."""
+    """Return a text that identifies a workload: its name and version; for a script also the hash of its text."""
     said = f"{workload.get('name')} version {workload.get('version')}"
     sha256 = workload.get("script_sha256")
     return f"{said}, {workload.get('script')} ({str(sha256)[:12]})" if sha256 else said
@@ -117,15 +116,15 @@ def _objection(what: str, why: str, values: tuple[set[str], set[str]]) -> Proble
 
 
 def _other_data(sides: Sides) -> Problem | None:
-    """Return the objection to other loaded data.
+    """Return the objection that both sides loaded different data.
 
-    None if a compared setting (a page size) or the engine's version explains the difference.
+    The result is None if a compared setting (a page size) or the engine's version explains the difference.
     """
     for match in sides.matched:
         a, b = ({run.run.data_key for run in point.ok} for point in match.both)
         if a == b:
             continue
-        # Generated runs have no loaded data: the settings that would decide them are compared alone.
+        # Generated runs have no loaded data, so only the settings that decide loaded data are compared.
         unknown = None in a | b
         deciding = _deciding(match)
         differing = [name for name in _differing(match) if name in deciding]
@@ -153,7 +152,7 @@ def _deciding(match: MatchedPoint) -> dict[str, str]:
     """Return the settings that decide which data are loaded: name -> "engine" or "workload"."""
     run = match.a.ok[0].run
     found: dict[str, str] = {}
-    with suppress(KeyError):  # An engine or workload of a newer bufferlab decides nothing that is known here.
+    with suppress(KeyError):  # This bufferlab may lack the engine or workload of a newer one.
         found |= {knob.name: "engine" for knob in engines.declaration(run.engine).knobs if knob.decides_file}
     with suppress(KeyError):
         declared = workloads.declaration(run.workload["name"]).parameters
@@ -167,7 +166,7 @@ def _engine_versions_differ(match: MatchedPoint) -> bool:
 
 
 def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
-    """Return the versions of everything that made the runs; several of one thing are all named."""
+    """Return the versions of the engine and the other programs that made the runs; several are joined by commas."""
     found: dict[str, set[str]] = {}
     for run in runs:
         for name, version in {**run.run.versions, run.run.engine: run.run.engine_version or "?"}.items():
@@ -176,7 +175,7 @@ def versions_of(runs: Iterable[MeasuredRun]) -> dict[str, str]:
 
 
 def _other_settings(sides: Sides) -> list[str]:
-    """Return the warning of further settings that differ: with several, the cause of the difference is unknown."""
+    """Return a warning if more settings differ than the compared ones: then the cause of a difference is unknown."""
     differing = differing_settings(sides)
     beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
     if not beside or len(differing) == 1:
@@ -186,7 +185,7 @@ def _other_settings(sides: Sides) -> list[str]:
 
 
 def _other_actual(sides: Sides) -> list[str]:
-    """Return settings asked alike that the engine ran differently: a share of another database, for instance."""
+    """Return a warning if settings were asked alike but ran differently, such as 10 % of databases of other sizes."""
     found: dict[str, str] = {}
     for match in sides.matched:
         where = f" at {match.label}" if match.label else ""
@@ -220,7 +219,7 @@ def _other_windows(sides: Sides) -> list[str]:
 
 
 def _other_recorders(sides: Sides) -> list[str]:
-    """Return a warning if the sides recorded page accesses in different ways: recording may slow a side."""
+    """Return a warning if the two sides recorded page accesses in different ways, because recording may slow a run."""
     a, b = (words.listing(sorted(found)) for found in _each(sides, lambda run: _RECORDERS[_recorder(run)]))
     if a == b:
         return []
@@ -237,13 +236,13 @@ _RECORDERS = {
 
 
 def _recorder(run: Run) -> str | None:
-    """Return the recorder of a run; None without one."""
+    """Return the recorder of a run's page accesses; None if nothing recorded them."""
     trace = run.page_trace
     return (trace.recorder or (None if trace.status == "failed" else "earlier")) if trace else None
 
 
 def _growth_bytes(run: Run) -> int | None:
-    """Return the bytes by which the database grew in the measured window; None when a run does not record it."""
+    """Return the bytes by which the database grew in the measured window; None if a run does not record that."""
     base = run.database
     return (
         base.bytes_end - base.bytes_start
@@ -278,19 +277,19 @@ def _other_day(sides: Sides) -> list[str]:
 
 
 def _each(sides: Sides, of: Callable[[Run], Any]) -> tuple[set[Any], set[Any]]:
-    """Return the values in run.json of the matched points, on each side."""
+    """Return the set of values that `of` gives for the matched runs of A, and the set for those of B."""
     a = {of(run.run) for match in sides.matched for run in match.a.ok}
     b = {of(run.run) for match in sides.matched for run in match.b.ok}
     return a, b
 
 
 def host_facts(host: Mapping[str, Any]) -> dict[str, str]:
-    """Return what host.json says of the host, as texts by their names."""
+    """Return the facts that host.json has of the host: name -> value as text."""
     return flat({name: value for name, value in host.items() if name not in _NOT_THE_HOST})
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return the values of nested tables as texts, by the names that lead to them."""
+    """Return the values of nested tables as texts, each under the names of its tables: "memory total bytes"."""
     found: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -301,6 +300,6 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def pairs_text(a: Mapping[str, str], b: Mapping[str, str]) -> str:
-    """Return what differs between two tables: "cores 2 and 4; kernel 6.1 and not recorded"."""
+    """Return the differences of two tables as text: "cores 2 and 4; kernel 6.1 and not recorded"."""
     names = [name for name in dict.fromkeys([*a, *b]) if a.get(name) != b.get(name)]
     return "; ".join(f"{name} {a.get(name, 'not recorded')} and {b.get(name, 'not recorded')}" for name in names)

@@ -1,7 +1,8 @@
 """Judges a history: where the levels of its figures change, by how much, and whether a rule of --fail-if is broken.
 
-All figures at all settings are one family: in FALSE_ALARMS of histories in which nothing changed, a change is reported.
-This file makes data, history_words.py sentences of it, and history_page.py the answer that every format draws.
+All figures at all settings are one family: of histories in which nothing changed, the share FALSE_ALARMS reports a
+change. This file makes the data, history_words.py its sentences, and history_page.py the answer that every format
+draws.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bufferlab.stats.levels import change_of, scatter
 from bufferlab.stats.verdict import Verdict, direction_of
 
 LEVEL = 0.95
-"""The intervals of all changes of a history hold together at this level."""
+"""The confidence level at which the intervals of all changes of a history hold together."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class HistorySeries(FigureAt):
         return sum(value is not None for value in self.values)
 
     def levels(self) -> list[tuple[int, int, float]]:
-        """Return the stretches: the first place, the one after the last, and the level."""
+        """Return the stretches between changes: the first place, the place after the last, and the level."""
         edges = [0, *(step.change.place for step in self.steps), len(self.values)]
         return [(a, b, _centre(told, self.scale)) for a, b in pairwise(edges) if (told := _told(self.values[a:b]))]
 
@@ -123,7 +124,7 @@ class History:
         return len(self.kept) < FEWEST
 
     def of(self, metric: str) -> list[HistorySeries]:
-        """Return one figure at every setting."""
+        """Return the series of one figure, one for each setting."""
         return [one for one in self.series if one.metric == metric]
 
     @property
@@ -133,9 +134,9 @@ class History:
 
 
 def history(sweeps: Sweeps, rules: Sequence[Rule] = (), since: str = "") -> History:
-    """Find the changes of every figure, and judge the rules by those from the sweep `since` on.
+    """Find the changes of every figure, and judge the rules by the changes from the sweep `since` on.
 
-    Raises SpecError for a rule that cannot be judged, and for a name that no sweep has.
+    Raises SpecError for a rule that cannot be judged, and if no kept sweep has the name `since`.
     """
     first = sweeps.place_of(since, "--since") if since else 0
     series = list(_series(sweeps))
@@ -150,10 +151,10 @@ def history(sweeps: Sweeps, rules: Sequence[Rule] = (), since: str = "") -> Hist
 
 
 def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
-    """Yield every figure at every setting, not judged yet."""
+    """Yield a series for every figure at every setting, not judged yet."""
     kept, names = sweeps.kept, sweeps.swept
     points = [{tuple(point.asked.get(name) for name in names): point for point in sweep.points} for sweep in kept]
-    # The newest sweep gives the order of points and figures; those of earlier ones alone come behind.
+    # The newest sweep gives the order of points and figures. Those that only earlier sweeps have come last.
     keys = dict.fromkeys(key for of in reversed(points) for key in of)
     headline = kept[-1].headline
     metrics = dict.fromkeys([headline, *(metric for sweep in reversed(kept) for metric in sweep.metrics)])
@@ -162,7 +163,7 @@ def _series(sweeps: Sweeps) -> Iterator[HistorySeries]:
         told = [why for sweep, why in zip(kept, whys, strict=True) if metric in sweep.metrics]
         blocked = told[-1] if told and all(told) else None
         for place, key in enumerate(keys):
-            # A sweep that may claim nothing of a figure gives no value, unless all sweeps are like that.
+            # A sweep that may claim nothing of a figure gives no value, unless none of the sweeps may.
             runs = [
                 of[key].values.get(metric, ()) if key in of and (blocked or not why) else ()
                 for of, why in zip(points, whys, strict=True)
@@ -189,7 +190,7 @@ def _scaled(value: float | None, scale: Scale) -> float:
 
 
 def _centre(values: Sequence[float], scale: Scale) -> float:
-    """Return the mean on the scale on which the series is judged."""
+    """Return the mean of values on the scale on which their series is judged: the geometric mean on "log"."""
     return float(np.exp(np.mean(np.log(values)))) if scale == "log" else float(np.mean(values))
 
 
@@ -220,7 +221,7 @@ def _verdict(estimate: Estimate, scale: Scale, detectable: float | None = None) 
 
 
 def could_find(series: HistorySeries) -> Verdict:
-    """Return a verdict that claims nothing, for the words on the step that would have been found."""
+    """Return a verdict without a claim, which carries the smallest step that the series would have shown."""
     detectable = series.detectable
     if detectable is not None and series.scale == "log":
         detectable = float(np.exp(detectable))
@@ -232,7 +233,7 @@ def _events(series: Sequence[HistorySeries], sweeps: Sweeps) -> Iterator[History
     left = [step for one in series for step in one.steps]
     beside, found = changed_beside(sweeps.kept), []
     while left:
-        # The clearest figure says which sweep it was.
+        # The figure with the most certain place of its change decides which sweep the event belongs to.
         sure = min(left, key=lambda step: (step.change.latest - step.change.earliest, step.change.p)).change
         mine = [step for step in left if _may_be_one(step.change, sure)]
         left = [step for step in left if step not in mine]
@@ -245,7 +246,10 @@ def _may_be_one(change: Change, sure: Change) -> bool:
 
 
 def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
-    """Judge a rule at every setting: by each change from `since` on, or by the change that would have been found."""
+    """Judge a rule at every setting, by each change from `since` on, or by the change that would have been found.
+
+    Raises SpecError if no sweep has the rule's figure, or if nothing may be claimed of it.
+    """
     series = told.of(rule.metric)
     if not series:
         raise refuse(rule, "no sweep has such a figure", "see `bufferlab history --json` for the figures there are")
@@ -258,14 +262,14 @@ def _judged_rule(told: History, rule: Rule, level: float) -> RuleJudged:
         since = [step for step in one.steps if step.change.place >= told.since_place]
         found = [at_setting(rule, one.setting, step.found) for step in since]
         rest = _unchanged(rule, one)
-        # With a change to the better, one to the worse may have gone unseen.
+        # Even if a change to the better was found, a change to the worse may have remained unseen.
         is_needed = rest.outcome == "undecided" and all(point.outcome != "broken" for point in found)
         points += [*found, rest] if is_needed or not found else found
     return RuleJudged(rule, level, tuple(points))
 
 
 def _unchanged(rule: Rule, series: HistorySeries) -> RuleAtPoint:
-    """Return the judgement of a rule away from the found changes: it holds if the limit would have been seen."""
+    """Return the judgement of a rule where no change was found: it holds if a change of its limit would have shown."""
     limit = series.detectable
     if limit is None:
         return RuleAtPoint(series.setting, "undecided", None, None, "too few sweeps to find any change")

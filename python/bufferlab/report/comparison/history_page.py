@@ -39,13 +39,13 @@ from bufferlab.report.comparison.page import RULE_LOOKS
 from bufferlab.report.comparison.words import title_of
 from bufferlab.report.document import OF_SIDES, Note, Report, stamped
 
-#: The most panels of the figure: those with a change come first.
+#: The most panels of the figure. Panels with a change come first.
 _MOST_PANELS = 8
 _MOST_BANNERS = 6
 
 
 def as_report(history: History) -> Report:
-    """Return the answer."""
+    """Return a history as the document that every output format draws."""
     changes, first = changes_table(history), history.kept[0]
     tables = [_rules(history), changes, beside_table(history), series_table(history)]
     report = Report(
@@ -103,13 +103,13 @@ def _banners(history: History) -> Iterator[Banner]:
 
 
 def _rules(history: History) -> Table | None:
-    """Return the rules of --fail-if at every setting; None without any."""
+    """Return the table of the rules of --fail-if; None without a rule."""
     rows = [(line,) for judged in history.rules for line in rule_lines(history, judged)]
     return Table.of("rules", "What would fail", ("<Rule",), rows) if rows else None
 
 
 def _figure(history: History) -> Figure:
-    """Return the headline at every setting over the sweeps, and further figures that change, in separate panels."""
+    """Return the figure: a panel for the headline at each setting, and for each other figure that changes."""
     of_headline = history.of(history.headline)
     changing = [one for one in history.series if one.steps and one.metric != history.headline]
     shown = sorted([*of_headline, *changing], key=lambda one: not one.steps)[:_MOST_PANELS]
@@ -160,7 +160,7 @@ def _panel(told: Told, *, with_metric: bool) -> PointsPlot:
 
 
 def values_table(history: History) -> Table:
-    """Return every value of every figure, a row for each sweep: what --format csv prints."""
+    """Return the table that --format csv prints: one row for each figure, setting and sweep."""
     heads = ("sweep", "name", "folder", "began_at", "metric", "unit", "settings", "value", "runs", "level", "change")
     rows = []
     for one in history.series:

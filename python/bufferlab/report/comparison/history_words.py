@@ -1,6 +1,6 @@
 """Puts a history into words: the answer in sentences, its limits, and the cells of its tables.
 
-It claims no more than the test of the whole history and the intervals do.
+The words claim no more than the test of the whole history and the intervals show.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_SETTINGS = 3
 
 
 def answer(history: History) -> str:
-    """Return what may be said of the history: each change in a sentence, or that none was found."""
+    """Return the answer: each change in a sentence, or that no change was found."""
     sweeps, apart = words.plural(len(history.kept), "sweep"), len(history.sweeps.apart)
     beside = f" {words.plural(apart, 'sweep')} set apart." if apart else ""
     if history.is_too_short:
@@ -33,7 +33,7 @@ def answer(history: History) -> str:
 
 
 def _would_have(history: History) -> str:
-    """Return the step of the headline that would have been found at every setting; "" where none is known."""
+    """Return in words the step of the headline that would have been found at every setting; "" if none is known."""
     known = [one for one in history.of(history.headline) if one.detectable is not None]
     if not known:
         return ""
@@ -43,7 +43,7 @@ def _would_have(history: History) -> str:
 
 
 def _sentence(history: History, event: HistoryEvent) -> str:
-    """Return a change: from which sweep on, which figure, where, by how much, and what else changes there."""
+    """Return a sentence on an event: its first sweep, the figure, the settings, the size, how many figures change."""
     lead, *rest = dict.fromkeys(step.metric for step in event.figures)
     steps = [step for step in event.figures if step.metric == lead]
     several = len(history.of(lead)) > 1
@@ -58,12 +58,12 @@ def _sentence(history: History, event: HistoryEvent) -> str:
 
 
 def place(history: History, event: HistoryEvent) -> str:
-    """Return the first sweep that shows a change: "sweep 25 (3f2a91c)"."""
+    """Return the words for the first sweep of an event: "sweep 25 (3f2a91c)"."""
     return f"sweep {event.place + 1} ({history.kept[event.place].name})"
 
 
 def change(step: Step) -> str:
-    """Return the size of a change: "6.1–7.9 % higher"; with its bounds about no change, where it is not sure."""
+    """Return the size of a change, such as "6.1–7.9 % higher"; its interval if that includes no change."""
     verdict = step.found.verdict
     if verdict.resolved:
         return claimed(verdict, step.metric)
@@ -71,7 +71,7 @@ def change(step: Step) -> str:
 
 
 def detectable(series: HistorySeries) -> str:
-    """Return "a step of 3.1 %": what would have been found in the middle of the history; "" where nothing would."""
+    """Return the step that would have been found in the middle of the history, "a step of 3.1 %"; "" without one."""
     shown = words.detectable(could_find(series), words.unit_of_change(declared(series.metric)))
     return f"a step of {shown}" if shown else ""
 
@@ -102,7 +102,7 @@ def limits(history: History) -> list[str]:
 
 
 def _left_out(history: History) -> list[str]:
-    """Return for each reason the sweeps whose figures are left out for it, where other sweeps have them."""
+    """Return a sentence for each reason why figures of some sweeps are left out that other sweeps have."""
     judged = {one.metric for one in history.series if not one.unclaimed}
     reasons: dict[str, list[str]] = {}
     for number, sweep in enumerate(history.kept, start=1):
@@ -112,7 +112,7 @@ def _left_out(history: History) -> list[str]:
 
 
 def changes_table(history: History) -> Table:
-    """Return every change of every figure, in the order of the sweeps."""
+    """Return the table of all changes of all figures, in the order of the sweeps."""
     heads = (
         "<From sweep", "<Figure", "<Setting", "Before", "Since", "n", "<Change (95 %)", "<Between sweeps",
     )  # fmt: skip
@@ -136,7 +136,7 @@ def changes_table(history: History) -> Table:
 
 
 def beside_table(history: History) -> Table | None:
-    """Return what else differs between the first sweep of a change and the sweep before; None if nothing does."""
+    """Return the table of other differences between a change's first sweep and the sweep before; None without any."""
     rows = [
         (place(history, event), name, before, since)
         for event in history.events
@@ -147,7 +147,7 @@ def beside_table(history: History) -> Table | None:
 
 
 def series_table(history: History) -> Table:
-    """Return every figure at every setting: its mean, its scatter, and the step that would have been found."""
+    """Return the table of all figures at all settings: newest level, scatter, step that would have been found."""
     heads = ("<Figure", "<Setting", "Sweeps", "Newest level", "Scatter", "Detectable", "Changes")
     rows, last = [], ""
     for one in history.series:
@@ -181,7 +181,7 @@ def _scatter(series: HistorySeries) -> str:
 
 
 def sweeps_table(history: History) -> Table:
-    """Return the sweeps in their order, with their folders and the doubts of each."""
+    """Return the table of the sweeps in their order, with their folders, failed checks and failed runs."""
     heads = ("Sweep", "<Name", "<Began (UTC)", "Runs", "<Engine", "<In doubt", "<Folder")
     rows = (_sweep_row(str(place), sweep) for place, sweep in enumerate(history.kept, start=1))
     return Table.of("sweeps", "The sweeps", heads, rows, folded=True)
@@ -198,16 +198,16 @@ def _sweep_row(number: str, sweep: SweepTold) -> Row:
 
 
 def apart_table(history: History) -> Table | None:
-    """Return the sweeps that are set apart, each with what differs; None where none is."""
+    """Return the table of the sweeps that are set apart, with their differences; None if there are none."""
     rows = [(one.sweep.name, one.reason, str(one.sweep.path)) for one in history.sweeps.apart]
     return Table.of("apart", "Set apart", ("<Name", "<What differs", "<Folder"), rows) if rows else None
 
 
 def apart_text(apart: Apart) -> str:
-    """Return a sweep that is set apart, and why, in a sentence."""
+    """Return a sentence on a sweep that is set apart, with the reason."""
     return f"{apart.sweep.name} is set apart: {apart.reason}."
 
 
 def rule_lines(history: History, judged: RuleJudged) -> list[str]:
-    """Return the sentences on a rule: see `sentences`."""
+    """Return the sentences on a rule in a history (`rules.sentences`)."""
     return sentences(judged, history.kept[history.since_place].name if history.since_place else "", "")

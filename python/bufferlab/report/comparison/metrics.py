@@ -1,7 +1,7 @@
-"""Compares two sides metric by metric: which are the same, which differ and by how much, which are undecided.
+"""Compares two sides metric by metric: which metrics are the same, differ (and by how much), or are undecided.
 
 Claims form three families: the headline metric; CPU and latencies that the workload does not name; all other metrics.
-The intervals of one family hold together at 95 %. This file makes data, words.py sentences of it, and page.py the
+The intervals of one family hold together at 95 %. This file makes the data, words.py its sentences, and page.py the
 answer that every format draws.
 """
 
@@ -23,9 +23,9 @@ from bufferlab.stats.fit import Cell
 
 LEVEL = 0.95
 Outcome = Literal["same", "different", "not_distinguishable", "not_claimed"]
-#: Figures of a phase, per row or per transaction.
+#: The figures that are compared for each phase, per row or per transaction.
 _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
-#: Compared where both sides have them, also where the workload does not name them.
+#: Metrics that are compared if both sides have them, even if the workload does not name them.
 _OF_THE_HOST = ("server_cpu_us_per_transaction", *OF_LATENCIES)
 
 
@@ -40,7 +40,7 @@ class MetricCompared(FigureAt):
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
-    """Why nothing may be claimed of this figure, at any interval."""
+    """The reason why nothing may be claimed of this figure, regardless of its interval; None without one."""
 
     @property
     def outcome(self) -> Outcome:
@@ -81,7 +81,7 @@ class SidesCompared:
     """The judged rules of --fail-if."""
 
     def of(self, metric: str) -> list[MetricCompared]:
-        """Return one figure at every matched point."""
+        """Return the comparisons of one figure, one for each matched point."""
         return [figure for figure in self.figures if figure.metric == metric]
 
     @property
@@ -96,16 +96,17 @@ class SidesCompared:
 
 
 def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = ()) -> SidesCompared:
-    """Judge every figure that the workload compares, and the rules.
+    """Judge every figure that the workload compares, and the rules; return the result.
 
-    Raises SpecError when the sides must not be compared, unless forced; and for a rule that cannot be judged.
+    Raises SpecError if there are objections to the comparison (unless forced), if only one side was predicted, and for
+    a rule that cannot be judged.
     """
     require_same_source(sides)
     against = objections(sides)
     if against and not force:
         raise SpecError.of(against)
     metrics = _metrics(sides)
-    # Equal seeds make equal transactions only on the same data of the same workload.
+    # Equal seeds make equal transactions only with the same workload on the same data.
     method: Method = "welch" if against else method_for([_seeds(match) for match in sides.matched])
     blocked = {metric: _blocked(sides, metric) for metric in metrics}
     present = {metric: [match for match in sides.matched if _has(match, metric)] for metric in metrics}
@@ -122,7 +123,7 @@ def compare_sides(sides: Sides, *, force: bool = False, rules: Sequence[Rule] = 
 
 
 def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[tuple[MatchedPoint, Compared | None]]:
-    """Return one metric at every matched point; None where a side has no such value."""
+    """Return the comparison of one metric at every matched point; None for points at which a side lacks the value."""
     judged = compare(
         [_match(match, metric) for match in sides.matched if _has(match, metric)],
         method=method,
@@ -136,7 +137,10 @@ def _compared(sides: Sides, metric: str, method: Method, level: float) -> list[t
 
 
 def _scatter(sides: Sides, metric: str) -> dict[Hashable, float]:
-    """Return the known scatter of one run's value, by side and place; nothing is known of phases, or of many hosts."""
+    """Return the known scatter of one run's value, by side and matched point.
+
+    The result is {} for values of phases and for sweeps of several hosts, of which no scatter is known.
+    """
     if phase_of(metric)[0] or sides.a.across_hosts or sides.b.across_hosts:
         return {}
     runs = {
@@ -161,13 +165,16 @@ def _judged(sides: Sides, rules: Sequence[Rule], method: Method) -> Iterator[Rul
 
 
 def _metrics(sides: Sides) -> list[str]:
-    """Return the metrics that are compared: see `told_metrics`; of phases, those that both sides have."""
+    """Return the metrics that are compared (`told_metrics`), with those of the phases that both sides have."""
     phases = [name for name in sides.a.phases if name in sides.b.phases]
     return told_metrics(sides.a, phases, lambda metric: any(_has(match, metric) for match in sides.matched))
 
 
 def told_metrics(analysis: Analysis, phases: Iterable[str], has: Callable[[str], bool]) -> list[str]:
-    """Return the metrics that the workload compares, those of _OF_THE_HOST that runs have, and a few of each phase."""
+    """Return the metrics that the workload compares, those of _OF_THE_HOST that runs have, and some of each phase.
+
+    `has` returns whether the runs have a metric.
+    """
     metrics = [analysis.headline, *analysis.compared, *filter(has, _OF_THE_HOST)]
     for phase in phases:
         # Statements that return no rows, such as inserts, are counted per transaction.
@@ -182,7 +189,7 @@ def _has(match: MatchedPoint, metric: str) -> bool:
 
 
 def _match(match: MatchedPoint, metric: str) -> Match:
-    """Return the runs of both sides that have the figure, keyed by seed."""
+    """Return the values of both sides at a matched point, each with its run's seed."""
     return Match(match.place, _keyed(match.a, metric), _keyed(match.b, metric))
 
 
@@ -192,13 +199,13 @@ def _keyed(point: PointRuns, metric: str) -> tuple[tuple[int, float], ...]:
 
 
 def _seeds(match: MatchedPoint) -> Match:
-    """Return the seeds of both sides, also of runs without the figure."""
+    """Return the seeds of all runs of both sides at a matched point, with 0 in place of values."""
     a, b = (tuple((run.run.seed, 0.0) for run in point.ok) for point in match.both)
     return Match(match.place, a, b)
 
 
 def _context(sides: Sides, metric: str) -> list[Cell]:
-    """Return the other points of a sweep that is compared with itself: they show its noise."""
+    """Return the values at the other points of a sweep that is compared with itself, because they show its noise."""
     if not sides.one_sweep:
         return []
     taken = {point.index for match in sides.matched for point in match.both}
@@ -211,6 +218,6 @@ def _context(sides: Sides, metric: str) -> list[Cell]:
 
 
 def _blocked(sides: Sides, metric: str) -> str | None:
-    """Return why nothing may be claimed, by the rule of a sweep's own report; the shorter window is judged first."""
+    """Return why nothing may be claimed of a metric, by the rules of each sweep's own report; None if it may."""
     analyses: list[Analysis] = sorted([sides.a, sides.b], key=lambda analysis: analysis.shortest_window_s or 0.0)
     return next(filter(None, (analysis.claim_blocked(metric) for analysis in analyses)), None)

@@ -24,7 +24,7 @@ RULE_LOOKS: dict[Outcome, Look] = {"broken": "bad", "holds": "good", "undecided"
 
 
 def as_report(compared: SidesCompared) -> Report:
-    """Return the answer."""
+    """Return a comparison as the document that every output format draws."""
     sides, figures = compared.sides, table(compared)
     checks = tuple(_checks(compared))
     report = Report(
@@ -62,7 +62,7 @@ def _notes(compared: SidesCompared) -> Iterator[Note]:
 
 
 def _rules(compared: SidesCompared) -> Table | None:
-    """Return the rules of --fail-if at every matched setting; None without any."""
+    """Return the table of the rules of --fail-if at every matched setting; None without a rule."""
     rows = [
         (judged.rule.text, point.setting.label, point.outcome, span(judged, point))
         for judged in compared.rules
@@ -73,7 +73,7 @@ def _rules(compared: SidesCompared) -> Table | None:
 
 
 def _checks(compared: SidesCompared) -> Iterator[Check]:
-    """Yield the integrity checks of both sweeps; of one sweep, once."""
+    """Yield the integrity checks of both sweeps; only once if the sides are of one sweep."""
     sides = compared.sides
     if sides.one_sweep:
         yield from sides.a.checks
@@ -83,7 +83,7 @@ def _checks(compared: SidesCompared) -> Iterator[Check]:
 
 
 def _figure(compared: SidesCompared) -> Figure | None:
-    """Return the headline at every matched setting, side by side; None where a side lacks it."""
+    """Return the figure of the headline at every matched setting, sides next to each other; None if a side lacks it."""
     sides, metric = compared.sides, compared.headline
     sides_drawn = (
         (sides.name_a, sides.a, [(match, match.a) for match in sides.matched]),

@@ -1,7 +1,7 @@
 """Judges the rules of `compare --fail-if`: "reads_per_new_order worse 5%" is broken, holds, or is undecided.
 
 All rules of a command, at all matched settings, are one family: their intervals hold together at 95 %. The figures of
-the table are another, so that a rule's interval may be narrower than the table's.
+the report's table are another family. So a rule's interval may be narrower than the table's.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def parse(text: str) -> Rule:
 
 
 def judge(rule: Rule, level: float, points: Sequence[tuple[MatchedSetting, Compared | None]]) -> RuleJudged:
-    """Judge a rule at every matched setting. Raises SpecError where it can be judged at none of them."""
+    """Judge a rule at every matched setting. Raises SpecError if it can be judged at none of them."""
     found = tuple(at_setting(rule, setting, compared) for setting, compared in points)
     if all(point.reason for point in found):
         raise refuse(rule, str(found[0].reason), "two runs or more a side: --repetitions 3")
@@ -121,12 +121,12 @@ def judge(rule: Rule, level: float, points: Sequence[tuple[MatchedSetting, Compa
 
 
 def refuse(rule: Rule, why: str, hint: str) -> SpecError:
-    """Return the error of a rule on a metric that may not be claimed."""
+    """Return the error that a rule cannot be judged, with the reason and a hint."""
     return SpecError(f"{rule.metric} cannot be judged: {why}", f'{FLAG} "{rule.text}"', hint)
 
 
 def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -> RuleAtPoint:
-    """Judge a rule at one setting; `compared` is None where a side has no such figure."""
+    """Judge a rule at one setting; `compared` is None if a side lacks the figure."""
     if compared is None:
         return RuleAtPoint(setting, "undecided", None, None, "a side has no such figure")
     verdict = compared.verdict
@@ -138,7 +138,8 @@ def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -
     if verdict.contrast == "ratio":
         low, high = low - 1, high - 1
     elif not declared(rule.metric).is_share:
-        # Zeros among the runs: the difference is given as a share of A's mean, without bound where that is zero.
+        # With zeros among the runs there is no ratio. The difference is taken as a share of A's mean, which is huge if
+        # that mean is zero.
         whole = compared.value_a or min(abs(end) for end in (low, high)) * 1e-9 or 1e-9
         low, high = low / whole, high / whole
     if not rule.rises:
@@ -151,7 +152,7 @@ def at_setting(rule: Rule, setting: MatchedSetting, compared: Compared | None) -
 
 
 def _runs_needed(limit: float, low: float, high: float, runs: int) -> int:
-    """Return how many runs a side make this interval so narrow that it leaves out no change, or the limit."""
+    """Return how many runs each side needs so that the interval excludes either "no change" or the limit."""
     centre, half = (low + high) / 2, (high - low) / 2
     return max(runs + 1, math.ceil(runs * (half / max(centre, limit - centre)) ** 2))
 
@@ -160,9 +161,9 @@ _SAID = {"broken": "broken", "holds": "holds", "undecided": "cannot be told"}
 
 
 def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatter too much") -> list[str]:
-    """Return the sentences on a rule: a line for each setting that decides its outcome, one if it holds everywhere.
+    """Return the sentences on a rule: one for each setting that decides its outcome, or one if it holds everywhere.
 
-    `since` is the sweep from which on changes count, `why` the reason where a rule is undecided.
+    `since` is the name of the sweep from which on changes count. `why` are the words for an undecided rule.
     """
     told = [point for point in judged.points if point.outcome == judged.outcome]
     said = f"{judged.rule.text}: {_SAID[judged.outcome]}{why if judged.outcome == 'undecided' else ''}"
@@ -178,7 +179,7 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
 
 
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
-    """Return the interval of the change in the bad direction: "+5.1 to +6.3 % higher"; or why it is missing."""
+    """Return the interval of the change in the bad direction, such as "+5.1 to +6.3 % higher"; or why it is missing."""
     if point.low is None or point.high is None:
         return str(point.reason)
     unit = "percentage points" if declared(judged.rule.metric).is_share else "%"

@@ -1,8 +1,8 @@
 """Matches the two sides of a comparison: points of A and B with the same settings, and points without a partner.
 
-Two sweep folders are matched by every setting that either swept. Two settings of one sweep are matched by the other
-swept settings. This file judges nothing: guard.py says what speaks against a comparison, metrics.py what the
-numbers say.
+Two sweep folders are matched by every setting that either of them swept. Two settings of one sweep are matched by its
+other swept settings. This file judges nothing: guard.py finds objections to the comparison, metrics.py compares the
+numbers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NOT_SETTINGS = ("name", "version")
 
 @dataclass(frozen=True)
 class MatchedSetting:
-    """A point that both sides of a comparison have, named by the swept settings that distinguish it."""
+    """The settings of a point that both sides of a comparison have: the swept settings that distinguish it."""
 
     place: int
     settings: dict[str, str]
 
     @property
     def label(self) -> str:
-        """Return "pool size 10 %"; "" where nothing was swept except the compared setting."""
+        """Return the settings in words, such as "pool size 10 %"; "" if only the compared setting was swept."""
         return ", ".join(f"{name.replace('_', ' ')} {readable(value)}" for name, value in self.settings.items())
 
 
@@ -46,13 +46,13 @@ class MatchedPoint(MatchedSetting):
 
     @property
     def both(self) -> tuple[PointRuns, PointRuns]:
-        """Return A's point and B's."""
+        """Return the point of A and the point of B."""
         return self.a, self.b
 
 
 @dataclass(frozen=True)
 class FigureAt:
-    """A figure at one setting, with or without a claim."""
+    """The base of results about one figure at one setting."""
 
     metric: str
     setting: MatchedSetting
@@ -82,7 +82,7 @@ class Sides:
     only_a: tuple[PointRuns, ...]
     only_b: tuple[PointRuns, ...]
     chosen: frozenset[str] = frozenset()
-    """The settings in which the two sides differ because the user asked for that."""
+    """The settings in which the two sides differ because the user named them (--between)."""
 
     @property
     def one_sweep(self) -> bool:
@@ -91,12 +91,12 @@ class Sides:
 
 
 def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
-    """Match two sweeps by the settings that either swept. Raises SpecError when no point has a partner."""
+    """Match two sweeps by the settings that either of them swept. Raises SpecError if no point has a partner."""
     a, b = Analysis.of(first), Analysis.of(second)
     names = _swept_names([*a.points, *b.points])
     matched, only_a, only_b = _match(a.points, b.points, names)
     if not matched and len(only_a) == len(only_b) == 1 and only_a[0].ok and only_b[0].ok:
-        # With one point each, no other pair can be meant.
+        # If each sweep has one point, the user can only mean this pair.
         matched, only_a, only_b = (MatchedPoint(0, {}, only_a[0], only_b[0]),), (), ()
     if not matched:
         raise SpecError(
@@ -108,7 +108,10 @@ def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
 
 
 def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
-    """Match two settings of one sweep, each written as setting=value (several joined by commas)."""
+    """Match two settings of one sweep, each written as setting=value (several joined by commas).
+
+    Raises SpecError for a malformed, unknown or repeated setting, and if no point has a partner.
+    """
     analysis = Analysis.of(folder)
     wanted = [_settings_of_text(analysis, text) for text in (first, second)]
     if wanted[0] == wanted[1]:
@@ -128,10 +131,7 @@ def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
 
 
 def asked_of(point: PointRuns) -> dict[str, str]:
-    """Return every setting of a point as asked.
-
-    They are the load's defaults, the workload's parameters, the knobs, and the swept settings.
-    """
+    """Return every setting of a point as asked: of the load, of the workload and of the engine, by name."""
     found = {knob.name: knob.default for knob in LOAD_KNOBS}
     if point.records:
         record = point.records[0]
@@ -151,7 +151,7 @@ def _swept_names(points: Iterable[PointRuns]) -> list[str]:
 def _match(
     of_a: Iterable[PointRuns], of_b: Iterable[PointRuns], names: list[str]
 ) -> tuple[tuple[MatchedPoint, ...], tuple[PointRuns, ...], tuple[PointRuns, ...]]:
-    """Return the points with the same text for every name, and the rest of each side."""
+    """Return the pairs of points with equal settings `names` and good runs, and the rest of each side."""
     partners = {_place(point, names): point for point in of_b}
     matched: list[MatchedPoint] = []
     only_a = []
@@ -173,7 +173,10 @@ def _place(point: PointRuns, names: list[str]) -> tuple[str | None, ...]:
 
 
 def _settings_of_text(analysis: Analysis, text: str) -> dict[str, str]:
-    """Return setting=value[,setting=value] as canonical texts; each must be a setting that the sweep swept."""
+    """Return setting=value[,setting=value] as a table of canonical texts.
+
+    Raises SpecError for a malformed text, and for a setting that the sweep did not sweep.
+    """
     swept = _swept_names(analysis.points)
     found = {}
     for part in text.split(","):
@@ -199,7 +202,7 @@ def _having(analysis: Analysis, want: Mapping[str, str], text: str) -> list[Poin
 
 
 def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
-    """Return the text that equal values share: "4k" is "4KiB"."""
+    """Return the canonical text of a setting's value: "4KiB" for "4k". Raises SpecError for a bad value."""
     knob = _declared(analysis, name)
     if knob is None:
         return value
@@ -210,7 +213,7 @@ def _canonical(analysis: Analysis, name: str, value: str, text: str) -> str:
 
 
 def _declared(analysis: Analysis, name: str) -> Knob | None:
-    """Return the declaration of a setting; None when a newer bufferlab made the folder."""
+    """Return the declaration of a setting; None if this bufferlab lacks it, because a newer one made the folder."""
     used = {str(record.run.workload.get("name")) for point in analysis.points for record in point.records}
     known = [*LOAD_KNOBS]
     with suppress(KeyError):

@@ -1,9 +1,9 @@
-"""Reads the sweeps of a history, orders them, and sets apart those that are not like most. Judges no number.
+"""Reads the sweeps of a history, orders them, and sets apart those that differ from most. It judges no number.
 
-The order is that of the dates in the folders, or of a file with a name on each line, such as `git rev-list --reverse`
-prints. bufferlab cannot know which commit of a server or an application was measured, so the user names it: as
-NAME=FOLDER, by the folder's own name, or by that of the folder above it. Of a sweep only means are kept, so that a long
-history needs no more memory than a short one.
+The order is that of the dates in the folders, or of a file with a name on each line, as `git rev-list --reverse` prints
+it. bufferlab cannot know which commit of a server or an application was measured, so the user names the commit: as
+NAME=FOLDER, by the folder's own name, or by the name of the folder above it. Only the runs' values of a sweep are kept
+in memory, not their samples.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from bufferlab.report.comparison.metrics import told_metrics
 from bufferlab.report.comparison.sides import asked_of
 from bufferlab.units import format_bytes, readable
 
-#: The setting that names the measured build: along a history it may differ from sweep to sweep.
+#: The setting that names the measured build. In a history it may differ from sweep to sweep.
 SERVER = "server"
-#: Facts of a host that change with updates or from boot to boot: they are named, and set nothing apart.
+#: Facts of a host that change with updates or from boot to boot. A report names their changes, but they set no sweep
+#: apart.
 _SOFT = ("kernel", "os", "device name", "device major minor", "filesystem source", "filesystem mount point")
 _MEMORY = "memory total bytes"
 _LEAST_OF_A_COMMIT = 7
@@ -63,11 +64,11 @@ class SweepTold:
     failed_checks: tuple[str, ...]
     """The titles of the checks that failed."""
     blocked: Mapping[str, str]
-    """Why nothing may be claimed, by metric."""
+    """Metric -> reason why nothing may be claimed of it."""
     like: Mapping[str, str]
-    """What must be the same in all sweeps, apart from settings that any of them swept."""
+    """Properties that must be the same in all sweeps: experiment, engine, workload, host. Settings are in `points`."""
     beside: Mapping[str, str]
-    """Properties that may differ from sweep to sweep and are named with a change: versions, kernel, server."""
+    """Properties that may differ from sweep to sweep, and are named with a change: versions, kernel, server."""
     line: str = ""
     """The text after the sweep's name in the file of --order."""
 
@@ -107,11 +108,14 @@ class Sweeps:
 
     @property
     def swept(self) -> tuple[str, ...]:
-        """Return the settings that any of the kept sweeps swept."""
+        """Return the settings that at least one of the kept sweeps swept."""
         return swept_names(self.kept)
 
     def place_of(self, name: str, flag: str) -> int:
-        """Return the place of the sweep of this name. Raises SpecError if it is missing."""
+        """Return the place, from 0, of the kept sweep with this name, or an abbreviated commit of it.
+
+        Raises SpecError, which names the option `flag`, if no kept sweep has the name.
+        """
         for place, sweep in enumerate(self.kept):
             if _same_name(sweep.name, name):
                 return place
@@ -121,9 +125,9 @@ class Sweeps:
 
 
 def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
-    """Return name ("" for none) and folder of each argument FOLDER or NAME=FOLDER.
+    """Return the name ("" for none) and the folder of each argument FOLDER or NAME=FOLDER.
 
-    Raises SpecError for a name without a folder, and for a name given twice.
+    Raises SpecError for an empty name or folder around "=", and for a name given twice.
     """
     found = []
     for argument in arguments:
@@ -141,10 +145,11 @@ def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 
 
 def read_sweeps(folders: Sequence[tuple[str, Path]], order: Path | None, also: Iterable[str] = ()) -> Sweeps:
-    """Read, order and sort out the sweeps. `also` names metrics that are needed besides those of the workload.
+    """Read the sweeps, order them, and set apart those that differ from most.
 
-    Raises SpecError for fewer than two sweeps, two of one name, a sweep twice, and names that the file lacks;
-    DataFileError for a folder that is not a sweep, or is damaged.
+    `also` names metrics that are needed in addition to those of the workload. Raises SpecError for fewer than two
+    sweeps, for two sweeps of one name, for a sweep given twice, and for a file `order` that cannot be read or lacks a
+    sweep. Raises DataFileError for a folder that is not a sweep, or is damaged.
     """
     if len(folders) < 2:
         where = str(folders[0][1]) if folders else "arguments FOLDER..."
@@ -164,12 +169,12 @@ def read_sweeps(folders: Sequence[tuple[str, Path]], order: Path | None, also: I
 
 
 def swept_names(sweeps: Iterable[SweepTold]) -> tuple[str, ...]:
-    """Return the settings that any of the sweeps swept, in the order in which they come."""
+    """Return the settings that at least one of the sweeps swept, in the order of the sweeps and points."""
     return tuple(dict.fromkeys(name for sweep in sweeps for point in sweep.points for name in point.swept))
 
 
 def told_of(path: Path, also: tuple[str, ...]) -> SweepTold:
-    """Return what a history needs of the sweep in a folder."""
+    """Read a sweep folder; return the parts that a history needs."""
     analysis = Analysis.of(open_sweep(path))
     ran = [point for point in analysis.points if point.ok]
     metrics = (*told_metrics(analysis, analysis.phases, lambda one: any(point.values(one) for point in ran)), *also)
@@ -197,7 +202,7 @@ def _point(point: PointRuns, metrics: Iterable[str]) -> PointTold:
 
 
 def _like(analysis: Analysis) -> dict[str, str]:
-    """Return what decides whether two sweeps may stand in one history."""
+    """Return the properties that must agree for two sweeps to stand in one history."""
     found = {"experiment": analysis.sweep.experiment}
     runs = [run.run for run in analysis.runs]
     told: dict[str, set[str]] = {
@@ -216,7 +221,7 @@ def _like(analysis: Analysis) -> dict[str, str]:
 
 
 def _facts(analysis: Analysis) -> dict[str, str]:
-    """Return the facts of all hosts, several values of one fact joined."""
+    """Return the facts of all hosts of a sweep; different values of one fact are joined by commas."""
     facts = [host_facts(one.host) for one in analysis.sweep.hosts]
     names = dict.fromkeys(name for one in facts for name in one)
     return {name: ", ".join(sorted({one[name] for one in facts if name in one})) for name in names}
@@ -230,7 +235,10 @@ def _beside(analysis: Analysis) -> dict[str, str]:
 
 
 def _lines(order: Path) -> dict[str, str]:
-    """Return the names in a file of --order, the oldest first, each with the rest of its line. Raises SpecError."""
+    """Return the names in a file of --order, the oldest first, each with the rest of its line.
+
+    Raises SpecError if the file cannot be read, is too large, or has no name or a name twice.
+    """
     try:
         if order.stat().st_size > _LARGEST_ORDER_BYTES:
             raise SpecError("the file is too large to be an order", f"--order {order}", "write a name on each line")
@@ -253,7 +261,7 @@ def _lines(order: Path) -> dict[str, str]:
 
 
 def _same_name(a: str, b: str) -> bool:
-    """Return whether two names are the same, or one is an abbreviation of a commit that the other is."""
+    """Return whether two names are the same, or one is a commit and the other its abbreviation."""
     short, long = sorted((a, b), key=len)
     return a == b or (
         len(short) >= _LEAST_OF_A_COMMIT
@@ -263,7 +271,7 @@ def _same_name(a: str, b: str) -> bool:
 
 
 def _with_names(sweeps: Sequence[tuple[str, SweepTold]], lines: Mapping[str, str]) -> list[SweepTold]:
-    """Return the sweeps with the names of the file's lines, else those given, else those of their folders."""
+    """Return the sweeps with their names: those in the file of --order, else the user's, else those of the folders."""
     if lines:
         found = [replace(sweep, name=_line_of(name, sweep.path, lines)) for name, sweep in sweeps]
     else:
@@ -282,7 +290,7 @@ def _with_parent(path: Path) -> str:
 
 
 def _line_of(name: str, path: Path, lines: Mapping[str, str]) -> str:
-    """Return the name of the line that a sweep belongs to. Raises SpecError for none, or more than one."""
+    """Return the name in the file of --order that belongs to a sweep. Raises SpecError unless exactly one does."""
     own = [name] if name else [*reversed(path.resolve().parts[-2:])]
     for one in own:
         found = [line for line in lines if _same_name(one, line)]
@@ -296,7 +304,7 @@ def _line_of(name: str, path: Path, lines: Mapping[str, str]) -> str:
 
 
 def _require_once(names: Iterable[tuple[str, Path]]) -> None:
-    """Refuse two sweeps of one name, that is of one commit. Raises SpecError."""
+    """Raise SpecError if two sweeps have the same name, which would be the same commit."""
     seen: dict[str, Path] = {}
     for name, path in names:
         if name in seen:
@@ -306,7 +314,7 @@ def _require_once(names: Iterable[tuple[str, Path]]) -> None:
 
 
 def _require_other_runs(sweeps: Iterable[SweepTold]) -> None:
-    """Refuse a sweep that is there twice: its copy would look like a repetition. Raises SpecError."""
+    """Raise SpecError if two folders hold the same run: a copied sweep would look like a repetition."""
     owners: dict[str, Path] = {}
     for sweep in sweeps:
         for run in sorted(sweep.run_ids):
@@ -332,21 +340,21 @@ def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tup
 
 
 def _differences(sweeps: Sequence[SweepTold]) -> Callable[[SweepTold, SweepTold], dict[str, tuple[str, str]]]:
-    """Return a function that finds the settings in which two sweeps differ.
+    """Return a function that finds the properties and settings in which two sweeps differ.
 
-    It ignores those settings that any of `sweeps` swept.
+    The function ignores settings that at least one of `sweeps` swept, and the setting `server`.
     """
     free = {SERVER, *swept_names(sweeps)}
 
     def differences(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
         a, b = own.like, other.like
-        # If the experiments differ, everything else does too: their names say enough.
+        # If experiments or engines differ, almost everything else does too, so only these are named.
         if a["experiment"] != b["experiment"] or a["engine"] != b["engine"]:
             names = [name for name in ("experiment", "engine") if a[name] != b[name]]
             return {name: (a[name], b[name]) for name in names}
         found = {name: (a[name], b[name]) for name in a if name in b and a[name] != b[name]}
         asked = own.points[0].asked, other.points[0].asked
-        # A setting that only one sweep records did not exist in an earlier bufferlab.
+        # A setting that only one sweep records did not exist in the bufferlab that made the other one.
         for name in asked[0].keys() & asked[1].keys() - free:
             if asked[0][name] != asked[1][name]:
                 found[name.replace("_", " ")] = (readable(asked[0][name]), readable(asked[1][name]))
@@ -356,7 +364,7 @@ def _differences(sweeps: Sequence[SweepTold]) -> Callable[[SweepTold, SweepTold]
 
 
 def _other_data(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
-    """Return that other data were loaded, where the engine's version does not explain it."""
+    """Return the keys of the loaded data if they differ between sweeps of one engine version, else {}."""
     engine = own.like["engine"]
     if own.beside.get(engine) != other.beside.get(engine):
         return {}
@@ -370,7 +378,7 @@ def _other_data(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
 
 
 def changed_beside(sweeps: Sequence[SweepTold]) -> list[dict[str, tuple[str, str]]]:
-    """Return, for each sweep, the differences from the sweep before, apart from figures; nothing for the first."""
+    """Return for each sweep the given properties that changed since the sweep before, with both values."""
     found: list[dict[str, tuple[str, str]]] = [{}]
     for one, other in pairwise(sweeps):
         names = [name for name in one.beside if name in other.beside and one.beside[name] != other.beside[name]]

@@ -1,7 +1,7 @@
-"""Compares the pages that a measured run's page trace touched with the generated ones, by table and index.
+"""Compares the pages touched in a measured run's page trace with those of a generated run, by table and index.
 
-A pool decides which pages are read, and not which are touched. So one traced run stands for all points that differ in
-their pool alone.
+A pool decides which pages are read, but not which are touched. So one traced run stands for all points that differ only
+in their pool.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TouchedPair:
         return self.generated / self.measured - 1 if self.measured and self.generated is not None else None
 
     def cells(self, how: str) -> tuple[str, ...]:
-        """Return both numbers, written as `how` says, and their difference."""
+        """Return three cells: both numbers in the format `how`, and their difference."""
         shown = (words.NOTHING if one is None else format(one, how) for one in (self.measured, self.generated))
         return (*shown, words.signed_share(self.difference))
 
@@ -71,9 +71,9 @@ class Touched:
 
 
 def touched(matched: Sequence[MatchedPoint]) -> Iterable[Touched]:
-    """Yield both sides of the first point of each group that has a trace and generated counts.
+    """Yield, for each group of points that differ only in their pool, both sides of the first point that has them.
 
-    Points of a group differ in their pool alone. Raises DataFileError for a damaged trace.
+    The sides are a page trace and the counts of a generated run. Raises DataFileError for a damaged trace.
     """
     done = set()
     for match in matched:
@@ -92,7 +92,7 @@ def touched(matched: Sequence[MatchedPoint]) -> Iterable[Touched]:
 
 
 def _pair(match: MatchedPoint) -> tuple[RunRecord, RunRecord] | None:
-    """Return a traced run and a generated run that was counted, of the same seed if possible; None without both."""
+    """Return a traced run and a generated run with counted touches, of the same seed if possible; None without both."""
     traced = [one for one in match.a.records if one.ok and (one.folder / PAGE_TRACE_FILE).exists()]
     counted = [
         one
@@ -104,7 +104,7 @@ def _pair(match: MatchedPoint) -> tuple[RunRecord, RunRecord] | None:
 
 
 def _joined(measured: Sequence[ObjectTouches], generated: Sequence[ObjectTouches]) -> Iterable[TouchedObject]:
-    """Yield each object of either side, that with the most gets first."""
+    """Yield each table or index that either side has, in falling order of gets."""
     sides = [{one.name: one for one in side} for side in (measured, generated)]
     names = dict.fromkeys(name for side in sides for name in side)
     stretches = sorted({stretch for side in (measured, generated) for one in side for stretch in one.pages})
@@ -125,7 +125,7 @@ def _both(a: Touches | None, b: Touches | None, stretches: Iterable[int]) -> Tou
 
 
 def table(one: Touched) -> Table:
-    """Return the table by table and index; objects without touched pages are left out."""
+    """Return the report's table: one row for each table or index that a side touched."""
     told = [item for item in one.objects if item.gets.measured or item.gets.generated]
     counted = {
         each for item in told for each, pair in item.pages.items() if None not in (pair.measured, pair.generated)

@@ -1,6 +1,6 @@
 """Puts a comparison into words: the answer in a sentence, and the cells of its tables.
 
-It claims no more than the intervals do.
+The words claim no more than the intervals show.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import Verdict
 
 _HOW = {"paired": "paired by block", "welch": "Welch's test"}
-#: Shown in place of the smallest change that would have been found, where that change is too large to be useful.
+#: The words in place of the smallest change that would have been found, if that change is too large to be useful.
 _TOO_MUCH = "more than 100 times"
 _JUDGED = ("different", "not_distinguishable")
 _FOUND = {"rises": "higher", "falls": "lower"}
 
 
 def answer(compared: SidesCompared) -> str:
-    """Return the claims on the headline figure; on the others where the headline shows nothing."""
+    """Return the answer: the claims on the headline figure, and which other figures differ if the headline does not."""
     figures = compared.of(compared.headline)
     outcomes = [figure.outcome for figure in compared.figures]
     if set(outcomes) == {"same"}:
@@ -69,7 +69,7 @@ def limits(compared: SidesCompared) -> list[str]:
 
 
 def table(compared: SidesCompared) -> Table:
-    """Return every figure that may be claimed at every matched point: both values, the change, and the verdict."""
+    """Return the table of figures with a claim: at every matched point both values, the verdict and the change."""
     several = len(compared.sides.matched) > 1 or _names_settings(compared)
     names = (compared.sides.name_a, compared.sides.name_b)
     heads = ("<Figure", *(("<Setting",) if several else ()), *names, "n", "<Verdict", "Change (95 %)", "Detectable")
@@ -80,7 +80,7 @@ def table(compared: SidesCompared) -> Table:
 
 
 def _in_order(compared: SidesCompared) -> list[str]:
-    """Return the figures that are shown: those that differ somewhere first, those that are the same everywhere last."""
+    """Return the figures of the table: those that differ at some point first, those that are always the same last."""
     silent = _silent(compared)
 
     def rank(metric: str) -> int:
@@ -91,7 +91,7 @@ def _in_order(compared: SidesCompared) -> list[str]:
 
 
 def _rows(compared: SidesCompared, metric: str) -> list[Row]:
-    """Return a row for each setting, under the name of the figure; one row where it is the same at all of them."""
+    """Return a row for each setting of a figure, or one row if the figure is the same at all settings."""
     figures = compared.of(metric)
     if len(figures) > 1 and {figure.outcome for figure in figures} == {"same"}:
         ends = _of_many([found for figure in figures if (found := figure.found)], metric)
@@ -102,7 +102,7 @@ def _rows(compared: SidesCompared, metric: str) -> list[Row]:
 
 
 def _of_many(found: Sequence[Compared], metric: str) -> str:
-    """Return the least and the most of a figure that both sides share at each of several settings."""
+    """Return the least and the greatest value, over the settings, of a figure that is the same on both sides."""
     values = sorted(one.value_a for one in found)
     return " to ".join(dict.fromkeys(words.cell(declared(metric), value) for value in (values[0], values[-1])))
 
@@ -117,7 +117,7 @@ def _row(figure: MetricCompared, setting: tuple[str, ...], *, named: bool = True
 
 
 def _caption(compared: SidesCompared) -> str:
-    """Return how it was compared, and the figures without a claim, with the reason."""
+    """Return the table's caption: the method of comparison, and the figures without a claim, with reasons."""
     how = (
         "Paired by block: both sides did the same transactions in each block, so their effect cancels."
         if compared.method == "paired"
@@ -140,7 +140,7 @@ def _caption(compared: SidesCompared) -> str:
 
 
 def _with_detectable(compared: SidesCompared, metric: str, detectable: float | None) -> str:
-    """Return a figure with the smallest change that would have been found at every setting."""
+    """Return a figure's title with the smallest change that would have been found at every setting, in brackets."""
     worst = next(
         (one.found.verdict for one in compared.of(metric) if one.found and one.found.verdict.detectable == detectable),
         None,
@@ -153,7 +153,7 @@ def _with_detectable(compared: SidesCompared, metric: str, detectable: float | N
 
 
 def _silent(compared: SidesCompared) -> list[str]:
-    """Return the figures without a claim at every point; never the headline."""
+    """Return the figures, without the headline, that have a claim at no point."""
     return [
         metric
         for metric in compared.metrics[1:]
@@ -166,7 +166,7 @@ def _names_settings(compared: SidesCompared) -> bool:
 
 
 def unmatched(compared: SidesCompared) -> list[str]:
-    """Return the points without a partner, and why they have none."""
+    """Return the points without a partner in words, with the reason if their runs failed."""
     sides, found = compared.sides, []
     for name, points in ((sides.name_a, sides.only_a), (sides.name_b, sides.only_b)):
         for point in points:
@@ -218,7 +218,7 @@ _OUTCOME_WORDS = {
 
 
 def _rest(figures: Sequence[MetricCompared]) -> str:
-    """Return the settings at which nothing differs, in words."""
+    """Return in words at how many settings the figure does not differ, by outcome."""
     parts = []
     for outcome in ("not_distinguishable", "same", "not_claimed"):
         found = [figure for figure in figures if figure.outcome == outcome]
@@ -232,7 +232,7 @@ def _rest(figures: Sequence[MetricCompared]) -> str:
 
 
 def _largest(figures: Sequence[MetricCompared]) -> str:
-    """Return the change that would have been found at every one of these points."""
+    """Return in words the change that would have been found at each of these points; "" if none is known."""
     verdicts = [figure.found.verdict for figure in figures if figure.found and figure.found.verdict.detectable]
     if not verdicts:
         return ""
@@ -258,7 +258,7 @@ def _rests_on_known(compared: SidesCompared) -> bool:
 
 
 def _by_known(figures: Sequence[MetricCompared]) -> str:
-    """Return the base of the claims where that is the known scatter of a count; "" where it is that of the runs."""
+    """Return the words for claims that rest on the known scatter of a count; "" if they rest on the runs' scatter."""
     judged = [figure.found.verdict.estimate for figure in figures if figure.found and figure.outcome in _JUDGED]
     times = [estimate.times for estimate in judged if estimate.times is not None]
     differ = "what two runs of this metric differ by"
@@ -278,7 +278,7 @@ def _n_text(n_a: int, n_b: int) -> str:
 
 
 def _cells(figure: MetricCompared) -> tuple[str, ...]:
-    """Return both values, n, the verdict, the change, and the smallest change that would have been found."""
+    """Return the cells of a figure: both values, n, verdict, change, smallest change that would have been found."""
     verdict = _OUTCOME_WORDS[figure.outcome]
     if figure.found is None:
         return (words.NOTHING, words.NOTHING, "0", verdict, words.NOTHING, words.NOTHING)
@@ -302,17 +302,17 @@ def _cells(figure: MetricCompared) -> tuple[str, ...]:
 
 
 def _could(verdict: Verdict, metric: str) -> str:
-    """Return "1.2 %": the change that would have been found four times in five; "" where none can be named."""
+    """Return the change that would have been found four times in five, such as "1.2 %"; "" if none can be named."""
     return words.detectable(verdict, words.unit_of_change(declared(metric)))
 
 
 def claimed(verdict: Verdict, metric: str) -> str:
-    """Return the size of a change that is claimed, and its direction: "6.1–7.9 % higher"."""
+    """Return the size and direction of a claimed change: "6.1–7.9 % higher"."""
     return f"{words.change(verdict, words.unit_of_change(declared(metric)))} {_FOUND[verdict.direction]}"
 
 
 def title_of(metric: str) -> str:
-    """Return the words for a figure, with the phase it belongs to: "Range scan: reads per row"."""
+    """Return the title of a figure, with its phase if it has one: "Range scan: reads per row"."""
     phase, _ = phase_of(metric)
     if not phase:
         return declared(metric).label
@@ -321,5 +321,5 @@ def title_of(metric: str) -> str:
 
 
 def title_within(metric: str) -> str:
-    """Return the same as it stands within a sentence."""
+    """Return the title of a figure for use within a sentence: "range scan: reads per row"."""
     return words.lowered(title_of(metric))

@@ -1,4 +1,4 @@
-"""The common base of all figures: the sheet, the colours of series, the legend, the numbers at an axis."""
+"""The common parts of all figures: the canvas, the colours of series, the legend, the numbers at an axis."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Canvas
 
-#: Stand-ins that `for_page` turns into the page's own colours, so that a figure follows dark mode.
+#: Placeholders that `for_page` replaces by the page's colours, so that a figure follows dark mode.
 INK, FAINT, QUIET = "#1b1f24", "#d5d9de", "#57606a"
 SERIES_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 FONT_SIZE, SMALL_SIZE = 10.5, 10.0
-#: The width of every figure. A telephone shows it whole with letters that can be read.
+#: The width of every figure, in inches. On a telephone the whole figure is visible, with readable letters.
 WIDTH_IN = 5.2
-#: The characters of a legend's line.
+#: The most characters in a line of a legend.
 _LEGEND_CHARACTERS = 66
 #: The most digits after the point at an axis.
 _MOST_DIGITS = 6
 
 
 def canvas(height_in: float) -> Canvas:
-    """Return a sheet to draw on, without pyplot and its global state."""
+    """Return a new matplotlib figure, without pyplot and its global state."""
     from matplotlib.figure import Figure as Canvas
 
     return Canvas(figsize=(WIDTH_IN, height_in), layout="constrained")
 
 
 def series_id(axes: Axes, place: int) -> str:
-    """Return the id of a series in the picture, made of its panel and its place there."""
+    """Return the id of a series in the SVG, made of the panel's number and the series' place in it."""
     figure = axes.get_figure()
     assert figure is not None
     return f"panel-{figure.axes.index(axes)}-series-{place}"
 
 
 def legend_in(labels: Sequence[str]) -> float:
-    """Return the height that a legend needs above the axes, in inches; none for a series alone."""
+    """Return the height in inches that a legend needs above the axes; 0 for a single series."""
     return 0.19 * -(-len(labels) // _columns(labels)) if len(labels) > 1 else 0.0
 
 
@@ -49,24 +49,24 @@ def _columns(labels: Sequence[str]) -> int:
 
 
 def legend(figure: Canvas, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """Put the legend above the axes, where no line goes through it, in as many columns as its words allow."""
+    """Put the legend above the axes, in as many columns as its words allow. Lines do not cross it there."""
     if labels:
         style: Any = {"fontsize": SMALL_SIZE, "labelspacing": 0.3, "columnspacing": 1.2, "handlelength": 1.6}
         figure.legend(handles, labels, loc="outside upper left", ncols=_columns(labels), **style)
 
 
 def wrapped(text: str, characters: int) -> str:
-    """Return a title in lines of at most that many characters; words with hyphens stay whole."""
+    """Return a text in lines of at most `characters` characters; words with hyphens stay whole."""
     return fill(text, characters, break_on_hyphens=False)
 
 
 def colour_of(place: int) -> str:
-    """Return the colour of a series by its place; the seventh has the first's."""
+    """Return the colour of a series by its place; colours repeat after six series."""
     return SERIES_COLOURS[place % len(SERIES_COLOURS)]
 
 
 def tick(value: float, step: float = 1.0) -> str:
-    """Return a number as an axis shows it, with the digits that separate it from one that is a step away.
+    """Return a number as an axis shows it, with enough digits to differ from a number that is `step` away.
 
     >>> tick(96.5), tick(96.5, step=0.25), tick(1200.0, step=200.0), tick(0.0, step=0.25)
     ('96', '96.50', '1,200', '0')
@@ -79,7 +79,7 @@ def tick(value: float, step: float = 1.0) -> str:
 
 
 def show_numbers(axis: Axis) -> None:
-    """Let a linear axis show its numbers so that no two are alike."""
+    """Set the format of a linear axis's numbers, with enough digits to keep any two numbers apart."""
 
     def said(value: float, _: float | None) -> str:
         ticks = sorted(axis.get_majorticklocs())

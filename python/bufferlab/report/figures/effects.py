@@ -1,4 +1,4 @@
-"""Draws effects as ratios with their intervals about one: a forest plot, a row per effect and a panel per metric."""
+"""Draws effects as ratios with their intervals, in a forest plot: a row per effect, a panel per metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D")
-#: The share of a row of panels that the words of a tick need.
+#: The share of the figure's width that the label of a tick needs.
 _TICK_SHARE = 0.16
 #: Sets of ticks, from dense to sparse: the first set whose labels do not touch is used.
 _TICKS = (
@@ -32,7 +32,7 @@ _TICKS = (
 
 
 def draw_effects(plot: EffectsPlot) -> Canvas:
-    """Draw each effect where its ratio lies. The line at one means no effect."""
+    """Draw each effect at its ratio, and a line at one, which means no effect; return the figure."""
     count = len(plot.series)
     figure = canvas(1.5 + len(plot.rows) * (0.3 + 0.17 * count))
     grid = figure.subplots(1, len(plot.panels), squeeze=False, sharey=True)
@@ -67,7 +67,7 @@ def _draw_series(axes: Axes, found: list[tuple[int, Ratio]], name: str, place: i
 
 
 def _draw_interval(axes: Axes, low: float, high: float, y: float, colour: str) -> None:
-    """Draw an interval; an arrow says that it goes on outside of the picture."""
+    """Draw an interval, with an arrow at an end that lies outside of the axes."""
     left, right = axes.get_xlim()
     axes.plot([max(low, left), min(high, right)], [y, y], color=colour, linewidth=2.0, zorder=2)
     if low < left:
@@ -77,7 +77,7 @@ def _draw_interval(axes: Axes, low: float, high: float, y: float, colour: str) -
 
 
 def _ticks(low: float, high: float, apart: float) -> list[float]:
-    """Return the ticks of an axis: the densest set whose neighbours are `apart` by that share of its length."""
+    """Return the ticks of an axis: the densest set whose neighbours are at least the share `apart` of it apart."""
     found: list[float] = [1.0]
     for places in _TICKS:
         found = [place for place in places if low <= place <= high]

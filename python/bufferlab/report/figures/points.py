@@ -1,7 +1,7 @@
-"""Draws metrics over the points of a sweep: runs as dots, means with intervals, theory as curves; one or in panels.
+"""Draws metrics over the points of a sweep, in one figure or in panels: runs as dots, means with intervals, curves.
 
-Nothing joins dots over an axis of words. Series stand side by side there; over numbers they stand so close that a
-reader takes them for one place.
+Over an axis of words no line joins the dots, and the series of one place stand side by side. Over an axis of numbers
+they stand so close that a reader takes them for one place.
 """
 
 from __future__ import annotations
@@ -35,39 +35,41 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-#: The share of the axes' height that a word at the end of a line needs.
+#: The share of the axes' height that a name at the end of a line needs.
 _END_ROOM = 0.1
-#: The share of a step of the axis that all series of one place fill together, side by side.
+#: On an axis of words, the share of a step between places that all series of one place fill together.
 _SPREAD = 0.72
-#: The same on an axis of numbers, where a place means a number: just enough to see each interval.
+#: The same share on an axis of numbers. It is small, because a place means a number, but keeps intervals apart.
 _CLOSE = 0.22
-#: The least share of a step about a mean in which its runs stand.
+#: The least width about a mean in which its runs are drawn, as a share of a step.
 _RUNS_ROOM = 0.1
-#: The most that a run stands off its mean, as a share of the way to the next point, so that it is not taken for that
-#: point's run.
+#: The largest distance of a run's dot from its mean, as a share of the distance to the next point. Further away it
+#: would be taken for a run of that point.
 _RUNS_REACH = 0.15
-#: How lines that were not measured are drawn. What stands for another line where both coincide is wider and below.
+#: The styles of lines that were not measured. Yardsticks are wider and below, so that they show if lines coincide.
 _LOOKS: dict[str, dict[str, Any]] = {
     "line": {"linewidth": 1.3, "alpha": 0.9, "zorder": 1},
     "dashed": {"linewidth": 1.3, "alpha": 0.9, "zorder": 1.5, "linestyle": (0, (3.0, 2.0))},
     "yardstick": {"linewidth": 3.6, "alpha": 0.6, "zorder": 0.8, "linestyle": (0, (2.0, 1.0))},
     "floor": {"linewidth": 1.5, "alpha": 0.9, "zorder": 0.9, "linestyle": (0, (1.0, 1.5))},
 }
-#: The share of a figure's height that its axes fill, about; and how much closer ticks stand next to names at the ends.
+#: The share of a figure's height that its axes fill, about. The factor by which ticks are closer if names stand at the
+#: ends of lines, which make the axes narrower.
 _AXES_SHARE, _NAMES_CROWD = 0.68, 1.25
-#: The characters of a line that fit an axis of words, over all its places.
+#: The most characters of one line of ticks on an axis of words, summed over all its places.
 _TICK_CHARACTERS = 56
-#: The characters of a line along the whole horizontal axis, and along the vertical one.
+#: The most characters of a line of the title at the horizontal axis, and at the vertical axis.
 _X_CHARACTERS = 55
 _Y_CHARACTERS = 32
 #: The most numbers at a logarithmic vertical axis of a whole figure, and of a panel.
 _TICKS, _PANEL_TICKS = 12, 7
-#: More points than this are not named one by one where not all names have room.
+#: If names of points lack room, the axis of up to this many points names some of them. With more points it has round
+#: numbers instead.
 _MOST_NAMED = 8
 
 
 def draw_points(plot: PointsPlot) -> Canvas:
-    """Draw one metric over the points."""
+    """Draw one metric over the points of a sweep; return the figure."""
     lines = 0.0 if plot.names_at_ends else legend_in([series.label for series in plot.series])
     height_in = max(3.4 + lines, 3.6 if len(plot.series) < 3 and not plot.marks else 4.1)
     figure = canvas(height_in)
@@ -85,7 +87,7 @@ def draw_points(plot: PointsPlot) -> Canvas:
 
 
 def draw_panels(plot: PanelsPlot) -> Canvas:
-    """Draw panels, two in a row. Every metric has its own vertical axis; panels of one metric share theirs."""
+    """Draw panels, two in a row; return the figure. Panels share one vertical axis if all show the same metric."""
     rows = (len(plot.panels) + 1) // 2
     of_legend = legend_in([series.label for series in plot.panels[0].series])
     figure = canvas((2.0 + max(map(_words_in, plot.panels))) * rows + 0.4 + of_legend)
@@ -96,7 +98,7 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
         _draw_on(axes, panel, columns=2)
         _y_ticks(axes, every if plot.is_one_metric else panel, most=_PANEL_TICKS)
         _draw_curves(axes, panel)
-        # The metric stands above its panel, where a long name does not collide with the numbers.
+        # The metric's name stands above its panel: at the axis a long name would collide with the numbers.
         title = panel.title or panel.y_label
         title = f"{title}, logarithmic" if panel.y_is_log and not plot.is_one_metric else title
         axes.set_title(wrapped(title, 32), fontsize=SMALL_SIZE, loc="left")
@@ -106,7 +108,8 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
     for place in range(len(plot.panels), 2 * rows):
         grid[place // 2][place % 2].set_visible(False)
     if plot.is_one_metric:
-        # The title runs along the whole figure: along one low row of panels a long line would reach the legend.
+        # The title runs along the whole height of the figure. In one low row of panels a long line would reach the
+        # legend, so lines are shorter there.
         title = wrapped(plot.panels[0].y_label, _Y_CHARACTERS // 2 if rows == 1 else 2 * _Y_CHARACTERS)
         figure.supylabel(title, fontsize=FONT_SIZE)
     if plot.panels and len(plot.panels[0].series) > 1:
@@ -115,7 +118,7 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
 
 
 def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
-    """Draw a metric over the points on these axes, the only ones of a figure or one of several side by side."""
+    """Draw a metric over the points on these axes; `columns` is the number of panels side by side in the figure."""
     if plot.x_is_log:
         axes.set_xscale("log", base=2)
     if plot.y_is_log:
@@ -131,16 +134,16 @@ def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
 
 def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width: float) -> None:
     if any(curve.series == place and curve.look in WHOLE_SERIES for curve in plot.curves):
-        return  # Its curve is all there is to see.
+        return  # Such a series is drawn only as its curve.
     colour, marker = colour_of(place), _MARKERS[place % len(_MARKERS)]
-    # Dots with a curve are not moved to the side: each stands on its curve.
+    # If there are curves, dots are not moved to the side, because each must stand on its curve.
     is_alone = len(plot.series) == 1 or bool(plot.curves and not plot.x_is_words)
     room = width * (_SPREAD if is_alone else (_SPREAD if plot.x_is_words else _CLOSE) / len(plot.series))
     shift = 0.0 if is_alone else room * (place - (len(plot.series) - 1) / 2)
     xs = [_moved(dot.x, shift, is_log=plot.x_is_log) for dot in series.dots]
     nearest = _nearest(plot)
     has_bars = all(band.series != place for band in plot.bands)
-    # Colours and markers come again after six series; the line then separates them.
+    # Colours and markers repeat after six series. Then the style of the line differs.
     line = ("-", "--", ":")[place // len(SERIES_COLOURS) % 3] if series.joined and not plot.x_is_words else ""
     style: Any = {"color": colour, "linewidth": 1.6, "linestyle": line, "marker": marker, "markersize": 4.5}
     axes.plot(
@@ -155,7 +158,7 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
 
 
 def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
-    """Draw theory's curves, bands, and marks on the axis; they come last and leave the limits that the dots set."""
+    """Draw curves of theory, bands, and marks on the axis. They do not change the limits, which the dots have set."""
     limits = axes.get_xlim(), axes.get_ylim()
     for band in plot.bands:
         shade: Any = {"color": colour_of(band.series), "alpha": 0.2, "linewidth": 0, "zorder": 0.5}
@@ -175,7 +178,7 @@ def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
 
 
 def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
-    """Write the name of each series at the end of its line, of marks at their top, and of lone dots next to them."""
+    """Write names into the axes: of series at the ends of their lines or next to their dots, of marks at the top."""
     right = max(dot.x for series in plot.series for dot in series.dots)
     ends: list[tuple[int, str, tuple[float, float]]] = []
     for place, series in enumerate(plot.series):
@@ -192,7 +195,10 @@ def _name_ends(axes: Axes, plot: PointsPlot, height_in: float) -> None:
 
 
 def _write_ends(axes: Axes, ends: Sequence[tuple[int, str, tuple[float, float]]], least: float) -> None:
-    """Write words next to the axes, each near the height where its line ends, `least` of the axes' height apart."""
+    """Write names to the right of the axes, each near the height at which its line ends.
+
+    Names are at least the share `least` of the axes' height apart.
+    """
     across = [float(axes.transAxes.inverted().transform(axes.transData.transform(end))[1]) for _, _, end in ends]
     for (place, name, end), height in zip(ends, apart(across, least), strict=True):
         way: Any = {"arrowstyle": "-", "color": colour_of(place), "linewidth": 1.0, "shrinkA": 1, "shrinkB": 4}
@@ -201,7 +207,7 @@ def _write_ends(axes: Axes, ends: Sequence[tuple[int, str, tuple[float, float]]]
 
 
 def apart(wanted: Sequence[float], least: float) -> list[float]:
-    """Return heights from 0 to 1 as near to the wanted ones as stands, in their order, and `least` from each other.
+    """Return heights from 0 to 1 near the wanted ones, in the same order, and at least `least` from each other.
 
     >>> [round(height, 2) for height in apart([0.5, 0.52, 0.98, 0.99], 0.1)]
     [0.5, 0.6, 0.9, 1.0]
@@ -227,7 +233,7 @@ def _draw_mean(axes: Axes, dot: Dot, x: float, colour: str, marker: str, *, has_
 
 
 def _label_mean(axes: Axes, dot: Dot, x: float, *, falling: bool) -> None:
-    """Write the value on the side of its point where the line does not go."""
+    """Write the mean's value next to its point, on the side away from the line."""
     reach = max(dot.mean, *dot.runs)
     end = dot.ci_high or dot.mean
     # If the interval ends outside of the picture, a label above its end would be invisible.
@@ -237,13 +243,16 @@ def _label_mean(axes: Axes, dot: Dot, x: float, *, falling: bool) -> None:
 
 
 def _nearest(plot: PointsPlot) -> float:
-    """Return the least step between two places of the axis, in the units of `_moved`."""
+    """Return the smallest step between two places of the axis, in the units of `_moved`."""
     xs = sorted({dot.x for series in plot.series for dot in series.dots})
     return min(((math.log2(b / a) if plot.x_is_log else b - a) for a, b in pairwise(xs)), default=math.inf)
 
 
 def _step_width(plot: PointsPlot) -> float:
-    """Return one step of the axis: doublings on a logarithmic one, else a share of its length."""
+    """Return the length of one step of the axis, in the units of `_moved`: its span divided by its points, at least 4.
+
+    A step is 1 on an axis of words or of consecutive numbers.
+    """
     xs = sorted({dot.x for series in plot.series for dot in series.dots})
     if len(xs) < 2 or plot.x_is_words:
         return 1.0
@@ -252,9 +261,9 @@ def _step_width(plot: PointsPlot) -> float:
 
 
 def _beside(x: float, count: int, room: float, nearest: float, *, is_log: bool) -> list[float]:
-    """Return places on both sides of a mean for its runs, so that they do not hide its interval.
+    """Return the places of a mean's runs on both sides of it, so that they do not hide the mean's interval.
 
-    `nearest` is the distance to the next place; the runs stay far from it.
+    `room` is the width for the runs, `nearest` the distance to the next point, from which the runs stay away.
     """
     shares = [0.16 + 0.07 * (place // 2) for place in range(count)]
     room = min(room, _RUNS_REACH * nearest / max(shares, default=1.0))
@@ -262,12 +271,15 @@ def _beside(x: float, count: int, room: float, nearest: float, *, is_log: bool) 
 
 
 def _moved(x: float, step: float, *, is_log: bool) -> float:
-    """Return a place on the axis a part of a step away; a step is a doubling on a logarithmic axis."""
+    """Return the place on the axis that is `step` away from x; on a logarithmic axis a step of 1 is a doubling."""
     return x * 2.0**step if is_log else x + step
 
 
 def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
-    """Set the words of the axis; return the unit that its title must have because its numbers are too close for it."""
+    """Set the ticks of the horizontal axis, and return " (unit)" for its title, or "".
+
+    The unit goes into the title if the ticks are too close for it.
+    """
     dots = {dot.x: dot.tick for series in plot.series for dot in series.dots}
     low, high = min(dots), max(dots)
     places = [math.log2(x) if plot.x_is_log else x for x in sorted(dots)]
@@ -293,12 +305,12 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
 
 
 def _width(labels: Sequence[str]) -> float:
-    """Return the share of an axis that each of its words needs."""
+    """Return the share of the axis's length that each of these labels needs."""
     return max(0.085, 0.026 * max(len(line) for label in labels for line in label.split("\n")))
 
 
 def _with_room(places: Sequence[float], least: float) -> list[int]:
-    """Return which of the places, in their order, are named: both ends, and those `least` from all others named.
+    """Return the indices of the places that get a name: both ends, and others at least `least` from all named ones.
 
     >>> _with_room([0.0, 0.5, 1.0, 1.9, 2.0], 0.9)
     [0, 2, 4]
@@ -311,20 +323,23 @@ def _with_room(places: Sequence[float], least: float) -> list[int]:
 
 
 def _broken(labels: list[str], columns: int) -> list[str]:
-    """Return words of an axis in lines that fit at each of its places."""
+    """Return the labels of an axis of words, broken into lines that fit between its places."""
     room = max(6, _TICK_CHARACTERS // columns // len(labels))
     return ["\n".join(fill(line, room) for line in label.split("\n")) for label in labels]
 
 
 def _words_in(plot: PointsPlot) -> float:
-    """Return the height in inches of the second and later lines of the words at a panel's axis."""
+    """Return the height in inches that a panel's labels need for their second and later lines."""
     labels = list({dot.x: dot.tick for series in plot.series for dot in series.dots}.values())
     lines = [label.count("\n") for label in _broken(labels, 2)] if plot.x_is_words else [0]
     return 0.19 * max(lines)
 
 
 def _without_unit(labels: list[str]) -> tuple[list[str], str]:
-    """Return the sizes under shares without their unit, and the unit in brackets, where all have the same."""
+    """Return labels of shares with the sizes below them ("10 %\\n64 MiB") without the unit, and the unit in brackets.
+
+    If sizes have different units, the labels stay as they are, and the unit is "".
+    """
     units = {label.rpartition("\n")[2].partition(" ")[2] if "\n" in label else "" for label in labels}
     (unit, *others) = units
     if others or not unit:
@@ -333,7 +348,7 @@ def _without_unit(labels: list[str]) -> tuple[list[str], str]:
 
 
 def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
-    """Set round numbers at the axis, where the dots are too many to be named one by one."""
+    """Set round numbers at the horizontal axis, for more dots than can be named one by one."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator
 
     decades = LogLocator(base=4) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)

@@ -1,9 +1,10 @@
 """Turns figures into SVG with matplotlib: the same data gives the same bytes at any time and on any host.
 
-Text stays text, so it can be read aloud and searched. Colours are Okabe and Ito's (2008), distinct to any eye, and
-series differ by marker too. matplotlib is imported on first use, because it costs half a second.
+Text stays text, so it can be read aloud and searched. The colours are Okabe and Ito's (2008), which colour-blind
+people can distinguish, and series differ by marker too. matplotlib is imported on first use, because that takes half a
+second.
 
-Bars, dots, histograms and rates over time are drawn here; points and effects have separate files.
+This file draws bars, clouds of dots, histograms and rates over time; points.py and effects.py draw the rest.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _STYLE: dict[str, Any] = {
     "font.family": ["sans-serif"],
     "font.size": FONT_SIZE,
     "svg.fonttype": "none",
-    # A label may hold a dollar sign, and must be shown as it is.
+    # A dollar sign in a label must not be taken for mathematics.
     "text.parse_math": False,
     "text.usetex": False,
     "axes.edgecolor": INK,
@@ -77,16 +78,16 @@ _STYLE: dict[str, Any] = {
 }
 
 
-# Every format of a report shows the same figures: each is drawn once.
+# The formats of a report show the same figures, so each figure is drawn only once.
 @lru_cache(maxsize=256)
 def draw(figure: Figure) -> str:
-    """Return the figure as a standalone SVG document on a white ground."""
+    """Return the figure as a standalone SVG document on a white background."""
     import matplotlib as mpl
 
     with mpl.rc_context(), warnings.catch_warnings():
-        # A character that no font has is drawn as a box; the warning would put it on the terminal as it is.
+        # matplotlib draws a character that no font has as a box. Its warning would print the raw character.
         warnings.filterwarnings("ignore", message="Glyph")
-        # A user's matplotlibrc must not change a report, and ids are made from the figure's own name.
+        # A user's matplotlibrc must not change a report. The salt makes ids that depend only on the figure's name.
         mpl.rcdefaults()
         style: Any = {**_STYLE, "svg.hashsalt": figure.id}
         mpl.rcParams.update(style)
@@ -101,11 +102,11 @@ def draw(figure: Figure) -> str:
 
 
 def _lay_out(drawn: Canvas) -> None:
-    """Find the places of all that is drawn. Without this savefig draws twice, the first time for the places alone."""
+    """Lay out the figure. Otherwise savefig would draw it twice, the first time only for the layout."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(drawn)
-    # SVG is drawn with this number of dots, and letters are measured in them.
+    # SVG has 72 dots per inch, and letters must be measured in them.
     drawn.dpi = 72
     engine = drawn.get_layout_engine()
     if engine is not None:
@@ -134,7 +135,7 @@ def _drawn(
 
 
 def for_page(svg: str, figure: Figure) -> str:
-    """Return the SVG as part of an HTML page: unique ids, the page's colours, no ground, words for a screen reader."""
+    """Return the SVG for an HTML page: with unique ids, the page's colours, no background, and a text for the blind."""
     body = svg[svg.index("<svg") :].replace(_GROUND, "")
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r'\b(id="|url\(#|href="#)', lambda found: f"{found[1]}{figure.id}-", body)
@@ -158,20 +159,20 @@ _GROUND = '<rect width="100%" height="100%" fill="#ffffff"/>'
 
 
 def _on_white(svg: str) -> str:
-    """Put a white ground behind the SVG: Markdown viewers have dark modes too, where dark text needs it."""
+    """Return the SVG on a white background, because Markdown viewers have dark modes, which hide dark text."""
     place = svg.index(">", svg.index("<svg")) + 1
     return svg[:place] + "\n " + _GROUND + svg[place:]
 
 
 def draw_stacked(plot: StackedPlot) -> Canvas:
-    """Draw one bar for each point, in per cent."""
+    """Draw one stacked bar for each point, with its parts in per cent; return the figure."""
     figure = canvas(3.6)
     axes = figure.subplots()
     places = range(len(plot.bars))
     below = [0.0] * len(plot.bars)
     for part, name in enumerate(plot.parts):
         heights = [100 * shares[part] for shares in plot.shares]
-        # Hatching separates the parts where colours do not.
+        # Hatching separates the parts for readers who cannot tell the colours apart.
         style: Any = {
             "color": colour_of(part),
             "edgecolor": INK,
@@ -190,7 +191,7 @@ def draw_stacked(plot: StackedPlot) -> Canvas:
 
 
 def draw_scatter(plot: ScatterPlot) -> Canvas:
-    """Draw small dots; those of different clouds differ in colour and form."""
+    """Draw clouds of small dots, which differ in colour and form; return the figure."""
     figure = canvas(4.4)
     axes = figure.subplots()
     for place, cloud in enumerate(plot.clouds):
@@ -205,7 +206,7 @@ def draw_scatter(plot: ScatterPlot) -> Canvas:
 
 
 def draw_histograms(plot: HistogramPlot) -> Canvas:
-    """Draw panels side by side, each with a logarithmic axis and its own unit."""
+    """Draw histograms in panels side by side, each over a logarithmic axis with its unit; return the figure."""
     count = len(plot.panels)
     figure = canvas(3.6)
     grid = figure.subplots(1, count, squeeze=False)
@@ -237,12 +238,15 @@ def _draw_steps(axes: Axes, all_steps: tuple[Steps, ...]) -> None:
     axes.spines["bottom"].set_color(INK)
 
 
-#: The characters of a panel's title where three stand in a row.
+#: The most characters in a line of a panel's title for three panels in a row.
 _SHORT_TITLE = 14
 
 
 def draw_times(plot: TimePlot) -> Canvas:
-    """Draw every run as a line, the warm-up as a grey ground, and means of stretches as black lines."""
+    """Draw values over time, a panel per point: runs as lines, the warm-up in grey, means of stretches in black.
+
+    Return the figure.
+    """
     columns = min(_most_in_a_row(plot.panels), len(plot.panels))
     rows = -(-len(plot.panels) // columns)
     lines = max(title.count("\n") + 1 for title in plot.panels)
@@ -278,7 +282,7 @@ def draw_times(plot: TimePlot) -> Canvas:
 
 
 def _height(plot: TimePlot) -> tuple[float, float]:
-    """Return the ends of the vertical axis: from zero over all values, or about those after the warm-ups."""
+    """Return the ends of the vertical axis: from zero to the largest value, or about the values after the warm-up."""
     traces = [trace for traces in plot.traces for trace in traces]
     if plot.y_from_zero:
         return 0.0, 1.08 * max((value for trace in traces for value in trace.values if value), default=1.0)

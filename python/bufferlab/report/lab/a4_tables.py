@@ -1,7 +1,7 @@
-"""Fits tables to the width of an A4 page: columns with widths, turned or parted where they are too many.
+"""Fits tables to the width of an A4 page: gives columns their widths, and turns or splits tables of too many columns.
 
 No cell is clipped and no number is broken: a column is at least as wide as its longest part that may not be broken.
-Widths are estimated from the letters, with room to spare, because the font is known to Typst alone.
+Widths are estimated from the letters, and rather too large, because only Typst knows the font.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from bufferlab.chapter.words import kept_together
 
 #: The width of the text on A4 between margins of 20 mm.
 WIDTH_PT = 481.0
-#: The sizes of letters in tables, the first that fits is taken.
+#: The font sizes for tables; the first one that fits is used.
 SIZES_PT = (8.0, 7.0)
-#: The room at both sides of each cell together.
+#: The padding of a cell, both sides together.
 ROOM_PT = 7.0
-#: Longer words are broken: paths, hashes, lists without blanks.
+#: The most letters of a word that is never broken. Longer ones are paths, hashes, and lists without blanks.
 _LONGEST_WORD = 22
-#: Texts are set in lines of about this many letters if they fit.
+#: The length of lines, in letters, that a column of text gets if there is room.
 _LINE = 60
-#: A narrow table with this many rows is set in halves.
+#: A narrow table with at least this many rows is split, and its halves stand side by side.
 _LONG = 14
-#: The room between two halves.
+#: The room between the halves of a split table.
 GUTTER_PT = 14.0
-#: The most rows that become columns.
+#: The most rows of a table that may be turned, so that its rows become columns.
 _MOST_TURNED = 8
-#: A table with more rows is cut, and says so.
+#: The most rows of a table on paper. A longer table is cut, and its caption says so.
 MOST_ROWS = 60
 _ZERO_WIDTH_SPACE = "\u200b"
 _AFTER = re.compile(r"(?<=[/_,;:=.&?+-])(?=[^\s\d])")
@@ -38,19 +38,19 @@ _AFTER = re.compile(r"(?<=[/_,;:=.&?+-])(?=[^\s\d])")
 
 @dataclass(frozen=True)
 class Grid:
-    """A table as it is set: a width for each column, in points, and the size of its letters."""
+    """A table with its layout on paper: the width of each column in points, and the font size."""
 
     table: Table
     widths_pt: tuple[float, ...]
     size_pt: float
     in_halves: bool = False
-    """Whether its second half stands next to its first: a long table of narrow columns."""
+    """Whether the second half of the table stands next to its first half, because it is long and narrow."""
     part: str = ""
-    """Which part of the table it is, "1/2"; "" for a whole one."""
+    """The part of a table that was split by columns, such as "1/2"; "" for a whole table."""
 
 
 def grids(whole: Table) -> list[Grid]:
-    """Return a table as grids that fit the page: as it is, turned, or in parts that repeat the first column."""
+    """Return a table as grids that fit the page: unchanged, turned, or in parts that repeat the first column."""
     table = _breakable(_cut(whole.filled))
     for size_pt in SIZES_PT:
         if _fits(table, size_pt):
@@ -65,7 +65,7 @@ def grids(whole: Table) -> list[Grid]:
 
 
 def _cut(table: Table) -> Table:
-    """Return at most MOST_ROWS rows, and how many are left out."""
+    """Return the table with at most MOST_ROWS rows. If rows are left out, the caption says how many there are."""
     left = len(table.rows) - MOST_ROWS
     if left <= 0:
         return table
@@ -74,14 +74,14 @@ def _cut(table: Table) -> Table:
 
 
 def _breakable(table: Table) -> Table:
-    """Return a table whose cells keep numbers with their units, and whose long words may be broken."""
+    """Return the table with cells in which numbers stay with their units and long words may be broken."""
     columns = tuple(replace(column, title=broken(column.title)) for column in table.columns)
     rows = tuple(replace(row, cells=tuple(broken(kept_together(cell)) for cell in row.cells)) for row in table.rows)
     return replace(table, columns=columns, rows=rows)
 
 
 def broken(text: str) -> str:
-    """Return a text whose long words have places to break: after signs, and where that is not enough after letters.
+    """Return a text with places to break long words: after signs, and after letters if pieces are still too long.
 
     >>> broken("/var/tmp/data").replace("\\u200b", "|"), broken("12,345.678-901.234,567")
     ('/|var/|tmp/|data', '12,345.678-901.234,567')
@@ -100,7 +100,7 @@ def _broken_word(word: str) -> str:
 
 
 def letters_pt(text: str, size_pt: float) -> float:
-    """Return about how wide a text is, never too little: letters of East Asia are square, capitals wide."""
+    """Return an estimate of a text's width in points, which is never too small."""
     widths = (
         0.0
         if letter == _ZERO_WIDTH_SPACE
@@ -119,7 +119,7 @@ def letters_pt(text: str, size_pt: float) -> float:
 
 
 def _least_pt(texts: Sequence[str], size_pt: float) -> float:
-    """Return the width of the longest part that may not be broken."""
+    """Return the width of the longest part of these texts that may not be broken, padding included."""
     words = (word for text in texts for word in re.split(f"[ \n{_ZERO_WIDTH_SPACE}]", text))
     return max((letters_pt(word, size_pt) for word in words), default=0.0) + ROOM_PT
 
@@ -129,17 +129,17 @@ def _columns_of(table: Table) -> list[list[str]]:
 
 
 def _fits(table: Table, size_pt: float) -> bool:
-    """Return whether all columns can stand side by side without a broken number, and texts without a line a word."""
+    """Return whether all columns fit side by side without a broken number, and with enough room for texts."""
     least = 0.0
     for texts in _columns_of(table):
         longest = max(letters_pt(text, size_pt) for text in texts)
-        # A text of many words needs some width to be read.
+        # A text of many words needs room for about 14 letters in a line, to be readable.
         least += max(_least_pt(texts, size_pt), min(longest, 14 * size_pt * 0.5) + ROOM_PT)
     return least <= WIDTH_PT
 
 
 def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
-    """Return the table with widths: the least of each column, and a share of the rest in proportion to its wish."""
+    """Return the table with its columns' widths: the least width, plus a share of the rest for longer texts."""
     least, liked = [], []
     for texts in _columns_of(table):
         least.append(_least_pt(texts, size_pt))
@@ -147,7 +147,7 @@ def _grid(table: Table, size_pt: float, part: str = "") -> Grid:
         liked.append(max(least[-1], min(longest, _LINE * 0.5 * size_pt) + ROOM_PT))
     room = WIDTH_PT - sum(least)
     wanted = sum(liked) - sum(least)
-    # Long texts take the room that others do not want.
+    # Room that is still left goes to the columns with long texts.
     share = min(1.0, room / wanted) if wanted > 0 and room > 0 else 0.0
     widths = [low + share * (high - low) for low, high in zip(least, liked, strict=True)]
     left = WIDTH_PT - sum(widths)
@@ -165,7 +165,7 @@ def _longest(table: Table, place: int) -> int:
 
 
 def _turned(table: Table) -> Table | None:
-    """Return the table with rows and columns exchanged; None where it has too many rows, or one column alone."""
+    """Return the table with rows and columns exchanged; None if it has too many rows, or fewer than three columns."""
     if not 0 < len(table.rows) <= _MOST_TURNED or len(table.columns) < 3:
         return None
     first, *others = table.columns
@@ -178,7 +178,7 @@ def _turned(table: Table) -> Table | None:
 
 
 def _parts(table: Table, size_pt: float) -> list[Table]:
-    """Return the table in parts that each fit, the first column repeated."""
+    """Return the table in parts that each fit the page; each part repeats the first column."""
     chosen: list[list[int]] = [[0]]
     for place in range(1, len(table.columns)):
         if len(chosen[-1]) > 1 and not _fits(table.of_columns([*chosen[-1], place]), size_pt):

@@ -1,6 +1,6 @@
-"""Puts the report of a sweep into the chapters of a lab report, from its purpose to its runs.
+"""Arranges the report of a sweep in the chapters of a lab report, from its purpose to its runs.
 
-Sentences, tables and figures are those of the report that every other format shows; nothing is computed here.
+Sentences, tables and figures are those of the report that every other format shows. This module computes nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from bufferlab.results.store import SweepFolder
 _EXPECTED = ("knee", EXPECTED_READS, "without-a-run", "other-pools", "predicted", "random-reads")
 #: Tables whose content the lab report has in sentences.
 _IN_SENTENCES = ("all-steps",)
-#: Chapters that have their own place.
+#: Sections of the report that have a special place in the lab report.
 _PLACED = ("setup", "checks", "best", "figures", *_EXPECTED)
 _LONGEST_LEAD = 320
 
 
 def lab_report(sweep: SweepFolder) -> LabReport:
-    """Return the lab report of a sweep, from its stored samples alone."""
+    """Return the lab report of a sweep, made only from its folder."""
     analysis = Analysis.of(sweep)
     report = of_analysis(analysis)
     made = _Made(analysis, report)
@@ -50,8 +50,7 @@ def lab_report(sweep: SweepFolder) -> LabReport:
     )
 
 
-#: What is left out, step by step, of a report that has too many pages: ids of tables and of chapters. The extras go
-#: with the second step.
+#: The ids of tables and chapters that are left out, step by step, of a report with too many pages.
 _STEPS = (
     ("trees", "disturbances"),
     ("cpu", "device", "latency"),
@@ -63,7 +62,10 @@ _EXTRAS_GO = 2
 
 
 def shorter(made: LabReport) -> Iterator[LabReport]:
-    """Yield a lab report whole, then each time without more of its details; its end says which are left out."""
+    """Yield the lab report, then shorter and shorter versions of it. The end of each says which details are left out.
+
+    `extras` go with the second step.
+    """
     yield made
     for steps in range(1, len(_STEPS) + 1):
         ids = {id for step in _STEPS[:steps] for id in step}
@@ -77,7 +79,7 @@ def shorter(made: LabReport) -> Iterator[LabReport]:
 
 
 def _without(blocks: Iterable[Block], ids: Set[str]) -> tuple[tuple[Block, ...], list[str]]:
-    """Return blocks without the tables and chapters of some ids, and the titles of these."""
+    """Return the blocks without the tables and chapters of these ids, and the titles of those left out."""
     kept: list[Block] = []
     gone: list[str] = []
     chapter: Heading | None = None
@@ -94,14 +96,14 @@ def _without(blocks: Iterable[Block], ids: Set[str]) -> tuple[tuple[Block, ...],
 
 
 class _Made:
-    """The blocks of one lab report, chapter by chapter."""
+    """The maker of one lab report's blocks, chapter by chapter."""
 
     def __init__(self, analysis: Analysis, report: Report) -> None:
         self.analysis, self.report = analysis, report
         self.sections = {section.id: section for section in report.sections}
 
     def facts(self, started: list[str]) -> Iterator[tuple[str, str]]:
-        """Yield the title block."""
+        """Yield the names and values of the title block; `started` has the times at which runs began, in order."""
         analysis = self.analysis
         runs = [record.run for point in analysis.points for record in point.records]
         yield "Experiment", self.report.title
@@ -124,7 +126,7 @@ class _Made:
         yield "Made by", ", ".join(filter(None, [made_by, analysis.sweep.path.name]))
 
     def blocks(self) -> Iterator[Block]:
-        """Yield everything below the title block."""
+        """Yield all blocks below the title block, without the extras."""
         yield from self._first_page()
         yield from self._purpose()
         yield from self._setup()
@@ -136,7 +138,7 @@ class _Made:
         yield from self._appendix()
 
     def _first_page(self) -> Iterator[Block]:
-        """Yield what page one must say: whether the sweep is whole, warnings, the answer."""
+        """Yield the blocks at the top of page one: whether runs are missing, warnings, the answer."""
         if self.report.status == "failed":
             bad = [point for point in self.analysis.points if point.status != "ok"]
             whole = words.plural(len(self.analysis.points), "point")
@@ -191,7 +193,7 @@ class _Made:
         yield from self._checks()
 
     def _checks(self) -> Iterator[Block]:
-        """Yield the findings of the checks; the whole list stands in the appendix."""
+        """Yield the counts of the checks, and the failed ones; the appendix has the list of all."""
         section = self.sections.get("checks")
         if section is None:
             return
@@ -216,13 +218,13 @@ class _Made:
         yield from (*runs, *(one for one in (checks.blocks if checks else ()) if one.id == "checks"), *others)
 
     def extras(self) -> Iterator[Block]:
-        """Yield the chapters that other reports fold."""
+        """Yield the chapters that other formats fold, except those with a special place."""
         for section in self.report.sections:
             if section.folded and section.id not in (*_PLACED, "details"):
                 yield from self._section(section)
 
     def last(self) -> Paragraph:
-        """Return where the samples and the numbers are."""
+        """Return the last paragraph, which says where the samples and numbers are stored."""
         folder = self.analysis.sweep.path.name
         return Paragraph(
             f"The samples are stored in {folder}; bufferlab report {folder} makes every report again. The numbers of "
@@ -239,20 +241,20 @@ class _Made:
         shown = [block for block in section.blocks if block.id not in _IN_SENTENCES]
         if section.intro:
             yield Paragraph(section.intro, goes_on=bool(shown))
-        # As on the page: figures come first.
+        # Figures come before tables, as on the HTML page.
         yield from _abreast([block for block in shown if isinstance(block, Figure)])
         yield from (block for block in shown if isinstance(block, Table))
 
 
 def _abreast(figures: list[Figure]) -> Iterator[Block]:
-    """Yield figures in pairs, where a chapter has several; one of many panels stands alone."""
+    """Yield the figures of a chapter: first each tall one, or the only one, by itself, then all others in pairs."""
     yield from (figure for figure in figures if figure.is_tall or len(figures) == 1)
     small = [figure for figure in figures if not figure.is_tall and len(figures) > 1]
     yield from (Pair(tuple(small[place : place + 2])) for place in range(0, len(small), 2))
 
 
 def _told_in(analysis: Analysis) -> str:
-    """Return in which figure the answer is; "" where an engine's own sentences answer."""
+    """Return a sentence on the metric or value that the answer gives; "" if an engine's sentences give the answer."""
     if found_knees(analysis):
         return "The answer is the knee: the most hot rows whose pages all fit into the pool."
     if asks_for_throughput(analysis):
@@ -270,7 +272,7 @@ def _told_in(analysis: Analysis) -> str:
 
 
 def _nothing_expected(analysis: Analysis) -> str:
-    """Return why no number stands next to the measured ones."""
+    """Return the sentences that say why there is no expected number next to the measured ones."""
     planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
     why = f" No page trace was recorded to predict from: {planned.why_not}." if planned and planned.why_not else ""
     return (
@@ -280,6 +282,6 @@ def _nothing_expected(analysis: Analysis) -> str:
 
 
 def _first_sentence(answer: str) -> str:
-    """Return an answer that is short, or the first sentence of a long one."""
+    """Return the whole answer if it is short, else its first sentence."""
     ends = answer.find(". ") + 1 if len(answer) > _LONGEST_LEAD else 0
     return answer[:ends] if ends else answer

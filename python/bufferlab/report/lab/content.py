@@ -1,4 +1,4 @@
-"""The lab report as data: blocks in the order of reading, already in words, with no markup and no files."""
+"""The lab report as data: blocks in the order of reading, with their final words, without markup and files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Heading:
     text: str
     level: Literal[1, 2, 3] = 1
     id: str = ""
-    """The chapter of the report that it begins."""
+    """The id of the report's section that the heading begins; "" for the lab report's own headings."""
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Sentences. A `lead` is the answer; a paragraph that `goes_on` stands on one page with the next block."""
+    """A paragraph. The look "lead" is for the answer. `goes_on` keeps it on one page with the next block."""
 
     text: str
     look: Literal["plain", "lead", "note"] = "plain"
@@ -36,7 +36,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Pair:
-    """Figures of half the page's width: two in a row, or the last of an odd number."""
+    """A row of two figures of half the page's width; only one in the last row of an odd number."""
 
     figures: tuple[Figure, ...]
 
@@ -46,18 +46,18 @@ Block = Heading | Paragraph | Items | Banner | Table | Figure | Pair
 
 @dataclass(frozen=True)
 class LabReport:
-    """A lab report: the title block, then everything below it."""
+    """A lab report: its title block, and the blocks below it."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
-    """The title block: names and values."""
+    """The names and values in the title block."""
     blocks: tuple[Block, ...]
     date: str
-    """The day on which the first run started, as 2026-01-31; "" where no run is known."""
+    """The day on which the first run started, as 2026-01-31; "" without a run."""
     extras: tuple[Block, ...] = ()
-    """Chapters that other reports fold: they end the appendix if they fit."""
+    """The chapters that other formats fold. They end the appendix, if there is room."""
     last: Paragraph | None = None
-    """Where the samples are."""
+    """The last paragraph, which says where the samples are and names the omissions."""
 
     @property
     def whole(self) -> tuple[Block, ...]:

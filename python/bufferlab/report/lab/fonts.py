@@ -1,6 +1,7 @@
-"""Finds the fonts of a PDF that have the letters of a report, and says which letters none has.
+"""Chooses fonts for a PDF that have the letters of its texts, and finds letters that no font has.
 
-Every host has two: Libertinus Serif is inside Typst, and DejaVu Sans comes with matplotlib, which draws the figures.
+Two fonts are always there: Libertinus Serif is inside Typst, and DejaVu Sans comes with matplotlib, which draws the
+figures.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from pathlib import Path
 from typing import Protocol
 
 TEXT, FALLBACK = "Libertinus Serif", "DejaVu Sans"
-#: Characters that have no picture, and need none.
+#: Invisible characters, which need no font.
 _NO_PICTURE = frozenset("\t\n\r\u00a0\u00ad\u200b\u200c\u200d\u2060\ufe0f\ufeff")
 
 
 class Installed(Protocol):
-    """A face of an installed font, as Typst lists it."""
+    """A font file that is installed on this host, as Typst lists it."""
 
     family: str
     path: str | None
@@ -26,19 +27,19 @@ class Installed(Protocol):
 
 @dataclass(frozen=True)
 class Chosen:
-    """The families that a report is set in, in the order in which a letter is looked for, and what none of them has."""
+    """The font families of a report, in the order in which Typst looks for a letter, and letters that none has."""
 
     families: tuple[str, ...]
     missing: frozenset[str] = frozenset()
 
     @property
     def is_of_every_host(self) -> bool:
-        """Return whether no font of this host is needed."""
+        """Return whether the texts need only the two fonts that every host has."""
         return self.families == (TEXT, FALLBACK)
 
 
 def choose(texts: Iterable[str], installed: Sequence[Installed]) -> Chosen:
-    """Return the families for these texts. `installed` are the fonts of this host."""
+    """Return the font families for these texts. `installed` are the fonts of this host."""
     needed = {letter for text in texts for letter in text} - _NO_PICTURE
     needed -= _letters(_dejavu())
     families = []
@@ -64,7 +65,7 @@ def _helping(needed: set[str], installed: Sequence[Installed]) -> Iterator[tuple
 
 
 def without_missing(text: str, missing: frozenset[str]) -> str:
-    """Return a text with the number of a letter in place of each that no font has.
+    """Return a text in which each letter that no font has (`missing`) is replaced by its code point.
 
     >>> without_missing("a한b", frozenset("한"))
     'a[U+D55C]b'
@@ -75,7 +76,7 @@ def without_missing(text: str, missing: frozenset[str]) -> str:
 
 
 def folder() -> Path:
-    """Return the folder of matplotlib's fonts, which has DejaVu Sans."""
+    """Return the folder with matplotlib's fonts, among them DejaVu Sans."""
     import matplotlib as mpl
 
     return Path(mpl.get_data_path(), "fonts", "ttf")
@@ -91,7 +92,7 @@ def _letters_of(one: Installed) -> frozenset[str]:
 
 @cache
 def _letters(path: str) -> frozenset[str]:
-    """Return the letters of a font file; none where it cannot be read."""
+    """Return the letters of a font file; none if the file cannot be read."""
     from matplotlib.ft2font import FT2Font
 
     with suppress(RuntimeError, OSError, ValueError):

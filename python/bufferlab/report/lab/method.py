@@ -1,6 +1,6 @@
-"""The method of a sweep in sentences: the varied settings, the constant ones, how often and in which order.
+"""Describes the method of a sweep in sentences: varied and constant settings, repetitions, order, window, statistics.
 
-Every sentence is made from the plan and the runs as they are stored.
+Every sentence is made from the stored plan and runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bufferlab.report import predicted
 from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.units import UnitError, format_duration, parse_duration
 
-#: What ended a warm-up, by its gate.
+#: The words for the reason why a warm-up ended, by the gate that ended it.
 _GATES = {
     "pool_turnover": "a turned-over pool",
     "flat_misses": "flat misses",
@@ -29,7 +29,7 @@ _COLD: Final = "cold"
 
 
 def varied(analysis: Analysis) -> str:
-    """Return the varied settings, with their values in the order of the report; "" for a sweep of one point."""
+    """Return a sentence with the varied settings and their values; "" for a sweep of one point."""
     values: dict[str, dict[str, None]] = {}
     for point in analysis.points:
         for name, value in point.swept.items():
@@ -39,14 +39,14 @@ def varied(analysis: Analysis) -> str:
 
 
 def method(analysis: Analysis) -> list[str]:
-    """Return the method, each idea in a sentence or two."""
+    """Return the method as a list of texts of one or two sentences."""
     whose = predicted.said(analysis)
     found = [varied(analysis), *_held(analysis), *_repeated(analysis), whose or _window(analysis), *_sampled(analysis)]
     return list(filter(None, [*found, _statistics(analysis)]))
 
 
 def _held(analysis: Analysis) -> Iterator[str]:
-    """Yield the settings that were the same at all points and for all runs."""
+    """Yield the sentences on everything equal at all points: other settings, and the data at the start."""
     if len(analysis.points) > 1:
         yield "Held constant: every other setting; the chapter on the set-up has their values as asked for and as run."
     for check in analysis.checks:
@@ -55,7 +55,7 @@ def _held(analysis: Analysis) -> Iterator[str]:
 
 
 def _repeated(analysis: Analysis) -> Iterator[str]:
-    """Yield how often each point was run, and in which order."""
+    """Yield the sentences on how often each point was run, and in which order."""
     planned, points = analysis.sweep.planned_cells, len(analysis.points)
     blocks = sorted({block for _, block in planned})
     ended = len(analysis.runs)
@@ -77,7 +77,7 @@ def _repeated(analysis: Analysis) -> Iterator[str]:
 
 
 def _window(analysis: Analysis) -> str:
-    """Return how runs warmed up, and their windows."""
+    """Return the sentences on the warm-ups and the measured windows; "" without runs."""
     runs = analysis.runs
     if not runs:
         return ""
@@ -93,7 +93,7 @@ def _window(analysis: Analysis) -> str:
 
 
 def _measured(runs: Sequence[MeasuredRun]) -> str:
-    """Return the length of the measured windows, in transactions and in time."""
+    """Return a sentence on the length of the measured windows, in transactions and seconds; "" if unknown."""
     told = [run.run.measured for run in runs if run.run.measured]
     if not told:
         return ""
@@ -110,7 +110,7 @@ def _measured(runs: Sequence[MeasuredRun]) -> str:
 
 
 def _sampled(analysis: Analysis) -> Iterator[str]:
-    """Yield how counters were read."""
+    """Yield a sentence on when counters were read."""
     measure = analysis.sweep.asked.get("measure")
     told = measure.get("sample_interval") if isinstance(measure, dict) else None
     if told is None or not analysis.runs or predicted.said(analysis):
@@ -124,7 +124,7 @@ def _sampled(analysis: Analysis) -> Iterator[str]:
 
 
 def _statistics(analysis: Analysis) -> str:
-    """Return how means and steps are judged."""
+    """Return the sentences on how means and steps are judged; "" for a sweep of one block, which claims nothing."""
     if len({run.run.block for run in analysis.runs}) < 2:
         return ""
     return (

@@ -1,7 +1,7 @@
-"""Sets a lab report as a PDF by Typst: page.typ shows the blocks, which reach it as JSON.
+"""Makes a PDF of a lab report by Typst: page.typ lays out the blocks, which it gets as JSON.
 
-No text of a report is ever Typst's code or markup: Typst parses page.typ alone, and shows strings as they are. It reads
-no file and no network. Only the caller of `write_pdf` needs the package `typst`.
+A text of a report is never Typst code or markup: Typst parses only page.typ, and shows strings unchanged. It reads no
+other file, and has no network. Only `write_pdf` needs the package `typst`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ if TYPE_CHECKING:
 _PAGE = Path(__file__).with_name("page.typ")
 _HINT = "pip install 'bufferlab[pdf]'; in a clone: .venv/bin/pip install -r requirements-pdf.lock"
 MOST_PAGES = 12
-"""A longer report leaves out details, as far as it can."""
-#: A page in the bytes of a PDF.
+"""The most pages of a report. A longer one leaves out details, as far as it can."""
+#: The bytes that mark a page in a PDF.
 _A_PAGE = re.compile(rb"/Type\s*/Page\b")
-#: The height of a figure that still leaves room for its title on a page.
+#: The largest height of a figure, which leaves room for its title on the page.
 _TALLEST_PT = 600.0
-#: The width at which figures are set: letters of 10 points are then 8.5.
+#: The width of a figure. It scales letters of 10 points to 8.5.
 _FIGURE_PT = 320.0
-#: The width of one of two figures in a row.
+#: The width of each of two figures in a row.
 _HALF_PT = 234.0
 _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in ("width", "height"))
 
 
 def write_pdf(sweep: SweepFolder) -> tuple[Path, Chosen]:
-    """Write report.pdf into the sweep folder; return it and its fonts. Raises EnvironmentLackingError without Typst."""
+    """Write report.pdf into the sweep folder; return its path and fonts.
+
+    Raises EnvironmentLackingError if Typst is not installed, and InternalError if it refuses the report.
+    """
     typst = _typst()
     made = lab_report(sweep)
     chosen = choose(_strings(as_document(made)), typst.Fonts().fonts())
@@ -64,7 +67,7 @@ def _typst() -> Any:
 
 
 def as_document(made: LabReport) -> dict[str, Any]:
-    """Return what page.typ shows, as JSON has it: strings, numbers and lists. Figures are SVG."""
+    """Return the lab report as the JSON document that page.typ lays out. Figures are SVG texts."""
     return {
         "title": _text(made.title),
         "facts": [[_text(name), _text(value)] for name, value in made.facts],
@@ -74,7 +77,7 @@ def as_document(made: LabReport) -> dict[str, Any]:
 
 
 def _text(text: str) -> str:
-    """Return a text as the page shows it: one line without control characters, numbers kept with their units."""
+    """Return a text for the page: on one line, without control characters, with numbers kept with their units."""
     return broken(kept_together(" ".join(printable(text).split())))
 
 
@@ -111,7 +114,7 @@ def _figure(figure: Figure, width_pt: float) -> dict[str, Any]:
 
 
 def _size(svg: str) -> tuple[float, float]:
-    """Return height and width of a figure in points."""
+    """Return the height and width of a figure in points, from its SVG."""
     height, width = _HEIGHT.search(svg), _WIDTH.search(svg)
     if height is None or width is None:
         raise InternalError("a figure does not tell its size")
@@ -137,12 +140,12 @@ def _table(table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _cell(text: str) -> str:
-    """Return a cell on one line; a table's cells have their places to break already."""
+    """Return a cell on one line. `a4_tables` has already put in the places at which it may break."""
     return " ".join(part for part in re.split("[ \\n\\t]+", printable(text)) if part)
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Yield every text of a document."""
+    """Yield all texts in a JSON document."""
     if isinstance(value, str):
         yield value
     else:
@@ -152,7 +155,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _replaced(value: Any, chosen: Chosen) -> Any:
-    """Return a document without the letters that no font has, its figures set in the chosen fonts."""
+    """Return the document with letters that no font has replaced, and with the chosen fonts named in its figures."""
     if isinstance(value, dict):
         return {key: _in_fonts(one, chosen) if key == "svg" else _replaced(one, chosen) for key, one in value.items()}
     if isinstance(value, list):
@@ -161,13 +164,15 @@ def _replaced(value: Any, chosen: Chosen) -> Any:
 
 
 def _in_fonts(svg: str, chosen: Chosen) -> str:
-    """Return a figure that names its fonts: matplotlib measured its letters by DejaVu Sans, and names a kind alone."""
+    """Return a figure's SVG that names the chosen fonts. matplotlib measured letters of DejaVu Sans, but names only
+    "sans-serif".
+    """
     families = ", ".join(f"'{family}'" for family in (FALLBACK, *chosen.families[2:]))
     return without_missing(svg, chosen.missing).replace("sans-serif", families)
 
 
 def sources(document: dict[str, Any], chosen: Chosen) -> tuple[str, dict[str, str]]:
-    """Return Typst's program, which is the same for every report, and its inputs: the document as JSON."""
+    """Return the Typst program, which is the same for all reports, and its inputs: the document as JSON."""
     told = {**_replaced(document, chosen), "fonts": list(chosen.families)}
     return _PAGE.read_text("utf-8"), {"report": json.dumps(told, ensure_ascii=False)}
 
@@ -175,7 +180,7 @@ def sources(document: dict[str, Any], chosen: Chosen) -> tuple[str, dict[str, st
 def compiled(document: dict[str, Any], chosen: Chosen) -> bytes:
     """Return the PDF of a document: the same bytes for the same document, fonts and version of Typst.
 
-    Raises EnvironmentLackingError without Typst.
+    Raises EnvironmentLackingError if Typst is not installed, and InternalError if it refuses the document.
     """
     typst = _typst()
     program, inputs = sources(document, chosen)
@@ -194,7 +199,7 @@ def compiled(document: dict[str, Any], chosen: Chosen) -> bytes:
 
 
 def _stamp(date: str) -> int:
-    """Return the time that the PDF says it was made at: the day of the first run, so that it is the same every time."""
+    """Return the PDF's creation time: the day of the first run, so that the bytes are the same each time; else 0."""
     with suppress(ValueError):
         return int(datetime.datetime.fromisoformat(f"{date}T00:00:00+00:00").timestamp())
     return 0

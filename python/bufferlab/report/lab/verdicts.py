@@ -10,7 +10,7 @@ from bufferlab.report.points_tables import verdict_cell
 
 
 def verdicts(analysis: Analysis) -> list[str]:
-    """Return a sentence for each compared metric: all of its steps, or its ends for several groups."""
+    """Return a sentence for each compared metric, with all its steps, or the change from end to end of each group."""
     one_group = len(analysis.groups) == 1
     found = []
     for metric in analysis.compared:
@@ -21,7 +21,10 @@ def verdicts(analysis: Analysis) -> list[str]:
 
 
 def _of_group(analysis: Analysis, metric: str, group: Group, *, steps: bool) -> str:
-    """Return the verdicts on the steps along a group, or on its ends; steps with the same words are listed together."""
+    """Return the verdicts on the steps of a group, or on the change from its first to its last point.
+
+    Neighbouring steps with the same words are joined.
+    """
     ran = analysis.distinct(group, metric)
     pairs = list(pairwise(ran)) if steps else [(ran[0], ran[-1])] if len(ran) > 1 else []
     judged = [(a, b, verdict_cell(analysis, metric, a.index, b.index)) for a, b in pairs]

@@ -13,7 +13,7 @@ use crate::mysql::line::Line;
 use crate::server::bulk::Chunk;
 use crate::server::encode::{Encoder, Form};
 
-/// Rows of one transaction: so few that a server can roll them back, and so many that commits are rare.
+/// Rows of one transaction: few enough for a server to roll them back, and enough to make commits rare.
 const TRANSACTION_ROWS: u64 = 200_000;
 
 /// One connection that writes tables.

@@ -81,7 +81,7 @@ impl Packets {
         self.sequence
     }
 
-    /// Returns true when bytes have come that nobody has used yet.
+    /// Returns true when bytes have come that no caller has used yet.
     pub(super) fn has_unused(&self) -> bool {
         !self.unused.is_empty()
     }
