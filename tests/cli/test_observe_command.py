@@ -104,7 +104,7 @@ def test_a_server_that_goes_away_for_good_ends_with_1_and_the_report(bench: Benc
         server.__exit__()
 
     with FakeMysql({5: gone}) as server:
-        ended = bench.bufferlab("observe", server.url, "--duration", "8s")
+        ended = bench.bufferlab("observe", server.url, "--duration", "5s")
     assert ended.code == 1
     assert "The pool misses" in ended.out
     assert "the connection is gone" in ended.err

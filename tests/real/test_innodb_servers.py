@@ -53,6 +53,18 @@ class New:
         if not made.exists():
             made.mkdir(mode=0o711)
             innodb.Place(build, made, page_size_bytes).initialise()
+        return self._copied(made, root, build, page_size_bytes)
+
+    def with_accounts(self, root: Path, build: Build) -> tuple[innodb.Place, data_folder.Identity]:
+        """One that has the accounts of a load too."""
+        made = self.root / f"{build.name}-accounts"
+        if not made.exists():
+            made.mkdir(mode=0o711)
+            self.at(made, build).with_accounts()
+        place = self._copied(made, root, build, 16384)
+        return place, data_folder.read_identity(place.database)
+
+    def _copied(self, made: Path, root: Path, build: Build, page_size_bytes: int) -> innodb.Place:
         subprocess.run(["cp", "-a", "--reflink=auto", str(made / "database"), str(root)], check=True)
         return innodb.Place(build, root, page_size_bytes)
 
@@ -67,6 +79,12 @@ def new() -> Iterator[New]:
 def place(mysql: Build, root: Path, new: New) -> innodb.Place:
     """A new data directory of MySQL 5.7."""
     return new.at(root, mysql)
+
+
+@pytest.fixture
+def known(mysql: Build, root: Path, new: New) -> tuple[innodb.Place, data_folder.Identity]:
+    """The same with the accounts of a load, and which they are."""
+    return new.with_accounts(root, mysql)
 
 
 def gone(pid: int, within_seconds: float = 5.0) -> bool:
@@ -153,8 +171,10 @@ def test_nothing_of_a_servers_data_is_roots_and_nothing_is_open_to_others(place:
     assert (place.database / "auth.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_password_is_in_no_option_file_log_or_command_line(place: innodb.Place) -> None:
-    identity = place.with_accounts()
+def test_the_password_is_in_no_option_file_log_or_command_line(
+    known: tuple[innodb.Place, data_folder.Identity],
+) -> None:
+    place, identity = known
     with place.server((identity.user, identity.password)) as server:
         command = Path(f"/proc/{server.pid}/cmdline").read_bytes()
         surroundings = Path(f"/proc/{server.pid}/environ").read_bytes()
@@ -164,8 +184,10 @@ def test_the_password_is_in_no_option_file_log_or_command_line(place: innodb.Pla
     assert identity.password not in repr(identity)
 
 
-def test_a_wrong_password_is_told_at_once_and_not_after_two_minutes(place: innodb.Place) -> None:
-    place.with_accounts()
+def test_a_wrong_password_is_told_at_once_and_not_after_two_minutes(
+    known: tuple[innodb.Place, data_folder.Identity],
+) -> None:
+    place, _ = known
     started = time.monotonic()
     with pytest.raises(EngineFailure, match="refuses the user") as caught, place.server(("bufferlab", "wrong")):
         pass
@@ -282,9 +304,9 @@ def lost(data: Path) -> None:
 
 @pytest.mark.parametrize("damage", [rubbish, lost])
 def test_a_corrupt_data_directory_ends_with_the_servers_own_words(
-    place: innodb.Place, damage: Callable[[Path], None]
+    known: tuple[innodb.Place, data_folder.Identity], damage: Callable[[Path], None]
 ) -> None:
-    place.with_accounts()
+    place, _ = known
     damage(place.data)
     with pytest.raises(EngineFailure) as caught, place.server(ready_seconds=60):
         pass

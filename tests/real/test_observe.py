@@ -16,7 +16,7 @@ import pytest
 from bufferlab.engines.innodb import control as innodb_control
 from bufferlab.engines.servers.look import NotTold, Refused
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.live import observe_page, sentence
+from bufferlab.live import observation, observe_page, sentence
 from bufferlab.live.digests import Digests
 from bufferlab.live.host_side import HostWork
 from bufferlab.live.look_result import Seen
@@ -31,6 +31,12 @@ pytestmark = pytest.mark.real
 SELECTS = 300
 ROWS = 4_000
 TRANSACTIONS = "SELECT SUM(COUNT_STAR) FROM performance_schema.events_transactions_summary_global_by_event_name"
+
+
+@pytest.fixture(autouse=True)
+def two_samples_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look waits for samples most of its time; tests/cli/test_observe_command.py has those of a user."""
+    monkeypatch.setattr(observation, "_INTERVAL_SECONDS", 0.5)
 
 
 class Load:
@@ -343,9 +349,12 @@ def test_a_reset_of_the_statistics_is_said_and_no_count_is_negative(postgresql: 
     _require_reset(seen)
 
 
-def test_the_crash_of_a_session_of_postgresql_is_said_to_be_a_restart(postgresql: tuple[PrivateServer, str]) -> None:
+def test_the_crash_of_a_session_of_postgresql_is_said_to_be_a_restart(
+    postgresql: tuple[PrivateServer, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first process and its start stay; shared_buffers and the statistics begin anew."""
     server, url = postgresql
+    monkeypatch.setattr(observation, "_INTERVAL_SECONDS", 1.0)  # It takes the server a second to be back.
 
     def crash() -> None:
         with closing(server.connect("postgres")) as connection:

@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def test_direct_reads_are_the_process_reads_land_in_frames_and_reach_the_device(database: Path) -> None:
-    run = core.run(database, pool_size_bytes=4 * MIB, transactions=1500, warm_up=1000)
+    run = core.run(database, pool_size_bytes=4 * MIB, transactions=600, warm_up=300)
     counted = run.delta("db_read_bytes")
     assert run.delta("pages_read") > 10_000, "too few reads to compare with the device"
     assert counted == pytest.approx(run.delta("process_read_bytes"), rel=0.005)
@@ -28,7 +28,7 @@ def test_direct_reads_are_the_process_reads_land_in_frames_and_reach_the_device(
 
 
 def test_buffered_reads_can_be_served_by_the_kernel(database: Path) -> None:
-    run = core.run(database, pool_size_bytes=4 * MIB, io_mode="buffered", transactions=1000, warm_up=1000)
+    run = core.run(database, pool_size_bytes=4 * MIB, io_mode="buffered", transactions=400, warm_up=400)
     assert run.delta("pages_read") > 1000
     assert run.delta("process_read_bytes") < 0.5 * run.delta("db_read_bytes")
 
@@ -38,7 +38,7 @@ def test_ours_and_stock_differ_in_nothing_but_the_memory(loaded: Path, database:
     misses = {}
     for pcache in ("ours", "stock"):
         core.copy(loaded, database)
-        of = {"pcache": pcache, "io_mode": io_mode, "transactions": 1000, "warm_up": 500}
+        of = {"pcache": pcache, "io_mode": io_mode, "transactions": 400, "warm_up": 200}
         run = core.run(database, pool_size_bytes=8 * MIB, **of)
         misses[pcache] = run.delta("demand_misses")
         assert run.answer["actual"]["pool_frames"] == 2048
@@ -51,7 +51,7 @@ def test_resident_memory_grows_with_the_pool(loaded: Path, database: Path) -> No
     for size in (8 * MIB, 24 * MIB):
         core.copy(loaded, database)
         # Long enough to fill the larger one.
-        run = core.run(database, pool_size_bytes=size, transactions=300, warm_up=2_500)
+        run = core.run(database, pool_size_bytes=size, transactions=100, warm_up=1_600)
         resident[size] = run.end["resident_bytes", ""]
         pool[size] = run.end["pool_frames_used", ""] * 4096
         assert run.end["pool_frames_used", ""] == run.end["pool_frames", ""] == size / 4096
@@ -98,7 +98,7 @@ def test_the_data_stays_consistent_and_every_transaction_is_accounted_for(databa
 def test_the_same_seed_gives_the_same_run_and_another_seed_another(loaded: Path, database: Path) -> None:
     def counts(seed: int) -> tuple[float, ...]:
         core.copy(loaded, database)
-        run = core.run(database, pool_size_bytes=4 * MIB, transactions=400, seed=seed, warm_up=200)
+        run = core.run(database, pool_size_bytes=4 * MIB, transactions=200, seed=seed, warm_up=100)
         return tuple(run.delta(metric) for metric in ("demand_misses", "pages_written", "wal_write_bytes"))
 
     first = counts(3)

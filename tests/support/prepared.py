@@ -147,19 +147,43 @@ def _serve() -> None:
             importlib.import_module(module.name)
     for name in _LIBRARIES:
         importlib.import_module(name)
+    from bufferlab.results import decoding
     from support import figures, forked
 
     forked.install()
     figures.install()
     gc.freeze()
     print("ready", flush=True)
+    decoder: subprocess.Popen[str] | None = None
     for line in sys.stdin:
         begun_s = time.monotonic()
+        if decoder is None or decoder.poll() is not None:
+            decoder = decoding._started()
+            decoding._children[:] = [_Shared(decoder)]  # type: ignore[list-item]
         child = os.fork()
         if child == 0:
             _become(*json.loads(line))
         _, status, used = os.wait4(child, 0)
         print(os.waitstatus_to_exitcode(status), used.ru_maxrss, time.monotonic() - begun_s, flush=True)
+
+
+class _Shared:
+    """The process that decodes tables, for one command after another: to start one takes a quarter of a second."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.stdin, self.stdout, self._pid = process.stdin, process.stdout, process.pid
+
+    def poll(self) -> None:
+        """A command is not its parent, and cannot tell whether it has ended."""
+
+    def kill(self) -> None:
+        """The next command gets another."""
+        os.kill(self._pid, signal.SIGKILL)
+
+    def communicate(self) -> None:
+        """Its end; it stays a zombie until its parent looks."""
+        assert self.stdout
+        self.stdout.read()
 
 
 def _become(arguments: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
@@ -179,6 +203,7 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str, out:
     tempfile.tempdir = None  # Asked for again, in this environment.
     sys.argv = ["bufferlab", *arguments]
     from bufferlab.cli import main
+    from bufferlab.results import decoding
 
     code = 1
     try:
@@ -187,6 +212,8 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str, out:
         code = ended.code if isinstance(ended.code, int) else 1
     except BaseException:
         traceback.print_exc()
+    if any(isinstance(child, _Shared) for child in decoding._children):
+        decoding._children.clear()
     # What Python does at its end, but for the freeing of every module, which takes as long as a short command.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

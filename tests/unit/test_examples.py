@@ -16,6 +16,9 @@ MODULES = sorted(
 
 
 def test_the_examples_in_docstrings_are_true() -> None:
-    outcomes = {name: doctest.testmod(import_module(name)) for name in MODULES}
+    found = [test for name in MODULES for test in doctest.DocTestFinder().find(import_module(name), name)]
+    runner = doctest.DocTestRunner()
+    # A run looks at the file of every module: those of docstrings without an example took most of the time.
+    outcomes = {test.name: runner.run(test) for test in found if test.examples}
     assert sum(outcome.attempted for outcome in outcomes.values()) >= 50
     assert [name for name, outcome in outcomes.items() if outcome.failed] == []

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from functools import cache, reduce
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -42,6 +41,9 @@ class Printed(Document):
     """Of this object; later versions add keys and rename none."""
 
 
+_Base = TypeVar("_Base", bound=Document)
+
+
 def of_keys(name: str, doc: str, keys: Mapping[str, Any], optional: bool = False) -> type[Printed]:
     """The type of an object of these keys."""
     ends = {"default": None} if optional else {}
@@ -49,18 +51,23 @@ def of_keys(name: str, doc: str, keys: Mapping[str, Any], optional: bool = False
     fields: dict[str, Any] = {
         f"{key}_" if key == "schema" else key: (_as_json(kind), Field(alias=key, **ends)) for key, kind in keys.items()
     }
-    return create_model(name, __base__=Printed, __doc__=doc, **fields)
+    return _made(name, Printed, doc, fields)
 
 
 def of_answer(name: str, doc: str, data: type) -> type[Printed]:
     """The type of an answer with these data."""
-    return create_model(name, __base__=Printed, __doc__=doc, **_fields(Report), **_fields(data))
+    return _made(name, Printed, doc, _fields(Report) | _fields(data))
 
 
 @cache
 def model_of(kind: type) -> type[Document]:
     """The type of what `printed` makes of a class: the names and the docstrings are the class's own."""
-    return create_model(kind.__name__, __base__=Document, __doc__=inspect.getdoc(kind), **_fields(kind))
+    return _made(kind.__name__, Document, inspect.getdoc(kind), _fields(kind))
+
+
+def _made(name: str, base: type[_Base], doc: str | None, fields: dict[str, Any]) -> type[_Base]:
+    # Its fields have their descriptions; pydantic would look for them in the source of each caller.
+    return create_model(name, __base__=base, __doc__=doc, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
 
 
 def _fields(kind: type) -> dict[str, Any]:
@@ -98,19 +105,29 @@ _NAMES: dict[str, Any] = {
 _NAMES |= {"Mapping": Mapping, "Sequence": Sequence, "Direction": Direction, "Reason": Reason}
 
 
+@cache
 def _docs(kind: type) -> dict[str, str]:
     """The docstrings of a class's fields."""
-    try:
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    except (OSError, TypeError):
-        return {}
-    assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for field, doc in zip(tree.body, tree.body[1:], strict=False):
+    place: ast.Module | ast.ClassDef = _tree(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = [one for one in place.body if isinstance(one, ast.ClassDef) and one.name == name]
+        if not found:
+            return {}
+        place = found[-1]
+    docs = {}
+    for field, doc in zip(place.body, place.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
             assert isinstance(field.target, ast.Name)
-            found[field.target.id] = inspect.cleandoc(str(doc.value.value))
-    return found
+            docs[field.target.id] = inspect.cleandoc(str(doc.value.value))
+    return docs
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    try:
+        return ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):
+        return ast.Module([], [])
 
 
 def _as_json(kind: Any) -> Any:
