@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.registry import open_sweep
 from bufferlab.results.page_traces import CountedAccesses, PageTrace
 from support import innodb

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from campaign import witness
 from campaign.inputs import ROOT
 

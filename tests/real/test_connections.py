@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from support import core, innodb
 
 pytestmark = [pytest.mark.real, pytest.mark.servers, pytest.mark.slow]

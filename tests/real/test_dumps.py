@@ -20,9 +20,9 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.dump_contents import has_rows
 from bufferlab.engines.postgres import control as postgres_control
 from bufferlab.engines.servers import data_folder, restoring
-from bufferlab.engines.servers.builds import servers_root
 from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.dump_head import read_head, sha256_of
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import SpecError
 from support import core, dumps, innodb, postgres, prepared

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 from bufferlab.engines.native import native
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.traces import page_trace
 from support import core, innodb, postgres, prepared
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines import host_settings
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.registry import open_sweep
 from support import core, innodb, postgres, prepared
 

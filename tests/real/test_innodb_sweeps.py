@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from support import core, innodb, prepared
 from support.fake import children, is_alive, wait_until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.registry import open_sweep
 from support import core, innodb, postgres, prepared
 

@@ -12,7 +12,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.slow_log import make_script
 from support import core, innodb, prepared, slow_logs
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from support import innodb, postgres
 from support.core import usual_cache
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bufferlab.engines import registry
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.registry import open_sweep
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from bufferlab.results.trace_words import page_trace_words

@@ -26,7 +26,8 @@ from bufferlab.engines.native import native
 from bufferlab.engines.postgres import relation_sizes as postgres_owners
 from bufferlab.engines.servers import child_process, data_folder, page_sites, signs_of_life
 from bufferlab.engines.servers.behaviour import ServerBehaviour
-from bufferlab.engines.servers.builds import Build, servers_root
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.engines.servers.server_knob import ON_PATH
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked

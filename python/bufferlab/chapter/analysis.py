@@ -32,7 +32,8 @@ from bufferlab.units import format_bytes, readable
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: The shortest window on which claims on writes and rates rest: they depend on checkpoints and other load on the host.
 LONG_WINDOW_SECONDS = 60.0
-#: The fewest whole blocks for claims across hosts: with fewer, points may also differ by their hosts.
+#: The fewest whole blocks (with a good run of each point) for claims in a sweep that several hosts measured. A block
+#: runs on one host, so outside of whole blocks points may also differ because other hosts ran them.
 _LEAST_ACROSS_HOSTS = 2
 #: A value that is made of words: readers see its underscores as spaces.
 _A_WORD = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")

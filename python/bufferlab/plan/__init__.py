@@ -8,12 +8,12 @@ from bufferlab.plan.grid import (
     GridPoint,
     estimated_facts,
     known_facts,
-    least_transactions,
     needed_data,
     points_of,
     stored_workload,
 )
 from bufferlab.plan.run_order import Plan, PlannedRun, block_order, make, run_seed
+from bufferlab.plan.warm_up import least_transactions
 
 __all__ = [
     "DataFacts",

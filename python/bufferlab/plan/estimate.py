@@ -12,8 +12,9 @@ from typing import ClassVar
 from bufferlab.engines import registry as engines
 from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.engines.servers.existing.address import is_url
-from bufferlab.plan.grid import GridPoint, least_transactions, needed_data, workload_of
+from bufferlab.plan.grid import GridPoint, needed_data, workload_of
 from bufferlab.plan.run_order import Plan
+from bufferlab.plan.warm_up import least_transactions
 from bufferlab.spec import Experiment
 from bufferlab.units import MIB
 

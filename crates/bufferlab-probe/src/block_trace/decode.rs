@@ -30,7 +30,7 @@ pub struct Decoded {
     pub actions: BTreeMap<char, u64>,
     /// Plugs and unplugs of tasks without a request on these devices, which the decoder leaves out.
     pub plugs_elsewhere: u64,
-    /// Pages that report lost events before them.
+    /// Pages of the kernel's trace buffer with the mark that events were lost before them.
     pub pages_after_a_gap: u64,
 }
 

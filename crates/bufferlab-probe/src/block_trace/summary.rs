@@ -11,7 +11,7 @@ pub struct Lost {
     pub dropped_events: u64,
     /// Events that the kernel did not write, because interrupts were nested too deeply.
     pub commit_overrun: u64,
-    /// Pages that report lost events before them.
+    /// Pages of the kernel's trace buffer with the mark that events were lost before them.
     pub pages_after_a_gap: u64,
 }
 

@@ -16,8 +16,8 @@ from bufferlab.units import MIB
 
 #: The least share of reads that begin inside a page for a finding.
 _SHARE = 0.2
-#: Unreadable lines at most this many lines apart are listed as one range: a broken event may take several lines, of
-#: which only the first looks like an event.
+#: Unreadable lines at most this many lines apart are listed as one range: a broken event may take several lines, and
+#: not each of them is recognised as a part of an event.
 _REACH = 4
 _MOST_LISTED = 12
 

@@ -32,9 +32,9 @@ class Reads(MetricTable, probe="engine", source="the driver of random reads, fro
 # fmt: on
 
 
-#: Scatter needs at least so many stretches between neighbouring samples.
+#: The fewest whole sample intervals in a window for the scatter of a rate (reads or device requests a second).
 MIN_STRETCHES = 5
-#: A stretch whose length is off the usual by more than this share is left out: an edge of the window has cut it.
+#: A sample interval whose length is off the usual by more than this share is left out: an edge of the window has cut it.
 _ODD_LENGTH = 0.5
 
 

@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any, ClassVar
 
 from bufferlab.engines.behaviour import EngineFailure, NativeKnobs
-from bufferlab.engines.innodb import control, server_facts
+from bufferlab.engines.innodb import control, running_server
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.option_file import VARIABLES, as_asked, server_settings
 from bufferlab.engines.servers.builds import Build, Flavour
@@ -79,7 +79,7 @@ class InnodbRun(FamilyRun):
     core_words: ClassVar = {"may_change_settings": False}  # Switching metrics on is a setting too.
 
     variables = staticmethod(control.variables)
-    survey = staticmethod(server_facts.survey)
+    survey = staticmethod(running_server.survey)
 
     def flavour_of(self, told: str) -> Flavour:
         return "mariadb" if "mariadb" in told.lower() else "mysql"

@@ -15,7 +15,7 @@ from contextlib import closing
 from typing import ClassVar
 
 from bufferlab.engines.behaviour import EngineFailure, NativeKnobs
-from bufferlab.engines.postgres import control, server_facts
+from bufferlab.engines.postgres import control, running_server
 from bufferlab.engines.postgres.connection import FORM, connect
 from bufferlab.engines.postgres.postgresql_conf import VARIABLES, as_asked, in_words, server_settings, text_of
 from bufferlab.engines.servers.builds import Build
@@ -102,7 +102,7 @@ class PostgresRun(FamilyRun):
     """The query counts clients of all databases, without parallel workers, which belong to their leader."""
     made_with: ClassVar = {"page_size": ("block_size", "{}"), "data_checksums": ("data_checksums", "{}")}
 
-    survey = staticmethod(server_facts.survey)
+    survey = staticmethod(running_server.survey)
 
     def variables(self, connection: Client) -> Mapping[str, str]:
         return {name: in_words(told) for name, told in control.settings(connection).items()}

@@ -28,12 +28,13 @@ from bufferlab.engines.behaviour import (
 )
 from bufferlab.engines.native import load_core, load_recipe, native, run_core
 from bufferlab.engines.servers import data_folder, page_sites, user
-from bufferlab.engines.servers.builds import MANIFEST, Build, servers_root
+from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.child_process import tail
 from bufferlab.engines.servers.data_folder import DATABASE, Identity, Sizes
 from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.engines.servers.existing.whereabouts import may_be_here
 from bufferlab.engines.servers.family import Family
+from bufferlab.engines.servers.fetched import MANIFEST, servers_root
 from bufferlab.engines.servers.hosts.running import Host, RunningHost, is_existing
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.restoring import LOADER_VERSION, Dump, RoomWatch
@@ -306,7 +307,7 @@ class ServerBehaviour(Host, Behaviour):
         return int(data_folder.read_sizes(database)["allocated_bytes"])
 
     def shape(self, database: Path) -> dict[str, Any] | None:
-        """Return every b-tree (and heap) with its levels, as counted after the load."""
+        """Return the pages per level of every B-tree (and heap), as counted after the load; None if not counted."""
         shape: dict[str, Any] | None = data_folder.read_sizes(database)["shape"]
         return shape
 

@@ -26,8 +26,9 @@ from typing import Literal
 
 from bufferlab import marked
 from bufferlab.engines.servers import debian, finder
-from bufferlab.engines.servers.builds import MANIFEST, Ask, Build, Flavour, Listed, fetched, servers_root
+from bufferlab.engines.servers.builds import Ask, Build, Flavour, Listed
 from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError, launched
+from bufferlab.engines.servers.fetched import MANIFEST, fetched, servers_root
 from bufferlab.errors import EnvironmentLackingError
 
 _NEED_BYTES = 900 << 20

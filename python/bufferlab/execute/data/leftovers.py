@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from bufferlab import marked
-from bufferlab.engines.servers.builds import servers_root
+from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.engines.servers.private_server import SHORT_SOCKETS
 from bufferlab.execute.host.storage import ROOM, SCRATCH, cache_root, remove_if_empty
 

@@ -50,7 +50,9 @@ class Grid:
 
 
 def grids(whole: Table) -> list[Grid]:
-    """Return a table as grids that fit the page: unchanged, turned, or in parts that repeat the first column."""
+    """Return a table as grids that fit the page: unchanged, with rows and columns exchanged, or in parts.
+
+    Parts repeat the first column. Rows beyond MOST_ROWS are left out."""
     table = _breakable(_cut(whole.filled))
     for size_pt in SIZES_PT:
         if _fits(table, size_pt):
