@@ -24,7 +24,7 @@ from bufferlab.engines.servers import data_folder as server_sizes
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
-from bufferlab.execute.data.run_copy import restore
+from bufferlab.execute.data.copy_method import restore
 from bufferlab.execute.data.trees import fingerprint
 from bufferlab.knob import Native, values_of
 from support import postgres

@@ -11,7 +11,7 @@ from typing import Any
 
 from bufferlab import spec
 from bufferlab.execute.fleet.cluster import Over
-from bufferlab.execute.fleet.gather import Bounds, Gather
+from bufferlab.execute.fleet.dispatch import Bounds, Gather
 from bufferlab.execute.fleet.gathering import Gathering, host_of
 from bufferlab.execute.fleet.parcels import SWEEP_FILES, Item, packed
 from bufferlab.execute.fleet.rounds import Host, Node

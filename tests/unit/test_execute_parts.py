@@ -22,8 +22,8 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.engines.servers import user
 from bufferlab.errors import FAILURE_KINDS, EnvironmentLackingError, Failure, Interrupted
+from bufferlab.execute.data.copy_method import probe_method, restore
 from bufferlab.execute.data.datasets import Dataset
-from bufferlab.execute.data.run_copy import probe_method, restore
 from bufferlab.execute.host import reachable, storage
 from bufferlab.execute.host.device_lock import Patience, device_lock, lock_directory
 from bufferlab.execute.progress import Pace

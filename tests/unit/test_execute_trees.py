@@ -11,7 +11,7 @@ import pytest
 
 from bufferlab.errors import DataFileError, Interrupted
 from bufferlab.execute.data import trees
-from bufferlab.execute.data.run_copy import probe_method, restore
+from bufferlab.execute.data.copy_method import probe_method, restore
 
 MIB = 1 << 20
 

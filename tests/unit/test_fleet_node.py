@@ -13,7 +13,7 @@ import pytest
 from bufferlab import __version__, spec
 from bufferlab.engines.native import native
 from bufferlab.execute.fleet import node
-from bufferlab.execute.fleet.gather import Gather
+from bufferlab.execute.fleet.dispatch import Gather
 from bufferlab.execute.fleet.gathering import Gathering
 from bufferlab.execute.fleet.node_options import NodeOptions
 from bufferlab.execute.fleet.parcels import Item

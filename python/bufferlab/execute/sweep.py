@@ -21,8 +21,8 @@ from bufferlab.engines.servers.existing.address import is_url
 from bufferlab.errors import BufferlabError, DataFileError, EnvironmentLackingError, Interrupted, Problem, SpecError
 from bufferlab.execute import preflight, resume
 from bufferlab.execute.data import leftovers
+from bufferlab.execute.data.copy_method import probe_method
 from bufferlab.execute.data.datasets import Dataset, Datasets, database_name
-from bufferlab.execute.data.run_copy import probe_method
 from bufferlab.execute.host import fingerprint, storage, stored_noise
 from bufferlab.execute.host.device_lock import Patience, device_lock
 from bufferlab.execute.host.reachable import require_reachable, servers_owner

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::page_io::AlignedBuffer;
+use super::aligned_file::AlignedBuffer;
 use crate::storage::storage_read_bytes;
 
 /// The result of a trial of direct I/O in a directory.

@@ -1,5 +1,6 @@
 //! SQLite as a laboratory engine: direct page I/O, a real page pool, and one connection for all terminals.
 
+pub mod aligned_file;
 pub mod client;
 mod dialect;
 pub mod direct_io;
@@ -8,7 +9,6 @@ pub mod frames;
 pub mod interrupt;
 pub mod knobs;
 pub mod loader;
-pub mod page_io;
 pub mod page_trace;
 pub mod pcache;
 mod plan;

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use rusqlite::ffi;
 
-use super::page_io::{AlignedFile, Transfer};
+use super::aligned_file::{AlignedFile, Transfer};
 use crate::counter::Counter;
 
 /// The way in which the shim reads and writes the database file.

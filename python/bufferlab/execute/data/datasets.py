@@ -2,7 +2,7 @@
 
 An entry appears whole (a renamed folder) or not at all. Its manifest holds the database's size, trees and SHA-256. If
 the database is a directory, it holds the SHA-256 of each file. A corrupt entry is reported, removed and loaded again.
-run_copy.py makes the copies for runs.
+copy_method.py makes the copies for runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads a loaded database as files, one file or a directory of them: its size, its hashes, its parts by name.
 
-This file copies nothing (run_copy.py does). A directory may hold plain files and directories only: other things that a
+This file copies nothing (copy_method.py does). A directory may hold plain files and directories only: other things that a
 server leaves in it (sockets, links) cannot be copied byte for byte.
 """
 

@@ -31,7 +31,7 @@ _FILES = ("RAY_AUTH_TOKEN_PATH", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "R
 def _gathered(envelope: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     _leave_folder()
-    from bufferlab.execute.fleet.gather import Gather
+    from bufferlab.execute.fleet.dispatch import Gather
     from bufferlab.execute.fleet.gathering import Gathering
     from bufferlab.execute.fleet.ray_cluster import RayCluster
     from bufferlab.execute.stop import StopRequest

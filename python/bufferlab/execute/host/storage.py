@@ -1,6 +1,6 @@
 """The directories that a sweep works in: where they are, whether they can be used, and who holds them.
 
-A directory that cannot serve is refused before any work. This file copies nothing (run_copy.py does).
+A directory that cannot serve is refused before any work. This file copies nothing (copy_method.py does).
 """
 
 from __future__ import annotations

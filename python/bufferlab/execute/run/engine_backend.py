@@ -18,8 +18,8 @@ from bufferlab import marked
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.child_process import tail
 from bufferlab.errors import Failure, Interrupted, RunFailed
+from bufferlab.execute.data.copy_method import Method, restore
 from bufferlab.execute.data.datasets import Dataset, database_name
-from bufferlab.execute.data.run_copy import Method, restore
 from bufferlab.execute.data.trees import size_of
 from bufferlab.execute.host.reachable import Owner, open_way
 from bufferlab.execute.host.restore_host import restore_host

@@ -10,8 +10,8 @@ from typing import Any
 
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.errors import Failure
+from bufferlab.execute.data.copy_method import Method
 from bufferlab.execute.data.datasets import Dataset
-from bufferlab.execute.data.run_copy import Method
 from bufferlab.plan import GridPoint
 from bufferlab.results.check import FOREIGN_SERVER
 from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting
