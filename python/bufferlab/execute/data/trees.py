@@ -1,7 +1,7 @@
 """Reads a loaded database as files, one file or a directory of them: its size, its hashes, its parts by name.
 
-This file copies nothing (copy_method.py does). A directory may hold plain files and directories only: other things that a
-server leaves in it (sockets, links) cannot be copied byte for byte.
+This file copies nothing (copy_method.py does). A directory may hold plain files and directories only: sockets
+and links that a server leaves in it cannot be copied byte for byte.
 """
 
 from __future__ import annotations
