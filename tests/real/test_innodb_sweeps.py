@@ -101,7 +101,7 @@ def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measure
     assert statuses["200"]["status"] == "ok"
     assert statuses["plenty"]["status"] == "failed"
     assert "var.innodb_io_capacity" in statuses["plenty"]["reason"]
-    (failure,) = statuses["plenty"]["failures"]
+    (failure,) = [one["failure"] for one in statuses["plenty"]["failures"]]
     assert (failure["kind"], failure["where"]) == ("usage", "var.innodb_io_capacity")
     assert "1 run failed because settings were refused, which trying again does not mend" in done.stderr
     assert place.servers() == []

@@ -68,7 +68,7 @@ def listen(patch: pytest.MonkeyPatch) -> int:
     def listening(*given: Any, **named: Any) -> str:
         return configuration(*given, **named).replace("skip_networking", f"port = {port}\nbind_address = 127.0.0.1")
 
-    patch.setattr(InnodbFamily, "configuration", listening)
+    patch.setattr(InnodbFamily, "configuration", staticmethod(listening))
     return port
 
 
