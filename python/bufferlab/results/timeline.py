@@ -36,7 +36,7 @@ class Instant:
 
 @dataclass(frozen=True)
 class TimelineSecond:
-    """The values of the stretch that ends at `t_s`."""
+    """The values of a stretch of a run between two samples, of which the second is at `t_s`."""
 
     t_s: float
     phase: str

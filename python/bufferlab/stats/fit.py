@@ -1,7 +1,8 @@
 """One fit for a whole sweep: value = point effect + block effect + noise, fitted by least squares.
 
 If all values are above zero their logarithms are fitted, because I/O counts err in per cent, not in pages. A comparison
-is then a ratio. If any value is zero or less the fit is linear and a comparison is a difference.
+is then a ratio. If any value is zero or less, the values themselves are fitted (the linear scale), and a comparison is
+a difference.
 
 Comparisons cancel the block effects, because all points of a block share its seed. The noise of a comparison is
 estimated from two independent sources: the changes of its pair of points from block to block, and the residuals of the
@@ -9,8 +10,8 @@ rest of the sweep. The mixture of the two variances, 0.6 to 0.4, has Satterthwai
 Bulletin 2, 1946), never more than if all points scattered alike. Sharing noise between points this way is the idea of
 moderated t statistics (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight 0.6 is
 fixed, because five points are too few to estimate it. The residuals of all points as the only source fail if one point
-scatters more than the rest (up to 13 % false claims at five times as much). The pair as the only source makes
-intervals a third wider. docs/statistics.md has the simulations that decided.
+scatters more than the rest (up to 13 % false claims at five times as much). The pair as the only source makes intervals
+a third wider. docs/statistics.md has the simulations that decided.
 
 Means do not cancel the block effects. The interval of a mean says where the mean of many blocks like these would lie.
 It is Student's, from that point's runs only, so it does not depend on the other points.
@@ -20,9 +21,9 @@ One or two runs a point show little or nothing of the noise. If the caller knows
 runs a point that scatter clearly more than is known rule that interval out. The interval of a mean of two runs is
 Student's with the known scatter, or with the scatter of the two runs if that is larger.
 
-The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (by default
-adjacent points and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs of points. A sweep
-claims fewer, so the range would make its intervals wider without need.
+The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (by default adjacent
+points and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs of points. A sweep claims fewer,
+so the range would make its intervals wider without need.
 """
 
 from __future__ import annotations
@@ -197,7 +198,8 @@ class Fit:
     def _known_mean(self, point: Hashable, spot: _Spot) -> _Spot | None:
         """Return the mean of two runs with the error of the known scatter; None if `spot` has to do.
 
-        It has to if the scatter is not known, if there are not two runs, or if they speak against the known scatter.
+        It has to if the scatter is not known, if the point does not have two runs, or if the runs speak against the
+        known scatter.
         """
         known = self._known_errors.get(point)
         if known is None or self._runs_at(point) != 2 or self.pooling != "partial":

@@ -72,8 +72,8 @@ class FileEvidence:
 def read_file(path: Path) -> FileEvidence:
     """Return everything recognised in a file.
 
-    Raises DataFileError if the file cannot be read, or if nothing in it is recognised; then the error quotes its first
-    words.
+    Raises DataFileError if the file cannot be read, or if nothing in it is recognised. Then the error names the parts
+    that could not be used, or quotes the file's first words.
     """
     evidence = read_lines(file_lines(path), str(path))
     if evidence.measured or evidence.stated.anything:

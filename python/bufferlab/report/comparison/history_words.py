@@ -63,7 +63,7 @@ def place(history: History, event: HistoryEvent) -> str:
 
 
 def change(step: Step) -> str:
-    """Return the size of a change, such as "6.1–7.9 % higher"; its interval if that includes no change."""
+    """Return the size of a change, "6.1–7.9 % higher"; the ends of its interval if "no change" lies between them."""
     verdict = step.found.verdict
     if verdict.resolved:
         return claimed(verdict, step.metric)
