@@ -141,7 +141,7 @@ class RunEvidence:
 
     @property
     def page_bytes_ran(self) -> int | None:
-        """Return the page size on which all outputs agree, if it is not the stated one; else None."""
+        """Return the page size on which all outputs agree, if another one is stated; else None."""
         sizes = {*self.page_bytes_shown.values()}
         return sizes.pop() if len(sizes) == 1 and self.page_bytes_said not in (None, *sizes) else None
 
@@ -213,7 +213,7 @@ class RunEvidence:
 
     @property
     def ordered_dumps(self) -> list[StatusDump]:
-        """Return the printouts in the order of time; without times, PostgreSQL's printouts in the order of a file."""
+        """Return the printouts in the order of time; without times, PostgreSQL's printouts in the first file."""
         timed = [dump for _, dump in self.timed_dumps]
         if timed:
             return timed

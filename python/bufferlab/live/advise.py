@@ -424,7 +424,8 @@ def _timed(one: SizeEstimate, read_us: float | None) -> SizeEstimate:
 def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
     """Return the rows of an attachment. If the server counts created pages as read, they are subtracted from its reads.
 
-    Sessions report late, so the mean rate of creations is subtracted from each row, which may then be below zero.
+    Sessions of PostgreSQL report late, so the mean rate of creations is subtracted from each row, which may then be
+    below zero.
     """
     recorded = one.recorded
     if facts.flavour != "postgres" or facts.numbers[0] > _COUNTS_CREATIONS or not recorded.seconds:

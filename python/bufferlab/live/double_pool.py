@@ -86,7 +86,10 @@ def _missing(seen: Seen) -> NotTold | None:
 
 
 def _unfilled(seen: Seen) -> NotTold | None:
-    """Return the reason that the pool is not full, so that misses are first reads, which any pool has; else None."""
+    """Return the reason that the pool is not full, or not known to be full; else None.
+
+    The misses of a pool that is not full are first reads, which any pool has.
+    """
     why = "the pool is not full: its misses are first reads"
     if seen.facts.flavour != "postgres":
         return NotTold(why, "ask again once it is") if was_never_filled(seen) else None

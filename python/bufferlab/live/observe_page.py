@@ -232,7 +232,7 @@ def inside_sections(seen: Seen) -> list[Section]:
 
 
 def host_facts(seen: Seen) -> list[str]:
-    """Return the words on the server's use of its host; [] if the server is not on this host."""
+    """Return the words on the server's use of its host; [] if the server is not on this host, or nothing is known."""
     host, found = seen.inside.host, []
     if not isinstance(host, NotTold):
         if host.processor_cores is not None:

@@ -217,7 +217,7 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield a sentence on one count that the workload compares, if `metric` is a time, because counts repeat better.
+    """Yield a sentence on one count that the workload compares, if `metric` is a time or rate: counts repeat better.
 
     Of several counts, those without a doubt come first, then those with a resolved change from the first point to the
     last, then those of the database: the device's counts include requests of other programs.

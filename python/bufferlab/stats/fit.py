@@ -212,9 +212,9 @@ class Fit:
     def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
         """Return the error of a comparison by the known scatter of its runs; None if that scatter is not to be used.
 
-        It is not if it is unknown, or if the interval of `spot` is narrower. Three or more runs a point that differ
-        rule it out, too. Two runs a point do so if they, or all runs of the sweep, scatter more than DOUBT_TIMES the
-        known scatter. One run a point shows nothing.
+        It is not to be used if it is unknown, or if the interval of `spot` is narrower. Three or more runs a point that
+        differ rule it out, too. Two runs a point do so if they, or all runs of the sweep, scatter more than DOUBT_TIMES
+        the known scatter. One run a point shows nothing.
         """
         if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
             return None
