@@ -399,7 +399,10 @@ def _on_cluster(
     *,
     strict: bool,
 ) -> int:
-    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are lacking."""
+    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are lacking.
+
+    Otherwise the exit code is that of `_answer`.
+    """
     from bufferlab.cli.progress import PlainProgress, progress
     from bufferlab.execute.fleet.fleet_sweep import resume_on_cluster, run_on_cluster
     from bufferlab.execute.sweep_runs import SweepOutcome

@@ -80,7 +80,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Ready:
-    """The facts and plans before anything is attached."""
+    """The facts of the server and the plans of the tiers, before anything is attached."""
 
     session: Session
     facts: Facts
@@ -349,7 +349,10 @@ def _share(ratio: float, present_bytes: int) -> int:
 
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:
-    """Return whether the server is asked which page each buffer holds while its calls are followed: PostgreSQL is."""
+    """Return whether the server is asked which page each buffer holds while its calls are followed.
+
+    PostgreSQL is asked, unless that costs too much.
+    """
     return facts.flavour == "postgres" and bool(pool_contents.cost(facts, look_inside=asked.look_inside))
 
 

@@ -152,7 +152,7 @@ class Cut:
 
 
 def cut(windows: Sequence[Recorded]) -> Cut:
-    """Cut windows into about `rules.SLICES` slices in all, at least one for each window."""
+    """Cut windows into about `constants.SLICES` slices in all, at least one for each window."""
     whole_s = sum(window.seconds for window in windows)
     ends, seconds, reads = [], [], []
     for window in windows:

@@ -285,7 +285,10 @@ class SweepFolder:
 
     @property
     def is_running(self) -> bool:
-        """Return whether a process adds runs to this folder now. The test releases its own lock at once."""
+        """Return whether a process adds runs to this folder now; False on a file system without locks.
+
+        The test releases its own lock at once.
+        """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -120,7 +120,7 @@ class Fit:
         return float(each_look ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
-        """Return the value of a point. Its interval, at `level` or else the fit's, is for the mean of many blocks."""
+        """Return the mean of a point. Its interval, at `level` or else the fit's, is for the mean of many blocks."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
         spot = self._known_mean(point, spot) or spot

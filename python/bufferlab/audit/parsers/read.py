@@ -208,7 +208,7 @@ def _cut_rows(file: str, tool: str, lines: list[int]) -> Iterator[Problem]:
 
 
 def _heads_alone(file: str, logs: Iterable[TpccLog], reports: Iterable[IostatReport]) -> Iterator[Problem]:
-    """Yield a problem for each piece that has only its head."""
+    """Yield one problem for all outputs of a program of which the file has only the head."""
     for program, lines in (
         ("tpcc-mysql's output", [log.place.line for log in logs if not log.is_measured]),
         ("a report of iostat", [report.place.line for report in reports if not report.devices]),

@@ -199,7 +199,7 @@ def _told(values: Sequence[float | None]) -> list[float]:
 
 
 def _judged(series: HistorySeries, found: FoundChange, cuts: Sequence[Change], level: float) -> HistorySeries:
-    """Return the series with its changes and their sizes."""
+    """Return the series with its changes (`cuts`), each with its size and the interval of that at `level`."""
     edges = [0, *(cut.place for cut in cuts), len(series.values)]
     stretches = [_told(series.values[a:b]) for a, b in pairwise(edges)]
     parts = [np.array([_scaled(value, series.scale) for value in part]) for part in stretches]

@@ -383,7 +383,7 @@ def _other_data(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
 
 
 def changed_beside(sweeps: Sequence[SweepTold]) -> list[dict[str, tuple[str, str]]]:
-    """Return for each sweep the versions and facts of its host that changed since the one before, with both values."""
+    """Return for each sweep the versions, server and host facts that changed since the one before, with both values."""
     found: list[dict[str, tuple[str, str]]] = [{}]
     for one, other in pairwise(sweeps):
         names = [name for name in one.beside if name in other.beside and one.beside[name] != other.beside[name]]

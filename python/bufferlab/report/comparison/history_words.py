@@ -209,5 +209,5 @@ def apart_text(apart: Apart) -> str:
 
 
 def rule_lines(history: History, judged: RuleJudged) -> list[str]:
-    """Return the sentences on a rule in a history (`rules.sentences`)."""
+    """Return the sentences on a rule in a history (`fail_if.sentences`)."""
     return sentences(judged, history.kept[history.since_place].name if history.since_place else "", "")
