@@ -63,7 +63,7 @@ _NO_NOISE = "every block gave the same change: no noise to compute an interval f
 
 @dataclass(frozen=True)
 class _Spot:
-    """A centre with its standard error on the fitted scale, or the reason why it has none."""
+    """The centre of a mean or comparison, with its standard error on the fitted scale, or why it has none."""
 
     centre: float
     error: float = 0.0
