@@ -46,7 +46,7 @@ def heads() -> list[Head]:
 
 
 def find_experiment(path_or_name: str) -> Path:
-    """Return the path of an experiment's TOML, given a built-in name, a file, or a folder with an experiment.toml.
+    """Return the path of an experiment's TOML or script: of a built-in name, a file, or a folder with experiment.toml.
 
     Raises SpecError when there is none.
     """

@@ -230,7 +230,7 @@ class RunFailed(BufferlabError):
 
 
 class InternalError(BufferlabError):
-    """A bug in bufferlab."""
+    """The error of a bug in bufferlab."""
 
     exit_code = 70
 

@@ -155,48 +155,48 @@ class Knob:
 
     @classmethod
     def size(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a SIZE."""
+        """Declare a knob of the kind SIZE."""
         return cls._row(KnobKind.SIZE, name, meaning, "bytes", "_bytes", more)
 
     @classmethod
     def size_or_share(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a SIZE_OR_SHARE."""
+        """Declare a knob of the kind SIZE_OR_SHARE."""
         return cls._row(KnobKind.SIZE_OR_SHARE, name, meaning, "bytes", "_bytes", more)
 
     @classmethod
     def choice(cls, name: str, words: tuple[str, ...], meaning: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a CHOICE among these words."""
+        """Declare a knob of the kind CHOICE, which takes one of these words."""
         more["choices"] = words
         return cls._row(KnobKind.CHOICE, name, meaning, "", "", more)
 
     @classmethod
     def count(cls, name: str, meaning: str, unit: str = "", **more: Unpack[Attributes]) -> Knob:
-        """Declare a COUNT."""
+        """Declare a knob of the kind COUNT."""
         return cls._row(KnobKind.COUNT, name, meaning, unit, "", more)
 
     @classmethod
     def count_or_share(cls, name: str, meaning: str, unit: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a COUNT_OR_SHARE."""
+        """Declare a knob of the kind COUNT_OR_SHARE."""
         return cls._row(KnobKind.COUNT_OR_SHARE, name, meaning, unit, "", more)
 
     @classmethod
     def number(cls, name: str, meaning: str, unit: str = "", **more: Unpack[Attributes]) -> Knob:
-        """Declare a NUMBER."""
+        """Declare a knob of the kind NUMBER."""
         return cls._row(KnobKind.NUMBER, name, meaning, unit, "", more)
 
     @classmethod
     def duration(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a DURATION in seconds."""
+        """Declare a knob of the kind DURATION, in seconds."""
         return cls._row(KnobKind.DURATION, name, meaning, "s", "_s", more)
 
     @classmethod
     def text(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a TEXT; it needs a `pattern` and an `example`."""
+        """Declare a knob of the kind TEXT; it needs a `pattern` and an `example`."""
         return cls._row(KnobKind.TEXT, name, meaning, "", "", more)
 
     @classmethod
     def file(cls, name: str, meaning: str, **more: Unpack[Attributes]) -> Knob:
-        """Declare a FILE."""
+        """Declare a knob of the kind FILE."""
         return cls._row(KnobKind.FILE, name, meaning, "", "", more)
 
     def parse(self, value: object) -> Setting:

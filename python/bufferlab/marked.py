@@ -80,7 +80,7 @@ def use(kept: Path) -> int | None:
 
 
 def clear(path: Path) -> None:
-    """Remove a folder without a mark inside one of bufferlab's. Keep it if it cannot be removed."""
+    """Remove a folder without a mark that lies inside one of bufferlab's folders. Keep it if it cannot be removed."""
     with suppress(OSError), opened(path.parent) as above, _opened_in(above, path.name, _FOLDER) as inside:
         _empty(inside, above)
         os.rmdir(path.name, dir_fd=above)

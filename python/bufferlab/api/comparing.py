@@ -117,8 +117,9 @@ def compare(
     """Compare sweep `b` with sweep `a`, or two settings of `a`: between=("pool_size=10%", "pool_size=20%").
 
     `fail_if` holds rules such as "reads_per_new_order worse 5%". Raises a BufferlabError when the comparison would mean
-    nothing, which `force` overrules. It also raises one for a folder that cannot be read, a setting that is not there,
-    a rule that cannot be judged, and unless exactly one of `b` and `between` is given.
+    nothing, which `force` overrules unless only one side was predicted. It also raises one for a folder that cannot be
+    read, a setting that is not there, a rule that cannot be judged, and unless exactly one of `b` and `between` is
+    given.
     """
     rules = [parse(rule) for rule in fail_if]
     if (b is None) == (between is None):

@@ -46,8 +46,8 @@ _METRICS = dict.fromkeys(("metric", "title", "unit", "kind", "better", "meaning"
 def read(folder: Path | str) -> Sweep:
     """Return the results of a sweep folder. For a sweep that was interrupted they are those of its finished runs.
 
-    Raises a BufferlabError, which names the fault, its place and a way out, for a folder that is not a sweep's, is
-    damaged, or has another version of the format.
+    Raises a BufferlabError, which names the fault, its place and a way out, for a folder that is not a sweep's, cannot
+    be read, is damaged, or has another version of the format.
     """
     return Sweep(open_sweep(folder))
 

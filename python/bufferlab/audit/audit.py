@@ -78,7 +78,7 @@ class CorrectedTable:
 def audit_files(paths: Sequence[Path]) -> Audit:
     """Audit these files together, and return the result.
 
-    Raises DataFileError if a file cannot be opened, or if no file has a number of a run.
+    Raises DataFileError if a file cannot be read, or if no file has a number of a run or a set-up that a finding names.
     """
     files: list[FileEvidence] = []
     empty: list[Problem] = []

@@ -141,7 +141,7 @@ class RunEvidence:
 
     @property
     def page_bytes_ran(self) -> int | None:
-        """Return the page size on which all outputs agree, if it is not the stated one; else None."""
+        """Return the page size on which all outputs agree, if another one is stated; else None."""
         sizes = {*self.page_bytes_shown.values()}
         return sizes.pop() if len(sizes) == 1 and self.page_bytes_said not in (None, *sizes) else None
 
@@ -213,7 +213,10 @@ class RunEvidence:
 
     @property
     def ordered_dumps(self) -> list[StatusDump]:
-        """Return the printouts in the order of time; without times, PostgreSQL's printouts in the order of a file."""
+        """Return the printouts in the order of time.
+
+        Without times, they are PostgreSQL's printouts in the first file that has any, in its order.
+        """
         timed = [dump for _, dump in self.timed_dumps]
         if timed:
             return timed
@@ -350,7 +353,10 @@ class Case:
         return found
 
     def runs_of(self, row: ResultRow) -> list[RunEvidence]:
-        """Return the runs that have a log and the setting of a table's row; the row's own file comes first."""
+        """Return the runs that have a log and the setting of a table's row.
+
+        They are those of the row's own file, or else those of its folder.
+        """
         setting = _setting(row.setting)
         beside = self.runs_by_setting.get((row.place.file, setting), [])
         return beside or self.runs_by_setting.get((pieces_key(row.place.file)[0], setting), [])

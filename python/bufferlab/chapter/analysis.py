@@ -262,7 +262,10 @@ class Analysis:
         return LOOKS if self.sweep.stops_itself else 1
 
     def fit(self, metric: str) -> Fit | None:
-        """Return the fit of one metric over all points and blocks; None if no good run has a value."""
+        """Return the fit of one metric over all points and blocks; None if no good run has a value.
+
+        Blocks with runs to come are left out, unless the metric has a known scatter, or there are no other blocks.
+        """
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]
             runs = {point.index: point.ok for point in self.points} if not phase_of(metric)[0] else {}

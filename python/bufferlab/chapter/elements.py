@@ -202,7 +202,7 @@ class PointsPlot:
 
 @dataclass(frozen=True)
 class Level:
-    """A stretch of a run, in seconds of the run, at one level."""
+    """A stretch of a run at one level of its rate, in seconds of the run."""
 
     start_s: float
     end_s: float

@@ -62,7 +62,7 @@ def points_figure(analysis: Analysis, metric: str, id: str, *, value_labels: boo
 def _by_factor(analysis: Analysis, groups: Sequence[Group], plot: PointsPlot) -> PointsPlot | PanelsPlot:
     """Return the plot; if it has more than _MOST_SERIES series, with a panel for each value of one factor.
 
-    It is the swept setting, other than the axis, with most values.
+    The factor is the swept setting, other than the axis, with most values.
     """
     if len(groups) <= _MOST_SERIES:
         return plot

@@ -40,7 +40,7 @@ def is_undecided(analysis: Analysis) -> bool:
 
 
 def reason(analysis: Analysis) -> Reason:
-    """Return why the sweep has no more runs."""
+    """Return why the sweep has no more runs: it goes on, was interrupted, or reached its plan, its aim or its cap."""
     if analysis.missing_cells or is_undecided(analysis):
         return "running" if analysis.sweep.is_running else "interrupted"
     if not analysis.sweep.stops_itself:

@@ -122,9 +122,10 @@ def command(
 
 
 def _consent(ready: Ready, yes: bool) -> None:
-    """Print the probes, their places and their cost, and ask the user for consent, unless `yes`.
+    """Print the plan and the cost of each tier, and ask the user for consent, unless `yes`.
 
-    Does nothing without probes. Raises SpecError without a terminal to ask on, click.Abort if the user refuses.
+    Does nothing if no tier is to be attached. Raises SpecError without a terminal to ask on, click.Abort if the user
+    refuses.
     """
     from bufferlab.live.tiers import sentence
 

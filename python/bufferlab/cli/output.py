@@ -187,7 +187,7 @@ def write_figure(path: Path | None, report: Report) -> None:
 
 
 def show_answer(folder: SweepFolder, as_json: bool) -> None:
-    """Write the sweep's report in every form to the sweep's folder, and print the answer."""
+    """Write the sweep's report as a page and as Markdown into the sweep's folder, and print the answer."""
     with beginning("making the report"):
         from bufferlab.report.build import publish
 
@@ -226,7 +226,7 @@ def strict_exit_code(folder: SweepFolder) -> int:
 
 
 def write_tables(folder: SweepFolder) -> None:
-    """Write every table of the report as CSV, and print the paths."""
+    """Write every table of the report and the numbers of every figure as CSV, and print the paths."""
     from bufferlab.report.build import build
     from bufferlab.report.csv_files import write_csv
 
@@ -252,7 +252,10 @@ def _terminal_columns() -> int:
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Return the rows in aligned columns. The last column wraps within `width`, by default the terminal's (or 110)."""
+    """Return the rows in aligned columns. The last column wraps within `width` characters.
+
+    The default width is that of the terminal, or 110 if standard output is not a terminal.
+    """
     table = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
     total = width or (_terminal_columns() if sys.stdout.isatty() else 110)

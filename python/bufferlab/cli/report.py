@@ -77,9 +77,10 @@ def command(
 
 
 def print_pdf(folder: SweepFolder) -> None:
-    """Write the lab report of a sweep as a PDF and print its path.
+    """Write the lab report of a sweep as a PDF and print its path. Standard error names the letters that no font has.
 
-    Standard error names the letters that no font has. Raises EnvironmentLackingError if Typst is not installed.
+    Raises EnvironmentLackingError if Typst is not installed or the file cannot be written, and InternalError if Typst
+    refuses the report.
     """
     with beginning("making the PDF"):
         from bufferlab.report.lab.pdf import write_pdf

@@ -285,8 +285,9 @@ def _experiment(
 ) -> tuple[Experiment, tuple[int, ...] | None]:
     """Return the experiment asked for, and its blocks to do (None for all); with --resume, those of the folder.
 
-    Raises SpecError without an experiment, and for one that cannot be loaded. With --resume, raises it for another
-    experiment than the folder's, for blocks that the folder does not have, and for --out or options of an experiment.
+    Raises SpecError without an experiment, for one that cannot be loaded, and for wrong --blocks. With --resume, raises
+    it for another experiment than the folder's, for blocks that the folder does not have, and for --out or options of
+    an experiment.
     """
     from bufferlab.results.blocks import parse_blocks
     from bufferlab.spec import Overrides, load  # Imported late, as in `command`.
@@ -318,7 +319,7 @@ def _experiment(
 
 
 def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
-    """Refuse to continue a cluster's sweep on one host, or with options of an experiment. Raises SpecError."""
+    """Raise SpecError for a cluster's sweep resumed without --ray, and for --resume and --ray with an experiment."""
     if resume is None:
         return
     from bufferlab.execute.fleet.gathering import FILE  # Imported late, because a plain run needs no cluster.
@@ -332,7 +333,10 @@ def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
 
 
 def _gathered(resume: Path, out: Path | None) -> tuple[Experiment, tuple[int, ...] | None]:
-    """Return the experiment and the blocks of a cluster's sweep that is continued. Raises SpecError for --out."""
+    """Return the experiment and the blocks of a cluster's sweep that is continued.
+
+    Raises SpecError for --out, and the errors of `Gathering.open`.
+    """
     from bufferlab.execute.fleet.gathering import Gathering
 
     if out is not None:
@@ -395,7 +399,10 @@ def _on_cluster(
     *,
     strict: bool,
 ) -> int:
-    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are lacking."""
+    """Measure on the nodes of a cluster, print the answer, and return the exit code: 1 if runs are lacking.
+
+    Otherwise the exit code is that of `_answer`.
+    """
     from bufferlab.cli.progress import PlainProgress, progress
     from bufferlab.execute.fleet.fleet_sweep import resume_on_cluster, run_on_cluster
     from bufferlab.execute.sweep_runs import SweepOutcome

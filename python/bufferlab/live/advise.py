@@ -80,7 +80,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Ready:
-    """The facts and plans before anything is attached."""
+    """The facts of the server and the plans of the tiers, before anything is attached."""
 
     session: Session
     facts: Facts
@@ -166,8 +166,9 @@ def prepare(
 ) -> Ready:
     """Look for a few seconds with nothing attached, and return the plan of the tiers.
 
-    Raises SpecError if options allow no answer or a tier would cost too much. Raises EnvironmentLackingError if the
-    server cannot be looked at, found on this host, or recorded. Tests replace `clock`, `sleep` and `server_pid`.
+    Raises SpecError if options allow no answer, a tier would cost too much, or the tier `full` lacks a model of the
+    server or its sites. Raises EnvironmentLackingError if the server cannot be looked at, found on this host, or
+    recorded. Tests replace `clock`, `sleep` and `server_pid`.
     """
     try:
         facts = session.facts()
@@ -318,7 +319,10 @@ def _temporary() -> Path:
 
 
 def sizes_asked(text: str | None) -> tuple[Callable[[int], int], ...]:
-    """Return functions from the present size to each size asked for, in bytes. Raises SpecError."""
+    """Return functions from the present size to each size asked for, in bytes.
+
+    Raises SpecError for a text that is not a size or share, and for a size that no pool has.
+    """
     return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
 
 
@@ -345,7 +349,10 @@ def _share(ratio: float, present_bytes: int) -> int:
 
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:
-    """Return whether the server is asked which page each buffer holds while its calls are followed: PostgreSQL is."""
+    """Return whether the server is asked which page each buffer holds while its calls are followed.
+
+    PostgreSQL is asked, unless that costs too much.
+    """
     return facts.flavour == "postgres" and bool(pool_contents.cost(facts, look_inside=asked.look_inside))
 
 
@@ -420,7 +427,8 @@ def _timed(one: SizeEstimate, read_us: float | None) -> SizeEstimate:
 def _without_creations(one: Attached, facts: Facts) -> Sequence[SampledRow]:
     """Return the rows of an attachment. If the server counts created pages as read, they are subtracted from its reads.
 
-    Sessions report late, so the mean rate of creations is subtracted from each row, which may then be below zero.
+    Sessions of PostgreSQL report late, so the mean rate of creations is subtracted from each row, which may then be
+    below zero.
     """
     recorded = one.recorded
     if facts.flavour != "postgres" or facts.numbers[0] > _COUNTS_CREATIONS or not recorded.seconds:
@@ -441,7 +449,10 @@ def _unrecorded(attachments: Attachments) -> NotTold:
 
 
 def _recorded_reads(attached: Sequence[Attached], begun_s: float) -> float | None:
-    """Return the number of reads recorded in the seconds of the rows; None unless all attachments recorded calls."""
+    """Return the number of reads recorded in the seconds that the rows of the attachments cover.
+
+    The result is None unless all attachments recorded calls.
+    """
     found = 0
     for one in attached:
         if one.recorded.read_s is None:

@@ -79,16 +79,16 @@ class Tracing(Protocol):
     """The way to attach to a server that runs (live_trace.py)."""
 
     def plan(self, pid: int, facts: Facts, tier: Tier) -> LivePlan:
-        """Return the plan of a tier; attach nothing. Raises SpecError and EnvironmentLackingError."""
+        """Return the plan of a tier; attach nothing. Raises the errors of `live_trace.plan`."""
 
     def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
         """Attach, and return the trace. Accesses go into the new file `spool` of at most `limit_bytes`.
 
-        Raises BufferlabError.
+        Raises the errors of `live_trace.attach`.
         """
 
     def recorded(self, trace: LiveTrace, *, stopped: bool = False) -> Recorded:
-        """End a trace and return its record. Raises BufferlabError."""
+        """End a trace and return its record. Raises the errors of `live_trace.recorded`."""
 
 
 class Shown(Protocol):

@@ -152,7 +152,7 @@ class Cut:
 
 
 def cut(windows: Sequence[Recorded]) -> Cut:
-    """Cut windows into about `rules.SLICES` slices in all, at least one for each window."""
+    """Cut windows into about `constants.SLICES` slices in all, at least one for each window."""
     whole_s = sum(window.seconds for window in windows)
     ends, seconds, reads = [], [], []
     for window in windows:
@@ -170,7 +170,10 @@ def cut(windows: Sequence[Recorded]) -> Cut:
 
 
 def changing_load(found: Cut) -> NotTold | None:
-    """Return the reason that the halves of the windows differ too much in reads a second; None if they agree."""
+    """Return the reason that the halves of the windows differ too much in reads a second.
+
+    The result is None if they agree, or if a half has fewer than two slices.
+    """
     rates = found.reads / np.maximum(found.seconds, 1e-9)
     half = len(rates) // 2
     first, second = rates[:half], rates[half:]

@@ -234,7 +234,10 @@ class ByModel:
 
     @cached_property
     def own_error(self) -> float | None:
-        """Return the model's relative error at the server's own size; None without reads, or with too few slices."""
+        """Return the model's relative error at the server's own size; None without reads, or with too few slices.
+
+        An error of at most FEW_READS reads counts as 0.
+        """
         first = self.first_counted(self.own, self.pool.pool_pages)
         recorded, modelled = self.played.cut.reads[first:].sum(), self.own.reads[first:].sum()
         if len(self.own.reads) - first < constants.LEAST_SLICES or not recorded:

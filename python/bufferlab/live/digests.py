@@ -54,7 +54,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Growth:
-    """The work of the entries of a table between two snapshots."""
+    """The work of the entries of the server's table of statements between two snapshots."""
 
     counts: Mapping[Key, Counts]
     restarted: int

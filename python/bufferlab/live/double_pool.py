@@ -20,7 +20,8 @@ def misses_at_most(data: float, held: float, added: float) -> float:
     """Return the most misses of a larger pool, as a share of the present misses, if its miss curve is convex.
 
     `data` is everything that can be read, `held` the part in the pool, `added` the added room, all in one unit. A pool
-    that holds everything misses nothing. Between the present pool and that, a convex curve is below the straight line.
+    that holds everything misses nothing. Between the present pool and that one, a convex curve is below the straight
+    line.
 
     >>> misses_at_most(300, 100, 100), misses_at_most(200, 100, 100), misses_at_most(50, 100, 100)
     (0.5, 0.0, 0.0)
@@ -85,7 +86,10 @@ def _missing(seen: Seen) -> NotTold | None:
 
 
 def _unfilled(seen: Seen) -> NotTold | None:
-    """Return the reason that the pool is not full, so that misses are first reads, which any pool has; else None."""
+    """Return the reason that the pool is not full, or not known to be full; else None.
+
+    The misses of a pool that is not full are first reads, which any pool has.
+    """
     why = "the pool is not full: its misses are first reads"
     if seen.facts.flavour != "postgres":
         return NotTold(why, "ask again once it is") if was_never_filled(seen) else None
@@ -101,7 +105,8 @@ def _unfilled(seen: Seen) -> NotTold | None:
 def _scanned(seen: Seen, begin: DataSize, end: DataSize) -> NotTold | None:
     """Return the reason that something larger than the pool may have been scanned; else None.
 
-    It may if as many of its rows were read as the pool can hold.
+    It may if rings made too large a share of the misses, or if as many rows of one table or index were read as the pool
+    can hold.
     """
     totals = seen.window.totals
     if totals.get("ring_pages_read", 0) > constants.SCANNED_SHARE * totals["misses"]:

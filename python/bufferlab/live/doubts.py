@@ -52,7 +52,7 @@ def doubts(seen: Seen, *, is_away: bool = False) -> tuple[NotTold, ...]:
 
 
 def idle(rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason that the server did almost nothing; None if it worked."""
+    """Return the reason that the server did almost nothing, or that nothing of it was seen; None if it worked."""
     seconds, gets = sum(row.seconds for row in rows), _sum(rows, "page_gets")
     if not seconds:
         return NotTold("nothing was seen of the server", "ask again")
@@ -117,7 +117,10 @@ def _dirty(rows: Sequence[SampledRow]) -> NotTold | None:
 
 
 def _mixed(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
-    """Return the reason that the halves of the window differ in gets per unit of work; None if they agree."""
+    """Return the reason that the halves of the window differ in gets per unit of work.
+
+    The result is None if they agree, or if too few units of work were counted.
+    """
     # If the server counts only explicit commits, many transactions are missing, so statements come first.
     units = (
         ("transactions", "statements") if seen.facts.transactions == "transaction" else ("statements", "transactions")

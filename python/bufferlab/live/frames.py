@@ -67,7 +67,7 @@ class CallPlan:
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
-        """Return the core's settings, as JSON."""
+        """Return the settings for the recorder in the Rust core, as JSON."""
         pool = {"page_size_bytes": self.page_size_bytes, "regions": self.regions, "ring_reads": self.ring_reads,
                 "sweep_reads": int(constants.SWEEP_SHARE * self.pool_pages), "is_shared": self.is_shared}  # fmt: skip
         trace = {"calls": {"pool": pool, "spool": {"path": str(spool), "limit_bytes": limit_bytes}}}

@@ -91,7 +91,7 @@ class SitePlan:
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:
-        """Return the core's settings, as JSON."""
+        """Return the settings for the recorder in the Rust core, as JSON."""
         trace = self.sites.by_kernel(self.binary, {"path": str(spool), "limit_bytes": limit_bytes})
         job = {"pid": self.pid, "events_per_s_max": events_per_s_max, "forks": self.forks, "trace": {"sites": trace}}
         return json.dumps(job)

@@ -54,7 +54,7 @@ def as_report(seen: Seen) -> Report:
 
 
 def cost(cost: LookCost) -> str:
-    """Return the words on the cost of looking for the server."""
+    """Return the words on how much a look cost the server that was looked at."""
     if cost.core_ratio is not None:
         return f"looking took {format_percent(cost.core_ratio)} of a core (our session's thread, /proc)"
     per_s_ms = 1000 * cost.statement_s / max(cost.seconds, 1e-9)
@@ -62,7 +62,7 @@ def cost(cost: LookCost) -> str:
 
 
 def line(seen_window: LookWindow, transactions: str) -> str:
-    """Return the line of text on the last row."""
+    """Return the line of text on the last second of a look: rates of pages, statements and transactions."""
     row = seen_window.rows[-1]
     parts = [f"{row.t_s:.0f} s"]
     for name, title in (
@@ -232,7 +232,7 @@ def inside_sections(seen: Seen) -> list[Section]:
 
 
 def host_facts(seen: Seen) -> list[str]:
-    """Return the words on the server's use of its host; [] if the server is not on this host."""
+    """Return the words on the server's use of its host; [] if the server is not on this host, or nothing is known."""
     host, found = seen.inside.host, []
     if not isinstance(host, NotTold):
         if host.processor_cores is not None:

@@ -34,7 +34,7 @@ _ANY_SCHEMA = "any"
 
 
 def family_of(url: str) -> Family:
-    """Return the family of a URL's server, by its scheme. Raises SpecError if no server of that can be looked at."""
+    """Return the family of a URL's server, by its scheme. Raises SpecError for a scheme of no server with a look."""
     scheme = url.partition("://")[0]
     schemes: dict[str, Family] = {}
     for family in registry.families():
@@ -149,7 +149,10 @@ class Session:
         return facts
 
     def sample(self, facts: Facts, t_s: float) -> Sample:
-        """Take a sample of the server's counters at `t_s`. Raises Refused and Lost."""
+        """Take a sample of the server's counters at `t_s`.
+
+        Raises Refused, also if the server does not report its page gets, and Lost.
+        """
         with _understood():
             sample = self.look.sample(self.query, facts, t_s, lambda: self.own_statements)
         if "page_gets" not in sample.counters:

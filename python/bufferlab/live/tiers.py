@@ -205,8 +205,8 @@ def stages(tier: Tier, within_s: float, full_s: float = FULL_S, *, larger: bool 
 def full_s(rows: Sequence[SampledRow], pool_pages: float, limit_cores: float, flavour: Flavour) -> float:
     """Return the seconds that each window of `full` needs so that all together see TURNOVERS turnovers of the pool.
 
-    They take at most the processor time that windows of FULL_S would take at the limit. `rows` are from a time in which
-    nothing was attached.
+    The windows take at most the processor time that windows of FULL_S would take at a cost of `limit_cores`. `rows` are
+    from a time in which nothing was attached.
     """
     (full,) = foretell((Stage("full", 1.0),), rows, flavour)
     reads_per_s = sum(row.counts.get("pages_read", 0.0) for row in rows) / (sum(row.seconds for row in rows) or 1.0)

@@ -92,7 +92,8 @@ class LookWindow:
     def add(self, sample: Sample) -> SampledRow | None:
         """Add a sample; return the row of the interval that it ends.
 
-        The result is None for the first sample, and after a restart or a reset of counters.
+        The result is None for the first sample, after a restart or a reset of counters, and for a sample that is not
+        later than the one before.
         """
         last, self._last = self._last, sample
         is_new, self._is_new = self._is_new, False

@@ -46,7 +46,7 @@ _KNOB_WORDS = {
 
 
 def answer(analysis: Analysis, metric: str | None = None) -> str:
-    """Return the sweep's answer in sentences: about `metric`, or about its headline or what its axis asks for."""
+    """Return the sweep's answer in sentences on `metric`, without it on what its axis asks for or on its headline."""
     said = _answer(analysis, metric)
     return f"{said} {_SMOKE}" if analysis.is_smoke and analysis.runs else said
 
@@ -153,7 +153,7 @@ def _failed_checks(analysis: Analysis) -> Banner:
 
 
 def _gaps(analysis: Analysis) -> str:
-    """Return the sentences on windows with gaps and their effect on the answer; "" if no window has a large gap."""
+    """Return the sentences on windows with large gaps, in which work stood still, and on their effect; else ""."""
     told = []
     for phase in ("", *analysis.phases):
         if broken := analysis.with_gaps(phase):
@@ -217,7 +217,7 @@ def _of_group(analysis: Analysis, group: Group, metric: str) -> str | None:
 
 
 def _count(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:
-    """Yield a sentence on one count that the workload compares, if `metric` is a time, because counts repeat better.
+    """Yield a sentence on one count that the workload compares, if `metric` is a time or rate: counts repeat better.
 
     Of several counts, those without a doubt come first, then those with a resolved change from the first point to the
     last, then those of the database: the device's counts include requests of other programs.
@@ -328,7 +328,7 @@ def _route(analysis: Analysis, first: PointRuns, last: PointRuns) -> str:
 
 
 def _whole(analysis: Analysis) -> str:
-    """Return in words the whole of a share on the axis: "the database", or what the workload's parameter declares."""
+    """Return in words what 100 % on the axis stands for: "the database", or what the workload's parameter declares."""
     declared = workloads.declaration(analysis.workload) if analysis.workload in workloads.names() else None
     knob = declared.parameter(analysis.axis or "") if declared else None
     return knob.share_of if knob else "the database"

@@ -20,9 +20,9 @@ _NS = 1_000_000_000
 
 
 def render(trace: pl.DataFrame, partitions: Mapping[str, str], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of text, without newlines. `partitions` maps partitions to their disks, `names` disks to names.
+    """Yield the lines of a block trace's text, without newlines: first its events, then the counters of each disk.
 
-    Both use major:minor numbers.
+    `partitions` maps partitions to their disks, `names` disks to names. Both use major:minor numbers.
     """
     sequence: Counter[int] = Counter()
     for row in trace.iter_rows(named=True):

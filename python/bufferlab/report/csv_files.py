@@ -34,7 +34,7 @@ _SUMMARY = ("point_index", "point_label", "metric", "statistic", "value", "ci_lo
 
 
 def write_csv(report: Report, sweep: SweepFolder) -> list[Path]:
-    """Write each table and the numbers of each figure as CSV into the sweep folder; return the files' paths."""
+    """Write each table, the numbers of each figure and the summary as CSV into the sweep folder; return the paths."""
     first: list[Figure | Table] = [block for block in (report.headline, report.steps) if block is not None]
     written = []
     for block in [*first, *report.blocks]:

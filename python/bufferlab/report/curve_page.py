@@ -65,7 +65,7 @@ class WorkingSet:
 
 @dataclass(frozen=True)
 class CurveResult:
-    """A curve for programs."""
+    """The result of `curve` for programs: the misses of pools of each size, by LRU and by a model."""
 
     curve: tuple[CurvePool, ...]
     """LRU pools of the sizes asked for."""

@@ -123,7 +123,7 @@ class PredictedRun:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A sweep for programs."""
+    """The result of a sweep for programs."""
 
     sweep: Path
     engine: str

@@ -74,7 +74,10 @@ def doubts(analysis: Analysis) -> list[str]:
 
 
 def doubts_of_generated(analysis: Analysis) -> list[str]:
-    """Return the doubts about a sweep of generated runs, [] for others: only there no measured count warns readers."""
+    """Return the doubts about a sweep that was predicted from generated accesses; [] for other sweeps.
+
+    Only such a sweep has no measured count that warns its readers.
+    """
     return doubts(analysis) if any(one.generated for _, one in predictions(analysis)) else []
 
 

@@ -181,7 +181,8 @@ def sizes(analysis: Analysis) -> Table | None:
 def _frames(point: PointRuns, pool: int) -> str:
     """Return the cell with the pool's frames that the engine reported, or their range over the runs.
 
-    Runs may differ by chance: a chunk of the pool may lose a page.
+    Runs may differ by chance: a chunk of the pool may lose a page. If the engine reports none, the frames follow from
+    the pool's bytes.
     """
     told = sorted({run.window.level("pool_frames").value or 0 for run in point.ok})
     if not told[0]:

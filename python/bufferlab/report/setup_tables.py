@@ -58,7 +58,10 @@ def _value(key: str, value: Any) -> str:
 
 
 def _engine(analysis: Analysis) -> Table:
-    """Return the table of all settings as asked and as run. Differing ones are marked, swept ones have several rows."""
+    """Return the table of the settings that were asked for, as asked and as run.
+
+    Settings that differ are marked, swept ones have several rows.
+    """
     rows: list[Row] = []
     first = next(point for point in analysis.points if point.ok)
     for name, setting in first.settings.items():

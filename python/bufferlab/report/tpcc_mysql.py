@@ -189,7 +189,7 @@ def _caption(run: Run) -> str:
 
 
 def _by_second(points: Sequence[Instant], metrics: Sequence[str], kind: str, seconds: int) -> list[int]:
-    """Return the sum of these counters since the window's start, at 0, 1, ... `seconds`, as whole numbers.
+    """Return the sum of these counters (`metrics`) since the window's start, at 0, 1, ... `seconds`, as whole numbers.
 
     The counters are interpolated between samples, and never fall.
     """

@@ -65,7 +65,11 @@ class Told(dict[str, Any]):
 
 
 def read_text(path: Path, hint: str = RESUME_HINT) -> str:
-    """Return the text of a file. Raises DataFileError if it is missing, above 32 MiB, or not UTF-8."""
+    """Return the text of a file.
+
+    Raises DataFileError if it is missing, not a regular file, above 32 MiB, or not UTF-8, and EnvironmentLackingError
+    if this user may not read it.
+    """
     with _reading(path, hint):
         if not path.is_file():
             what = "is no regular file" if path.exists() else "is missing"
@@ -78,7 +82,7 @@ def read_text(path: Path, hint: str = RESUME_HINT) -> str:
 
 
 def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]:
-    """Return a TOML file's text and its tables. Raises DataFileError if it is missing or malformed."""
+    """Return a TOML file's text and its tables. Raises DataFileError if it is malformed, and as `read_text` does."""
     text = read_text(path, hint)
     with _reading(path, hint):
         return text, parse_toml(text)
@@ -87,7 +91,8 @@ def read_toml(path: Path, hint: str = RESUME_HINT) -> tuple[str, dict[str, Any]]
 def read_json(path: Path, hint: str = RESUME_HINT) -> dict[str, Any]:
     """Return the JSON object in a file.
 
-    Raises DataFileError if the file is malformed, nested too deep, or has numbers or texts that JSON cannot store.
+    Raises DataFileError if the file holds no JSON object, is nested too deep, or has numbers or texts that JSON cannot
+    store. Raises the errors of `read_text` too.
     """
     text = read_text(path, hint)
     with _reading(path, hint):
@@ -113,8 +118,9 @@ def validated(
 def read_parquet(path: Path, columns: Mapping[str, Any], version: int, hint: str = RESUME_HINT) -> pl.DataFrame:
     """Return a Parquet file's table.
 
-    Raises DataFileError if the file is damaged, too large when decoded (`decoding.refusal`), or of another format
-    version, or if it has other columns.
+    Raises DataFileError if the file is missing, not a regular file, damaged, too large when decoded
+    (`decoding.refusal`), or of another format version, or if it has other columns. Raises EnvironmentLackingError if it
+    cannot be read.
     """
     import polars as pl
 

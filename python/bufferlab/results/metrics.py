@@ -181,7 +181,7 @@ def derived(
     long_window: bool = False,
     column: str = "",
 ) -> Metric:
-    """Return the row of a derived value. Raises UnitMismatchError if its formula gives another unit than `unit`."""
+    """Return the row of a derived value. Raises UnitMismatchError if its formula gives a unit of another kind."""
     return Metric(
         unit,
         kind,

@@ -96,7 +96,7 @@ class Registry:
 
     @property
     def courses(self) -> frozenset[str]:
-        """Return the counters of which values of any engine need every sample, not only the edge samples."""
+        """Return the counters of all engines of which a window keeps every sample, not only the two edge samples."""
         return frozenset().union(*(owned.courses for owned in self.engines.values()))
 
 

@@ -79,7 +79,7 @@ def _moment(text: str) -> str:
 
 
 def _small(number: int) -> int:
-    """Return a number of a point, block or run, or refuse it: a summary keeps such numbers in 32 bits."""
+    """Return the number of a point, block or run. Raises ValueError from 2^31 on: summaries keep these in 32 bits."""
     if number >= 1 << 31:
         raise ValueError("a place beyond any sweep")
     return number

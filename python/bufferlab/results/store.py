@@ -285,7 +285,10 @@ class SweepFolder:
 
     @property
     def is_running(self) -> bool:
-        """Return whether a process adds runs to this folder now. The test releases its own lock at once."""
+        """Return whether a process adds runs to this folder now; False on a file system without locks.
+
+        The test releases its own lock at once.
+        """
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -401,8 +404,9 @@ class SweepFolder:
 
         `samples` are rows of `sample_rows`, `latency` rows of `latency_rows`. `beside` has further text files by name
         (a server's configuration), `tables` Parquet files made elsewhere (a block trace). Runs that failed or were
-        interrupted are published too, with the files they have. Raises InternalError for rows or a run that break the
-        stored format, which is our bug. Raises EnvironmentLackingError when the disk refuses; no part of the run stays.
+        interrupted are published too, with the files they have. Raises InternalError for a run that is published
+        already, and for rows or a run that break the stored format: our bug. Raises EnvironmentLackingError when the
+        disk refuses; no part of the run stays.
         """
         run_id = run.run_id
         final = self.path / "runs" / run_id
@@ -445,7 +449,8 @@ class SweepFolder:
     def runs(self) -> list[RunRecord]:
         """Return all published runs in the order in which they started.
 
-        Raises DataFileError, which names the file, if a run is damaged.
+        Raises DataFileError, which names the file, if a run is damaged, and EnvironmentLackingError if one cannot be
+        read.
         """
         with _readable(self.path):
             folders = sorted(entry for entry in (self.path / "runs").iterdir() if not entry.name.startswith(TEMPORARY))
@@ -535,7 +540,7 @@ def experiment_mode(text: str) -> int:
 def own_folder(path: Path) -> Iterator[Path]:
     """Context manager for a folder inside a sweep folder. It yields a path that stays valid if a folder is renamed.
 
-    Raises DataFileError for a link or a file.
+    Raises DataFileError for a link or a file, and OSError if the folder cannot be opened.
     """
     with ExitStack() as stack:
         try:
@@ -549,7 +554,8 @@ def own_folder(path: Path) -> Iterator[Path]:
 def open_run(folder: Path, registry: Registry) -> RunRecord:
     """Open the folder of one published run and check the hash of each of its files.
 
-    Raises DataFileError if a file is missing or changed, or if run.json has another format version or run id.
+    Raises DataFileError if a file is missing or changed, or if run.json is damaged, has another format version, belongs
+    to another run's folder, or names a file outside of its folder.
     """
     path = folder / "run.json"
     document = read_json(path)
@@ -596,7 +602,7 @@ def _check_stored(path: Path, size: int, sha256: str) -> None:
 def _read_stamped(path: Path, model: type[BaseModel], hint: str | None = None) -> dict[str, Any]:
     """Read a JSON file of the sweep folder, which must name its format and the format's version.
 
-    A `hint` is for a file that the folder can do without.
+    Raises DataFileError if it does not, or does not fit `model`. A `hint` is for a file that the folder can do without.
     """
     if hint is None and not path.exists():
         raise DataFileError(f"this is not a sweep folder: it has no {path.name}", str(path.parent), _WRONG_FOLDER_HINT)

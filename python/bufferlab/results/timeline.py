@@ -36,7 +36,7 @@ class Instant:
 
 @dataclass(frozen=True)
 class TimelineSecond:
-    """The values of the stretch that ends at `t_s`."""
+    """The values of a stretch of a run between two samples, of which the second is at `t_s`."""
 
     t_s: float
     phase: str
@@ -104,7 +104,8 @@ def measured_instants(samples: pl.DataFrame) -> list[Instant]:
 def finest_share(points: Sequence[Instant]) -> float | None:
     """Return the smallest share of the window that can be evaluated: a tenth or a third.
 
-    No two neighbouring samples may be further apart than that share. The result is None if they are.
+    No two neighbouring samples may be further apart than that share. The result is None if some are further apart than
+    a third, or with fewer than two samples.
     """
     if len(points) < 2:
         return None

@@ -35,7 +35,10 @@ class SqlStatement:
 
 
 def digest(sql: str) -> str:
-    """Return the digest of a statement. Raises UnreadableError when a quote or a comment in it has no end.
+    """Return the digest of a statement.
+
+    Raises UnreadableError when a quote or a comment in it has no end, or when it has a character that SQL does not
+    have.
 
     >>> digest("select * from t -- all\\nwhere a in (1,2) and `b` = -0x1F or c is null limit 5")
     'SELECT * FROM t WHERE a IN (...) AND b = ? OR c IS NULL LIMIT ?'
@@ -49,7 +52,8 @@ def read_statement(sql: str, schema: str = "", ansi_quotes: bool = False) -> Sql
     """Return the statement with its digest, form and values; names lose the qualifier of its schema.
 
     `schema` is the connection's. The statement has another schema if all its tables are qualified by that one. Raises
-    UnreadableError when a quote or a comment has no end, or when no script can hold the statement.
+    UnreadableError when a quote or a comment has no end, for a character that SQL does not have, and when no script can
+    hold the statement.
     """
     tokens = _signed(tokens_of(sql, ansi_quotes))
     named = named_tables.named_in(tokens)

@@ -179,7 +179,7 @@ def _decodable(text: str) -> bool:
 
 
 def _drop_introducer(before: list[Token]) -> str:
-    """Remove the character set that stands before a literal (`_utf8mb4'x'`), and return it."""
+    """Remove the character set that stands before a literal (`_utf8mb4'x'`), and return it; "" without one."""
     if before and before[-1].kind == "word" and before[-1].text.startswith("_"):
         return before.pop().text.lower()
     return ""

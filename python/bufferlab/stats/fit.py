@@ -1,7 +1,8 @@
 """One fit for a whole sweep: value = point effect + block effect + noise, fitted by least squares.
 
 If all values are above zero their logarithms are fitted, because I/O counts err in per cent, not in pages. A comparison
-is then a ratio. If any value is zero or less the fit is linear and a comparison is a difference.
+is then a ratio. If any value is zero or less, the values themselves are fitted (the linear scale), and a comparison is
+a difference.
 
 Comparisons cancel the block effects, because all points of a block share its seed. The noise of a comparison is
 estimated from two independent sources: the changes of its pair of points from block to block, and the residuals of the
@@ -9,8 +10,8 @@ rest of the sweep. The mixture of the two variances, 0.6 to 0.4, has Satterthwai
 Bulletin 2, 1946), never more than if all points scattered alike. Sharing noise between points this way is the idea of
 moderated t statistics (Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004). The weight 0.6 is
 fixed, because five points are too few to estimate it. The residuals of all points as the only source fail if one point
-scatters more than the rest (up to 13 % false claims at five times as much). The pair as the only source makes
-intervals a third wider. docs/statistics.md has the simulations that decided.
+scatters more than the rest (up to 13 % false claims at five times as much). The pair as the only source makes intervals
+a third wider. docs/statistics.md has the simulations that decided.
 
 Means do not cancel the block effects. The interval of a mean says where the mean of many blocks like these would lie.
 It is Student's, from that point's runs only, so it does not depend on the other points.
@@ -20,9 +21,9 @@ One or two runs a point show little or nothing of the noise. If the caller knows
 runs a point that scatter clearly more than is known rule that interval out. The interval of a mean of two runs is
 Student's with the known scatter, or with the scatter of the two runs if that is larger.
 
-The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (by default
-adjacent points and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs of points. A sweep
-claims fewer, so the range would make its intervals wider without need.
+The intervals of the comparisons hold together: their level is Sidak's for the comparisons declared (by default adjacent
+points and first to last; Sidak, JASA 62, 1967). The studentized range covers all pairs of points. A sweep claims fewer,
+so the range would make its intervals wider without need.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _NO_NOISE = "every block gave the same change: no noise to compute an interval f
 
 @dataclass(frozen=True)
 class _Spot:
-    """A centre with its standard error on the fitted scale, or the reason why it has none."""
+    """The centre of a mean or comparison, with its standard error on the fitted scale, or why it has none."""
 
     centre: float
     error: float = 0.0
@@ -119,7 +120,7 @@ class Fit:
         return float(each_look ** (1.0 / max(1, len(self.comparisons))))
 
     def mean(self, point: Hashable, level: float | None = None) -> Estimate:
-        """Return the value of a point. Its interval, at `level` or else the fit's, is for the mean of many blocks."""
+        """Return the mean of a point. Its interval, at `level` or else the fit's, is for the mean of many blocks."""
         alone = self.pooling != "always" and self._runs_at(point) > 1
         spot = self._own_mean(point) if alone else self._pooled_mean(point)
         spot = self._known_mean(point, spot) or spot
@@ -197,7 +198,8 @@ class Fit:
     def _known_mean(self, point: Hashable, spot: _Spot) -> _Spot | None:
         """Return the mean of two runs with the error of the known scatter; None if `spot` has to do.
 
-        It has to if the scatter is not known, if there are not two runs, or if they speak against the known scatter.
+        It has to if the scatter is not known, if the point does not have two runs, or if the runs speak against the
+        known scatter.
         """
         known = self._known_errors.get(point)
         if known is None or self._runs_at(point) != 2 or self.pooling != "partial":
@@ -210,9 +212,9 @@ class Fit:
     def _known_error(self, a: Hashable, b: Hashable, spot: _Spot, level: float) -> float | None:
         """Return the error of a comparison by the known scatter of its runs; None if that scatter is not to be used.
 
-        It is not if it is unknown, or if the interval of `spot` is narrower. Three or more runs a point that differ
-        rule it out, too. Two runs a point do so if they, or all runs of the sweep, scatter more than DOUBT_TIMES the
-        known scatter. One run a point shows nothing.
+        It is not to be used if it is unknown, or if the interval of `spot` is narrower. Three or more runs a point that
+        differ rule it out, too. Two runs a point do so if they, or all runs of the sweep, scatter more than DOUBT_TIMES
+        the known scatter. One run a point shows nothing.
         """
         if not {a, b} <= self._known_errors.keys() or self.pooling != "partial":
             return None

@@ -187,7 +187,8 @@ def _cuts(series: Array, start: int, end: int, phi: float, alpha: float) -> list
 def _arcs(n: int) -> npt.NDArray[np.int64]:
     """Return the (start, end) of every stretch of n places whose length and distances from the ends are long enough.
 
-    The stretch and its outside have MIN_REGIME places or more each, and so has either side of it, unless it has none.
+    The stretch has MIN_REGIME places or more, and so have all places outside of it together. Each side of the stretch
+    has none, or MIN_REGIME or more.
     """
     pairs = [
         (low, high)

@@ -39,7 +39,7 @@ def spread(design: Array, at_point: Array, residuals: Array) -> Spread:
 
 @lru_cache(maxsize=64)
 def _by_chance(design_bytes: bytes, at_point_bytes: bytes, rows: int, columns: int, points: int) -> Array:
-    """Draw the largest shares that occur when all points scatter alike, once for each design."""
+    """Return draws of the largest share that any point has if all points scatter alike; made once for each design."""
     design = np.frombuffer(design_bytes).reshape(rows, columns)
     at_point = np.frombuffer(at_point_bytes).reshape(rows, points)
     noise = np.random.default_rng(_SEED).normal(size=(_DRAWS, rows))

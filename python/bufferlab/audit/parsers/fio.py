@@ -64,7 +64,7 @@ _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0}
 
 @dataclass(frozen=True)
 class _Job:
-    """The line about a job before it starts: the size of requests by direction, its depth, and its group."""
+    """The line about a job before it starts: the size of requests by direction, its iodepth, and its group of jobs."""
 
     sizes: dict[str, int]
     depth: int

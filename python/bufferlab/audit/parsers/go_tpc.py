@@ -82,7 +82,10 @@ class GoTpcParser(LoadParser):
             run.latency_ms["max" if greatest else f"{float(percent):g} %"] = float(value)
 
     def _whole(self, tpmc: str, number: int, label: str) -> None:
-        """End a run: store TpmC with New-Order, and add a LoadRun for all transaction types together."""
+        """End a run: store TpmC with New-Order, and add a LoadRun for all transaction types together.
+
+        Without a known number of threads no LoadRun is added.
+        """
         done = {kind: run for kind, run in self._kinds.items() if not kind.endswith("_ERR") and self._is_told(kind)}
         if _NEW_ORDER in done:
             done[_NEW_ORDER].nopm = float(tpmc)

@@ -72,8 +72,8 @@ class FileEvidence:
 def read_file(path: Path) -> FileEvidence:
     """Return everything recognised in a file.
 
-    Raises DataFileError if the file cannot be read, or if nothing in it is recognised; then the error quotes its first
-    words.
+    Raises DataFileError if the file cannot be read, or if nothing in it is recognised. Then the error names the parts
+    that could not be used, or quotes the file's first words.
     """
     evidence = read_lines(file_lines(path), str(path))
     if evidence.measured or evidence.stated.anything:
@@ -208,7 +208,7 @@ def _cut_rows(file: str, tool: str, lines: list[int]) -> Iterator[Problem]:
 
 
 def _heads_alone(file: str, logs: Iterable[TpccLog], reports: Iterable[IostatReport]) -> Iterator[Problem]:
-    """Yield a problem for each piece that has only its head."""
+    """Yield one problem for all outputs of a program of which the file has only the head."""
     for program, lines in (
         ("tpcc-mysql's output", [log.place.line for log in logs if not log.is_measured]),
         ("a report of iostat", [report.place.line for report in reports if not report.devices]),

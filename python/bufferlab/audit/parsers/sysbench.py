@@ -147,7 +147,7 @@ class SysbenchParser(LoadParser):
             self._open = self._whole = None
 
     def _count_part(self, whole: LoadRun, part: LoadRun) -> None:
-        """Add a report to its run."""
+        """Add a report to its run, and count it as one of the run's parts."""
         at = next((at for at in range(len(self._runs) - 1, -1, -1) if self._runs[at] is whole), None)
         if at is not None:
             self._in_parts[at] = self._in_parts.get(at, 0) + 1

@@ -135,7 +135,10 @@ class TpccLog:
 
     @property
     def covered_s(self) -> int | None:
-        """Return the seconds that the interval lines cover without a gap from the start; None if a line is missing."""
+        """Return the seconds that the interval lines cover without a gap from the start.
+
+        The result is None if a line is missing, or with fewer than two lines.
+        """
         step = self.spacing_s
         if not step:
             return None

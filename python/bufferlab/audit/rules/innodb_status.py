@@ -239,7 +239,7 @@ def counters_as_rates(case: Case) -> Iterator[AuditFinding]:
 
 
 def _counters(case: Case) -> dict[float, tuple[RunEvidence, StatusDump, str]]:
-    """Return the values of counters from _BY_CHANCE on, each with its run, printout and field."""
+    """Return the values of counters that are at least _BY_CHANCE, each with its run, printout and field."""
     return {
         value: (run, dump, field)
         for run in case.runs

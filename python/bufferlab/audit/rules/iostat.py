@@ -23,7 +23,7 @@ _CLOCK_S = 2.0
 
 @dataclass(frozen=True)
 class Sampled:
-    """A run that has both samples and counters."""
+    """A run that has both samples of iostat and counters of the server."""
 
     run: RunEvidence
     rates: CounterRates

@@ -122,7 +122,10 @@ def gets_per_new_order(case: Case) -> Iterator[AuditFinding]:
 
 
 def gets_of(row: ResultRow) -> Gets | None:
-    """Return the page gets of one New-Order that a row's numbers imply; None if the row lacks one of the three."""
+    """Return the page gets of one New-Order that a row's numbers imply.
+
+    The result is None if the row lacks one of the three numbers, or if a hit ratio is not above 1 % and at most 100 %.
+    """
     tpmc, reads, hits = row.first("tpmc"), row.first("reads_per_s"), row.values.get("hit", ())
     if tpmc is None or reads is None or not hits or not tpmc.value or not all(1 < hit.value <= 100 for hit in hits):
         return None

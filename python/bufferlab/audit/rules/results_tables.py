@@ -86,7 +86,7 @@ def _counts_and_shares(row: ResultRow) -> dict[str, tuple[float, float]]:
 
 
 def _wholes(rows: list[_Row]) -> dict[str, float]:
-    """Return for each path the count that is 100 % of its shares, divided by the sum of counts: the rows' median."""
+    """Return by path the count that its shares take for 100 %, over the sum of all paths' counts: the rows' median."""
     ratios: dict[str, list[float]] = {}
     for _, both in rows:
         total = sum(count for count, _ in both.values())

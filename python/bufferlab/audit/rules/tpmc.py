@@ -152,7 +152,7 @@ def tpmc_grid(case: Case) -> Iterator[AuditFinding]:
 
 
 def seconds_of(log: TpccLog, evidence: FileEvidence) -> int:
-    """Return the seconds by which a log's TpmC was divided: the closing block's, else whole intervals of the asked."""
+    """Return the seconds by which a log's TpmC was divided: the closing block's, else those of whole intervals."""
     return log.measured_s or counted_seconds(log.parameters.get("measure") or _stated(evidence), log.spacing_s)
 
 

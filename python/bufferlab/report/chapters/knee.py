@@ -72,7 +72,7 @@ class _Line:
 
 
 def knee(analysis: Analysis) -> Section | None:
-    """Return the chapter; None for a sweep that did not vary the number of hot rows."""
+    """Return the chapter; None if the number of hot rows was not varied, or no group has two points with misses."""
     if analysis.axis != "hot_rows":
         return None
     lines = [line for place, group in enumerate(analysis.groups) if (line := _line(place, group)) is not None]

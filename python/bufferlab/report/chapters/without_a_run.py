@@ -86,7 +86,7 @@ def without_run(analysis: Analysis) -> WithoutRun | None:
 
 
 def without_a_run(analysis: Analysis) -> Section | None:
-    """Return the chapter; None for a sweep without such predictions."""
+    """Return the chapter; None for a sweep without predictions made before its first run."""
     found = without_run(analysis)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def without_a_run(analysis: Analysis) -> Section | None:
 
 
 def known_error(analysis: Analysis, found: WithoutRun) -> str:
-    """Return the known error of such predictions for this server and workload, in words; "" if unknown.
+    """Return in words the known error of generated accesses' predictions for this server and workload; "" if unknown.
 
     It comes from the measured cells in docs/prediction.md.
     """

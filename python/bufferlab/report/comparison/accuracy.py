@@ -170,8 +170,8 @@ class Accuracy:
 def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
     """Join the points of both sweeps, judge each prediction, and return the result. The sweeps may be swapped.
 
-    Raises SpecError unless one sweep was measured and the other predicted, with a common point and the same settings.
-    Raises DataFileError for a damaged page trace.
+    Raises SpecError unless one sweep was measured and the other predicted, with the same settings and a common point
+    that has reads on both sides. Raises DataFileError for damaged samples or a damaged page trace.
     """
     if PREDICTED_FROM in measured.plan and PREDICTED_FROM not in predicted.plan:
         measured, predicted = predicted, measured

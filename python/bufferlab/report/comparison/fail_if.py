@@ -84,7 +84,10 @@ class RuleJudged:
 
 
 def parse(text: str) -> Rule:
-    """Return the rule written as METRIC worse|higher|lower LIMIT%. Raises SpecError for any other text."""
+    """Return the rule written as METRIC worse|higher|lower LIMIT% (of a share: LIMITpp, percentage points).
+
+    Raises SpecError for any other text, for an unknown metric, and for "worse" if neither more nor less is worse.
+    """
     where = f'{FLAG} "{text}"'
     match = _RULE.fullmatch(text)
     if match is None:

@@ -65,7 +65,7 @@ class HistorySeries(FigureAt):
         return sum(value is not None for value in self.values)
 
     def levels(self) -> list[tuple[int, int, float]]:
-        """Return the stretches between changes: the first place, the place after the last, and the level."""
+        """Return (place of the first sweep, place after the last sweep, level) of each stretch between two changes."""
         edges = [0, *(step.change.place for step in self.steps), len(self.values)]
         return [(a, b, _centre(told, self.scale)) for a, b in pairwise(edges) if (told := _told(self.values[a:b]))]
 
@@ -199,7 +199,7 @@ def _told(values: Sequence[float | None]) -> list[float]:
 
 
 def _judged(series: HistorySeries, found: FoundChange, cuts: Sequence[Change], level: float) -> HistorySeries:
-    """Return the series with its changes and their sizes."""
+    """Return the series with its changes (`cuts`), each with its size and the interval of that at `level`."""
     edges = [0, *(cut.place for cut in cuts), len(series.values)]
     stretches = [_told(series.values[a:b]) for a, b in pairwise(edges)]
     parts = [np.array([_scaled(value, series.scale) for value in part]) for part in stretches]

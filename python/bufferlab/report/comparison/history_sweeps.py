@@ -127,7 +127,8 @@ class Sweeps:
 def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     """Return the name ("" for none) and the folder of each argument FOLDER or NAME=FOLDER.
 
-    Raises SpecError for an empty name or folder around "=", and for a name given twice.
+    An argument that is an existing path is a FOLDER, even with "=" in it. Raises SpecError for an empty name or folder
+    around "=", and for a name given twice.
     """
     found = []
     for argument in arguments:
@@ -148,8 +149,9 @@ def read_sweeps(folders: Sequence[tuple[str, Path]], order: Path | None, also: I
     """Read the sweeps, order them, and set apart those that differ from most.
 
     `also` names metrics that are needed in addition to those of the workload. Raises SpecError for fewer than two
-    sweeps, for two sweeps of one name, for a sweep given twice, and for a file `order` that cannot be read or lacks a
-    sweep. Raises DataFileError for a folder that is not a sweep, or is damaged.
+    sweeps, for two sweeps of one name, for a sweep given twice, if no run of any sweep ended well, and for a file
+    `order` that cannot be read, has a name twice, or does not have exactly one name for each sweep. Raises
+    DataFileError for a folder that is not a sweep, or is damaged.
     """
     if len(folders) < 2:
         where = str(folders[0][1]) if folders else "arguments FOLDER..."
@@ -324,7 +326,10 @@ def _require_other_runs(sweeps: Iterable[SweepTold]) -> None:
 
 
 def _sorted_out(sweeps: Sequence[SweepTold]) -> tuple[tuple[SweepTold, ...], tuple[Apart, ...]]:
-    """Return the sweeps that match one of them, and the others. It is the newest of those that match most sweeps."""
+    """Return the sweeps that match one chosen sweep, and all others. It is the newest of those that match most sweeps.
+
+    Raises SpecError if no run of any sweep ended well.
+    """
     ran = [sweep for sweep in sweeps if sweep.runs]
     if not ran:
         hint = "look at their reports for the reasons"
@@ -378,7 +383,7 @@ def _other_data(own: SweepTold, other: SweepTold) -> dict[str, tuple[str, str]]:
 
 
 def changed_beside(sweeps: Sequence[SweepTold]) -> list[dict[str, tuple[str, str]]]:
-    """Return for each sweep the given properties that changed since the sweep before, with both values."""
+    """Return for each sweep the versions, server and host facts that changed since the one before, with both values."""
     found: list[dict[str, tuple[str, str]]] = [{}]
     for one, other in pairwise(sweeps):
         names = [name for name in one.beside if name in other.beside and one.beside[name] != other.beside[name]]

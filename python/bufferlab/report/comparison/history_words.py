@@ -63,7 +63,7 @@ def place(history: History, event: HistoryEvent) -> str:
 
 
 def change(step: Step) -> str:
-    """Return the size of a change, such as "6.1–7.9 % higher"; its interval if that includes no change."""
+    """Return the size of a change, "6.1–7.9 % higher"; the ends of its interval if "no change" lies between them."""
     verdict = step.found.verdict
     if verdict.resolved:
         return claimed(verdict, step.metric)
@@ -209,5 +209,5 @@ def apart_text(apart: Apart) -> str:
 
 
 def rule_lines(history: History, judged: RuleJudged) -> list[str]:
-    """Return the sentences on a rule in a history (`rules.sentences`)."""
+    """Return the sentences on a rule in a history (`fail_if.sentences`)."""
     return sentences(judged, history.kept[history.since_place].name if history.since_place else "", "")

@@ -110,7 +110,8 @@ def of_two_folders(first: SweepFolder, second: SweepFolder) -> Sides:
 def of_one_folder(folder: SweepFolder, first: str, second: str) -> Sides:
     """Match two settings of one sweep, each written as setting=value (several joined by commas).
 
-    Raises SpecError for a malformed, unknown or repeated setting, and if no point has a partner.
+    Raises SpecError for a malformed text, a setting that was not swept, a value that is wrong or that no point has, for
+    two equal sides, and if no point has a partner.
     """
     analysis = Analysis.of(folder)
     wanted = [_settings_of_text(analysis, text) for text in (first, second)]
@@ -175,7 +176,7 @@ def _place(point: PointRuns, names: list[str]) -> tuple[str | None, ...]:
 def _settings_of_text(analysis: Analysis, text: str) -> dict[str, str]:
     """Return setting=value[,setting=value] as a table of canonical texts.
 
-    Raises SpecError for a malformed text, and for a setting that the sweep did not sweep.
+    Raises SpecError for a malformed text, for a setting that the sweep did not sweep, and for a wrong value.
     """
     swept = _swept_names(analysis.points)
     found = {}

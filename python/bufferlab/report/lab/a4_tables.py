@@ -1,7 +1,8 @@
-"""Fits tables to the width of an A4 page: gives columns their widths, and turns or splits tables of too many columns.
+"""Fits tables to the width of an A4 page: gives columns their widths, and changes tables of too many columns.
 
-No cell is clipped and no number is broken: a column is at least as wide as its longest part that may not be broken.
-Widths are estimated from the letters, and rather too large, because only Typst knows the font.
+Such a table gets its rows and columns exchanged, or is split. No cell is clipped and no number is broken: a column is
+at least as wide as its longest part that may not be broken. Widths are estimated from the letters, and rather too
+large, because only Typst knows the font.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ _EXTRAS_GO = 2
 def shorter(made: LabReport) -> Iterator[LabReport]:
     """Yield the lab report, then shorter and shorter versions of it. The end of each says which details are left out.
 
-    `extras` go with the second step.
+    From the second shorter version on, the `extras` are left out too.
     """
     yield made
     for steps in range(1, len(_STEPS) + 1):

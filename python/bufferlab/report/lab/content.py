@@ -29,7 +29,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of sentences."""
+    """A list of sentences in a lab report."""
 
     texts: tuple[str, ...]
 

@@ -45,7 +45,8 @@ _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in 
 def write_pdf(sweep: SweepFolder) -> tuple[Path, Chosen]:
     """Write report.pdf into the sweep folder; return its path and fonts.
 
-    Raises EnvironmentLackingError if Typst is not installed, and InternalError if it refuses the report.
+    Raises EnvironmentLackingError if Typst is not installed or the file cannot be written, and InternalError if Typst
+    refuses the report.
     """
     typst = _typst()
     made = lab_report(sweep)
@@ -114,7 +115,7 @@ def _figure(figure: Figure, width_pt: float) -> dict[str, Any]:
 
 
 def _size(svg: str) -> tuple[float, float]:
-    """Return the height and width of a figure in points, from its SVG."""
+    """Return the height and width of a figure in points, from its SVG. Raises InternalError if the SVG lacks one."""
     height, width = _HEIGHT.search(svg), _WIDTH.search(svg)
     if height is None or width is None:
         raise InternalError("a figure does not tell its size")
