@@ -28,7 +28,7 @@ pub struct Dialect {
     pub words: Words,
     /// The plans that the engine can be forced to take, and the words that force each.
     pub plans: &'static [(Plan, Words)],
-    /// The reason why the engine has no other plans.
+    /// The reason, for a message, why the engine cannot be forced to take a plan that `plans` lacks.
     pub without: &'static str,
     /// Whether a load builds primary keys after it has inserted the rows, as it does with indexes.
     pub keys_last: bool,

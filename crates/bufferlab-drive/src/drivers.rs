@@ -127,7 +127,7 @@ impl Telling for Scoreboard {
 /// The ending of a segment in which nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentEnd {
-    /// The segment's quota is used up, its time is over, or the caller needs no more transactions.
+    /// The segment reached its end: its quota is used up, its time is over, or the caller needs no more transactions.
     Whole,
     /// The caller asked to stop.
     Cancelled,
@@ -219,7 +219,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         self.drivers.len()
     }
 
-    /// Returns the tallies of the window, summed over all drivers.
+    /// Returns the tally of each transaction type with the type's name, summed over all drivers.
     pub fn tallies(&self) -> Vec<(String, Tally)> {
         let mut all: Vec<(String, Tally)> = Vec::new();
         for driver in &self.drivers {

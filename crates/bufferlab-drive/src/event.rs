@@ -64,9 +64,9 @@ pub enum Event {
     Progress {
         /// The phase that goes on at this moment.
         phase: Phase,
-        /// Transactions (or rows) done.
+        /// Steps of the phase so far: transactions ended and arrivals dropped; in a load, rows written.
         done: u64,
-        /// Transactions (or rows) of the whole phase; in the warm-up its largest number, which a run rarely reaches.
+        /// The most steps of the phase, which a warm-up rarely reaches; in a load, the expected rows.
         total: u64,
         /// Seconds since the run's clock started.
         t_s: f64,
@@ -77,7 +77,7 @@ pub enum Event {
         t_s: f64,
         /// The phase that goes on at this moment.
         phase: Phase,
-        /// The edge; none except for the two samples that bound a window.
+        /// The edge of a window at which the sample was taken; none for a sample at another moment.
         edge: Option<Edge>,
         /// One row per metric and subject.
         values: Vec<Reading>,

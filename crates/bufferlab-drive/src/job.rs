@@ -20,15 +20,15 @@ use crate::failure::{Failure, FailureKind};
 /// A limit of a part of a run, by count and by time. The part ends when it reaches one of them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Limit {
-    /// Transactions of any type.
+    /// The most transactions of any type.
     #[serde(alias = "max_transactions")]
     pub transactions: u64,
-    /// Wall time in seconds.
+    /// The most wall time in seconds.
     #[serde(rename = "max_seconds")]
     pub seconds: f64,
 }
 
-/// A longer time limit is the same as none.
+/// The longest time limit in seconds, some three years: a longer one is cut to this.
 const LONGEST_S: f64 = 1e8;
 
 impl Limit {
@@ -78,7 +78,7 @@ impl From<ScriptError> for Failure {
 }
 
 impl WorkloadJob {
-    /// Returns the seed of the run, which also decides arrivals and phases; zero for a job without one, as a load's.
+    /// Returns the seed of the run, which also decides the arrivals of an open loop; zero for a job without a seed.
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ pub struct Loaded {
     pub rows: u64,
     /// Seconds of the whole load, with indexes and the final sync.
     pub seconds: f64,
-    /// Bytes of the loaded database.
+    /// Bytes of the loaded database: of its file, or of its tables and indexes as the server reports them.
     pub bytes: u64,
     /// Name and number of rows of each table.
     #[serde(serialize_with = "by_name")]

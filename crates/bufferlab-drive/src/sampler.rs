@@ -67,7 +67,8 @@ impl AtEdge for () {}
 #[derive(Clone, Default)]
 struct Stage {
     phase: Phase,
-    /// The most steps that the part takes, and (`first`) the steps that the drivers took before it.
+    /// The most steps that the drivers take in the part: transactions ended and arrivals dropped. The next field,
+    /// `first`, is the number of steps that they took before the part.
     total: u64,
     first: u64,
     board: Option<Arc<dyn Telling>>,

@@ -113,9 +113,9 @@ impl Relation {
 pub struct Row {
     /// The row's table, or the entry's index.
     pub of: Relation,
-    /// The row's group.
+    /// The row's group: its district or warehouse, counted from zero over the whole database.
     pub group: u32,
-    /// The row's key in the group.
+    /// The row's key in the group, such as a customer's or an order's number.
     pub key: u32,
     /// The key of an order's entry in the index on customers; 0 for other rows.
     pub entry: u32,
@@ -205,12 +205,12 @@ pub enum Purpose {
 /// the loaded database or were inserted, and that no district has more than `most_orders`. The engine guarantees that
 /// it plays only pages of `objects`, and that it calls [`Pools::fill`] when their numbers are used up.
 pub trait Engine {
-    /// Returns the most orders that a district has numbers for.
+    /// Returns the highest number that an order of a district can have.
     fn most_orders(&self) -> u32 {
         (1 << ORDER_BITS) - 1
     }
 
-    /// Returns the tables and indexes.
+    /// Returns the engine's tables, indexes and other objects, with the numbers of their pages.
     fn objects(&self) -> &Objects;
 
     /// Returns the bytes of data and indexes after the load, as the engine itself reports them; none if the engine's

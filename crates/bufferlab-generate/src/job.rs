@@ -81,7 +81,7 @@ impl Workload {
     }
 }
 
-/// When a warm-up ends.
+/// The moment at which a pool's warm-up ends and its window may begin.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpAsked {
@@ -138,11 +138,11 @@ pub const STRETCH: u64 = 500;
 pub struct Limits {
     /// The most warehouses that the rules can handle.
     pub warehouses: u32,
-    /// Bytes of memory of a warehouse's layout.
+    /// Bytes of this process's memory that the layout of one simulated warehouse takes.
     pub layout_bytes: u64,
-    /// Bytes of memory for a transaction.
+    /// Bytes of this process's memory that remain taken for each simulated transaction.
     pub transaction_bytes: u64,
-    /// The number of pages that all warehouses share.
+    /// The number of the database's pages that all warehouses share, such as those of ITEM.
     pub shared_pages: u32,
 }
 

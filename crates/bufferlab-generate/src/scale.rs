@@ -49,7 +49,7 @@ pub struct Simulation {
     pub workload: Workload,
     /// The simulated warehouses as a fraction of all, from 0 to 1.
     pub part: f64,
-    /// The number of pages that all warehouses share.
+    /// The number of the database's pages that all warehouses share, such as those of ITEM.
     pub shared_pages: u32,
     /// The shares of pages that are played to pools: one page in how many, and the share's number.
     pub shares: Vec<(Shares, u32)>,

@@ -195,7 +195,7 @@ pub struct Grown {
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// See [`Loading::begun`].
+    /// For each group, the group's rows that stood on the leaf before the group's own first leaf, when last noted.
     begun: Vec<Begun>,
     first_leaf: u32,
     next_page: u32,

@@ -59,7 +59,7 @@ pub enum State {
     NoCode = 4,
     /// The system forbids changes of the program's code.
     TextFixed = 5,
-    /// The processor cannot save its state.
+    /// The system has not switched on xsave, the instruction that saves the processor's vector registers.
     NoXsave = 6,
     /// The C library has no hook for forks.
     NoFork = 7,

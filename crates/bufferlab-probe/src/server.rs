@@ -23,7 +23,7 @@ const COUNTERS: [&str; 6] = [
     "server_major_faults",
 ];
 
-/// Bytes read and written, ticks in user and system mode, faults without and with I/O.
+/// Bytes read and written, clock ticks in user and in system mode, page faults without and with I/O.
 type Totals = [Option<u64>; COUNTERS.len()];
 
 /// The probe of another process and its children.
@@ -79,7 +79,7 @@ impl ServerProbe {
     }
 }
 
-/// Returns ticks and faults, with those of children for which the process has waited.
+/// Returns a process's ticks and faults, with those of children for which it has waited; none in place of its bytes.
 fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
     let with = |own: Option<u64>, children: Option<u64>| own.map(|own| own + children.unwrap_or(0));
     [

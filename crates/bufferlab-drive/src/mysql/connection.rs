@@ -133,7 +133,7 @@ pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, None, Purpose::Work)?, target)
 }
 
-/// Removes the time limit of answers.
+/// Removes the time limit of the server's answers, because the connection's statements may wait for locks.
 pub(super) fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
     let unlimited = Line::of(&conn).and_then(|line| line.answer_within(None));
     unlimited.map_err(|error| no_socket(&error, &target.place()))?;

@@ -158,7 +158,7 @@ fn told(metric: &Metric, major: u32) -> Told {
     known.map_or(Not("bufferlab does not know this version"), |(_, told)| *told)
 }
 
-/// The last major version whose blks_read counts growth.
+/// The last major version whose blks_read also counts the pages by which tables and indexes grow.
 const LAST_WITH_GROWTH: u32 = 15;
 /// The query for the pages in the main forks of all tables and indexes outside of the catalogues; blks_read does not
 /// count the growth of other forks. The query waits while a session has an exclusive lock on a table.
@@ -270,7 +270,7 @@ pub struct Counters {
     major: u32,
     own_commits: Arc<AtomicU64>,
     no_frames: Option<Arc<str>>,
-    /// The last value of each held counter, by its place in [`METRICS`].
+    /// The largest value so far of each counter of the kind [`Kind::Held`], by its place in [`METRICS`].
     held: Vec<i64>,
     /// The time at which the server's counters were last set to zero, as the first sample read it; none before the
     /// first sample. A server that never reset its counters gives no time.

@@ -46,12 +46,12 @@ impl Limits {
         change_s.or(self.statement_s).map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// Returns the message for a login that did not end within its limit.
+    /// Returns the message for a login that did not end within [`Limits::login_s`].
     pub fn late_login(&self) -> String {
         format!("it did not finish the login within {:.0} s", self.login_s)
     }
 
-    /// Returns the message for an answer that did not come within its limit.
+    /// Returns the message for an answer that did not come within `change_s`, if given, or else the session's limit.
     pub fn late(&self, change_s: Option<f64>) -> String {
         format!("it did not answer within {:.0} s", change_s.or(self.statement_s).unwrap_or_default())
     }

@@ -30,17 +30,17 @@ pub struct Tree {
     pub table: String,
     /// The tree's content.
     pub kind: TreeKind,
-    /// Rows, or entries of an index.
+    /// Number of the table's rows, or of the index's entries.
     pub rows: u64,
-    /// Pages that have no children.
+    /// Number of pages that have no children.
     pub leaf_pages: u64,
-    /// Pages that have children.
+    /// Number of pages that have children.
     pub interior_pages: u64,
-    /// Pages with the rest of rows that are too long for one page.
+    /// Number of pages with the rest of rows that are too long for one page.
     pub overflow_pages: u64,
-    /// Number of levels.
+    /// Number of levels of the tree, its root and its leaves included.
     pub height: usize,
-    /// Pages of each level, the root's first.
+    /// Number of pages on each level, the root's level first.
     pub level_pages: Vec<u64>,
     /// Bytes of rows and keys, on pages of all kinds.
     pub payload_bytes: u64,

@@ -29,7 +29,7 @@ pub(super) fn on_page(tuple: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 struct Page {
     free: u16,
-    /// The number of line pointers that can be used again.
+    /// The number of the page's line pointers that pruning has freed, and that a new tuple can use again.
     unused: u8,
     /// Whether the last update found no room on the page (bufpage.h, `PD_PAGE_FULL`).
     is_full: bool,

@@ -39,7 +39,7 @@ pub struct Settings {
     pub device: Device,
     /// A directory for the spool. The tracer makes it.
     pub spool: PathBuf,
-    /// Kernel buffer of each processor, in KiB.
+    /// The size of the kernel's trace buffer for each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
     /// Whether to record allocation, plugging and insertion of requests too.
     pub every_step: bool,
@@ -60,7 +60,7 @@ pub fn check(device: &Device) -> Result<Vec<String>, TraceError> {
     Ok(removed)
 }
 
-/// The work of a reader so far.
+/// The work of the reading thread so far: pages and bytes moved to the spool, wake-ups, processor time, and a problem.
 #[derive(Default)]
 struct ReadSoFar {
     pages: u64,

@@ -16,7 +16,7 @@ pub struct Device {
     pub major_minor: Option<String>,
     /// The disk's name by the manufacturer or the device mapper.
     pub model: Option<String>,
-    /// The smallest unit of a direct transfer.
+    /// The device's logical block in bytes, the smallest unit of a direct transfer.
     pub logical_block_size_bytes: Option<u64>,
     /// Whether the device claims to have moving parts (virtual disks often do so wrongly).
     pub rotational: Option<bool>,

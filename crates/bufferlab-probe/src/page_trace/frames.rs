@@ -78,13 +78,13 @@ pub struct FrameCounts {
     pub read_pages: u64,
     /// Of the read pages, those that went into frames whose page was not known.
     pub unnamed_pages: u64,
-    /// Of the read pages, those that seemed to be in another frame.
+    /// Of the read pages, those that were thought to be in another frame when they were read.
     pub moved_pages: u64,
     /// Pages that were written from frames.
     pub written_pages: u64,
     /// Pages that a write showed to be new in their frames.
     pub created_pages: u64,
-    /// Frames that were seen.
+    /// Frames of the pool that any read, write or list has shown.
     pub frames: u64,
     /// Reads into the pool that were not of whole pages.
     pub odd_reads: u64,
@@ -92,7 +92,7 @@ pub struct FrameCounts {
     pub elsewhere_read_bytes: u64,
     /// Lists of the pool's buffers whose place in memory was found.
     pub used_lists: u64,
-    /// Frames whose page is known from such a list.
+    /// Frames whose page is known from one of the server's lists of its buffers.
     pub listed_frames: u64,
 }
 

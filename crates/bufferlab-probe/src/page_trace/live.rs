@@ -126,8 +126,8 @@ impl LiveTrace {
     /// Begins to record.
     ///
     /// # Errors
-    /// When the process has ended, this user cannot trace it, or its code at a site is not that of its file; nothing is
-    /// on then.
+    /// When the process has ended, this kernel or user cannot trace it, its code at a site is not that of its file, or
+    /// the spool cannot be made; nothing is on then.
     pub fn attach(settings: LiveSettings) -> Result<Self, TraceError> {
         let LiveSettings { pid, events_per_s_max, forks, release, trace } = settings;
         let started = started_at(pid);

@@ -175,7 +175,7 @@ pub struct PageTraceAsked {
 pub struct WindowProbe<F> {
     window: Window,
     edges: Edges,
-    /// When the counters of the current edge were asked for.
+    /// The moment of [`Probe::before_edge`], before the engine's counters of this edge were read; in nanoseconds.
     asked_ns: Option<u64>,
     rest: F,
 }
@@ -292,13 +292,13 @@ pub(super) const RECORDS_AT_ONCE: usize = 4096;
 /// The numbers of records and stops so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Records of the server.
+    /// Records read so far that the traced server made: accesses, or calls that read and write.
     pub own: u64,
     /// Stops of other processes of the same binary, which were not recorded.
     pub others: u64,
-    /// Records that were lost, because a buffer was full.
+    /// Records of the server that were lost, because the ring buffer of the kernel's program was full.
     pub lost: u64,
-    /// The numbers of other processes of the same binary.
+    /// The process numbers of the other processes of the same binary that were stopped.
     pub strangers: Vec<u32>,
 }
 
@@ -325,7 +325,7 @@ pub(super) trait Recorder: Send + 'static {
     fn close(&mut self);
     /// Returns the counts so far.
     fn seen(&self) -> Seen;
-    /// Returns the file, as far as it is filled.
+    /// Returns the spool with the accesses so far.
     fn spool(&self) -> &Spool;
     /// Writes the file; it is called in the thread that has read.
     fn finish(self) -> Told;

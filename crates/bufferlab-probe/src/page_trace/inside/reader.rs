@@ -40,15 +40,15 @@ pub(super) struct Reader {
     round: u32,
     /// The number of malformed records.
     unread: u64,
-    /// The number of records that are older than the record before them.
+    /// The number of records that are older than the record before them in their ring.
     steps_back: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Bytes that were read.
+    /// Bytes of the slot's ring that this reader has read so far.
     read: u64,
-    /// The time-stamp counter's value in the last record.
+    /// The time-stamp counter's value in the record of this slot that was read last.
     count: u64,
     /// Our number of the thread.
     thread: u32,
