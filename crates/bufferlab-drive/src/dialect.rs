@@ -60,8 +60,8 @@ impl Dialect {
     /// Returns a workload's statements, in the order of the workload's catalogue.
     ///
     /// # Errors
-    /// When the file has other statements than the workload; a usage failure when the engine cannot be forced to take
-    /// the workload's plan.
+    /// When the dialect has no file of the workload's statements, or the file has other statements than the workload; a
+    /// usage failure when the engine cannot be forced to take the workload's plan.
     pub fn statements(&self, workload: &mut dyn Workload) -> Result<Statements, Failure> {
         if let Some(own) = workload.own_sql(self.place) {
             let (specs, texts) = own.statements.into_iter().unzip();

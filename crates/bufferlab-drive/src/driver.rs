@@ -262,7 +262,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
     /// drops an arrival that has waited longer than its patience.
     ///
     /// # Errors
-    /// The client's error. A transaction that the engine asks to retry fails after 1,000 retries.
+    /// The error of executing the transaction, or of rolling it back for a retry. After 1,000 retries the engine's next
+    /// request to retry is the error.
     pub fn step(&mut self) -> Result<(), ClientError> {
         let planned = self.workload.plan();
         let tally = &mut self.tallies[planned.transaction_type];

@@ -62,7 +62,7 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the number of transactions ended by all drivers.
+    /// Returns the number of transactions that all drivers have ended since they were made.
     pub fn transactions(&self) -> u64 {
         self.transactions.iter().map(Counter::get).sum()
     }

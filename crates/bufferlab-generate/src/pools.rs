@@ -344,7 +344,7 @@ impl Pools {
         self.is_full
     }
 
-    /// Returns the gets so far.
+    /// Returns the number of gets since the pools were made, of pages in any share.
     pub fn gets(&self) -> u64 {
         self.gets
     }
@@ -354,7 +354,7 @@ impl Pools {
         self.pools.len()
     }
 
-    /// Returns a pool's counts so far.
+    /// Returns a pool's counts since it was made.
     pub fn counts(&self, pool: usize) -> Counts {
         self.pools[pool].pool.counts()
     }

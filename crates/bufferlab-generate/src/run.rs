@@ -143,7 +143,8 @@ enum State {
     Done,
 }
 
-/// The transactions so far.
+/// The numbers of transactions that have ended since the run began: all, and by type those that committed or rolled
+/// back.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Transactions {
     all: u64,

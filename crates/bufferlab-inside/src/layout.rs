@@ -156,11 +156,11 @@ pub struct Slot {
     pub write: AtomicU64,
     /// The value of `write` at which the trampoline calls [`crate::slow`].
     pub limit: AtomicU64,
-    /// How often the thread had to wait for the reader.
+    /// How often the thread had to wait because the reader had not emptied its ring.
     pub waits: AtomicU64,
     /// How long the thread waited for the reader, in nanoseconds.
     pub wait_ns: AtomicU64,
-    /// The value of `write` when the thread gave the reader up, plus one; later records may be overwritten.
+    /// The value of `write` when the thread gave the reader up, plus one; later records may be overwritten. 0 before.
     pub given_up: AtomicU64,
     /// The thread's process; 0 while the slot is free, or taken without its owner noted yet.
     pub process: AtomicU32,

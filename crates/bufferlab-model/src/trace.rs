@@ -107,13 +107,14 @@ pub struct Record {
     pub object: u32,
     /// The page's number in the object.
     pub page: u32,
-    /// The thread. Threads are numbered from 0 in the order of their first accesses.
+    /// The number of the thread or process that made the access. Numbers count from 0 in the order of first accesses.
     pub thread: u32,
     /// The kind of event.
     pub kind: Kind,
     /// The latch asked for, in the engine's numbers; 0 if it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
-    /// The number of the place in a server's binary that recorded it; 0 if there is only one place.
+    /// The number of the place in a server's binary that recorded the access; 0 if there is only one place. In a trace
+    /// of calls, the mark of a read whose frame was not known, or not as expected.
     pub site: u8,
 }
 
@@ -166,13 +167,13 @@ pub const COLUMNS: [(&str, &str); 5] =
 pub struct Columns<'a> {
     /// The page of each event. Pages are numbered from 0 without gaps, and those of one object have numbers in a row.
     pub page: &'a [u32],
-    /// The number of each event's kind.
+    /// The number of each event's kind, one of [`Kind`].
     pub kind: &'a [u8],
-    /// The latch that each event takes, by the database's number.
+    /// The latch that each event takes, by the database's number; for PostgreSQL the parts in [`latch`].
     pub latch: &'a [u8],
-    /// The thread of each event.
+    /// The number of the thread, or of the process, of each event.
     pub thread: &'a [u16],
-    /// Microseconds since the event before it.
+    /// Microseconds from the event before to each event.
     pub delta_us: &'a [u32],
 }
 
@@ -183,7 +184,8 @@ pub struct Access {
     pub page: u32,
     /// The thread or process, by its number in the trace.
     pub thread: u16,
-    /// The latch that the access takes, by the database's number; 0 if it takes none.
+    /// The latch that the access takes, by the database's number; 0 if it takes none. For PostgreSQL the parts in
+    /// [`latch`].
     pub latch: u8,
     /// Microseconds since the trace began, by the trace's clock.
     pub now_us: u64,

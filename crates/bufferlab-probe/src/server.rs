@@ -36,7 +36,7 @@ pub struct ServerProbe {
     statm: ProcFile,
     children: ProcFile,
     told: [i64; COUNTERS.len()],
-    /// The bytes read when an edge began, until its sample.
+    /// The bytes that the server had read when an edge began; none after the edge's sample.
     before_edge: Option<u64>,
     page_bytes: f64,
     microseconds_per_tick: u64,

@@ -192,11 +192,11 @@ pub struct NoSettings {}
 /// The counts of a replay between the edges of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Replayed {
-    /// Events of kind get.
+    /// Events of kind get in the window.
     pub gets: u64,
-    /// Events of kind get_if_in_pool.
+    /// Events of kind get_if_in_pool in the window.
     pub gets_if_in_pool: u64,
-    /// The manager's counts.
+    /// The manager's counts in the window.
     #[serde(flatten)]
     pub counts: Counts,
     /// Frames that hold a page at the window's end.

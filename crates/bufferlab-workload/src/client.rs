@@ -24,7 +24,7 @@ pub struct StatementSpec {
     pub name: Cow<'static, str>,
     /// Number of parameters, in the order in which the workload pushes them.
     pub parameters: usize,
-    /// Number of result columns; zero for a statement that only writes.
+    /// Number of result columns; zero for a statement that only writes, and for a script's statement.
     pub columns: usize,
 }
 
@@ -40,7 +40,7 @@ pub enum Value<'a> {
     Int(i64),
     /// A decimal number, as binary floating point.
     Real(f64),
-    /// Text (ASCII in every workload here).
+    /// Text: ASCII in every workload but users' scripts.
     Text(&'a str),
 }
 
@@ -302,7 +302,7 @@ pub trait Client {
     /// Executes every call of the batch in order and stores their rows in it.
     ///
     /// # Errors
-    /// The first call that fails ends the batch.
+    /// The error of the first call that fails, which ends the batch.
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
 
     /// Returns the number of rows that all statements have returned since the client was made.

@@ -241,7 +241,7 @@ impl DemandMisses {
     /// Makes a reader over this connection.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// When the server is older than PostgreSQL 15, does not answer, or refuses a query.
     pub fn new(mut control: Control) -> Result<Self, Failure> {
         let oid = "SELECT oid FROM pg_database WHERE datname = current_database()";
         let oid = control.number("looking for the database", oid)?;
@@ -282,7 +282,7 @@ impl Counters {
     /// Makes a reader over this connection. `own_commits` counts commits of bufferlab itself.
     ///
     /// # Errors
-    /// When the server is too old, or does not answer.
+    /// When the server is older than PostgreSQL 15, does not answer, or refuses a query.
     pub fn new(mut control: Control, own_commits: Arc<AtomicU64>) -> Result<Self, Failure> {
         let major = control.major()?;
         let no_frames = frames_untold(&mut control, major)?;

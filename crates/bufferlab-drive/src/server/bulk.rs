@@ -31,7 +31,7 @@ pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 pub struct Chunk {
     /// The rows as text, in the form that the load's statement takes.
     pub text: Vec<u8>,
-    /// The number of rows.
+    /// The number of rows in the chunk.
     pub rows: u64,
 }
 
@@ -179,7 +179,8 @@ impl<'a> Bulk<'a> {
     /// `send` sends all of them, and returns the number of rows that the server stored. Returns the number of rows.
     ///
     /// # Errors
-    /// The error of `send`; when the server did not store every row; an interruption.
+    /// The error of `send`; when the server did not store every row, or the thread that generates rows died; an
+    /// interruption.
     pub fn write_table(
         &self,
         table: usize,

@@ -74,7 +74,7 @@ pub fn shape(database: &Path) -> Result<Shape, Failure> {
 pub struct TreePages {
     /// Name of the table or index.
     pub name: String,
-    /// Numbers of the tree's pages, in the order of the tree.
+    /// Numbers of all pages of the tree, overflow pages included, in the order of the tree.
     pub pages: Vec<u32>,
     /// Numbers of the tree's pages that have children.
     pub interior: Vec<u32>,

@@ -88,7 +88,7 @@ impl BlockTracer {
     /// Sets everything up and records nothing yet. Removes instances of dead processes first.
     ///
     /// # Errors
-    /// When this user cannot trace the device; nothing is left then.
+    /// When this user cannot trace the device, or the spool cannot be made; nothing is left in tracefs then.
     pub fn arm(settings: &Settings) -> Result<Self, TraceError> {
         let (numbers, partitions) = numbers_of(&settings.device)?;
         let tracing = tracing()?;

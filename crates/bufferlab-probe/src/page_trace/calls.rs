@@ -24,7 +24,7 @@ static PROGRAMS: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
 /// Bytes of a record (struct call).
 const CALL_BYTES: usize = 56;
 
-/// The counts of one processor (struct counts).
+/// The calls that the kernel's programs did not record, counted on one processor (struct counts of calls.bpf.c).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Counts {

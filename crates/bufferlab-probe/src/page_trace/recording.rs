@@ -352,21 +352,23 @@ pub struct Told {
     pub steps_back: u64,
     /// Tablespace, database, relation and fork of each object, if objects have no single number.
     pub relations: Vec<[u32; 4]>,
-    /// The kernel's number of each thread.
+    /// The kernel's number of each thread, or in a trace of calls of each process, in the order of the records'
+    /// numbers.
     pub threads: Vec<u32>,
     /// Processor time of the reading thread, in nanoseconds.
     pub reader_cpu_ns: u64,
-    /// The time that the server took, before its first instruction, to prepare its own recording, in nanoseconds.
+    /// The time, in nanoseconds, that a server took to prepare its own recording before it ran its `main`.
     pub set_up_ns: u64,
-    /// How often a thread of the server waited for the reader.
+    /// How often threads of a server that records itself waited because the reader had not emptied their ring.
     pub waits: u64,
-    /// How long all threads together waited for the reader, in nanoseconds.
+    /// How long these threads waited together, in nanoseconds.
     pub wait_ns: u64,
     /// In a trace of calls, device and inode of each object.
     pub files: Vec<(u32, u64)>,
     /// In a trace of calls, the counts of frames.
     pub frames: Option<FrameCounts>,
-    /// In a trace of calls, the number of buffers and requests that were not read.
+    /// In a trace of calls, the number of buffers and requests of the server that the kernel's program could not
+    /// follow.
     pub left_out_calls: u64,
     /// In a trace of calls, the number of calls on descriptors of no file.
     pub calls_without_file: u64,

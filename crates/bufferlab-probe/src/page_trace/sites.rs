@@ -103,7 +103,7 @@ const CONSTANT: u8 = 255;
 // SAFETY: plain numbers without gaps, for which any bytes are valid.
 unsafe impl aya::Pod for Values {}
 
-/// The counts of one processor (struct counts).
+/// Records lost, and stops of other processes, counted on one processor (struct counts of sites.bpf.c).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Counts {

@@ -11,7 +11,7 @@ const KIB: u64 = 1024;
 pub struct MemoryInfo {
     pub total_bytes: Option<u64>,
     pub free_bytes: Option<u64>,
-    /// MemAvailable, which kernels before 3.14 lack.
+    /// `MemAvailable`, which kernels before 3.14 lack.
     pub available_bytes: Option<u64>,
     pub buffers_bytes: Option<u64>,
     pub cached_bytes: Option<u64>,

@@ -109,7 +109,7 @@ impl Inside {
     /// Makes the plan and the memory, and records nothing yet.
     ///
     /// # Errors
-    /// When this build cannot be recorded from inside.
+    /// When this build cannot be recorded from inside, or the system refuses the shared memory.
     pub fn arm(settings: Settings) -> Result<Self, TraceError> {
         let plan = plan_of(&settings)?;
         let shared = Shared::new()?;
