@@ -144,7 +144,7 @@ pub struct Statements {
     pub place: String,
     /// The workload's catalogue of statements.
     pub specs: Vec<StatementSpec>,
-    /// The text of each statement.
+    /// The SQL text of each statement, in the order of `specs`.
     pub texts: Vec<String>,
     /// The use that the workload makes of rows.
     pub rows: RowUse,

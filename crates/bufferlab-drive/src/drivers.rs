@@ -133,9 +133,10 @@ pub enum SegmentEnd {
     Cancelled,
 }
 
-/// The limits of a segment.
+/// The limits of a segment, in which drivers run until they stand still again: transactions, time, and a request to
+/// stop.
 pub struct Segment<'a> {
-    /// The transactions that drivers may begin.
+    /// The transactions that the drivers may still begin in the segment.
     pub quota: Quota,
     /// Drivers begin no transaction after this moment.
     pub deadline: Instant,

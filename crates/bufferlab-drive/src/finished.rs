@@ -43,7 +43,7 @@ pub struct PhasePart {
     pub part: Part,
 }
 
-/// Latencies of one transaction type.
+/// Latencies of one transaction type and one kind of time, in one window.
 #[derive(Clone, Debug, Serialize)]
 pub struct TypeLatency {
     /// The name of the transaction type.
@@ -94,7 +94,7 @@ pub struct Finished {
     /// Latencies of the measured window and of the phases.
     #[serde(rename = "latency")]
     pub latencies: Vec<TypeLatency>,
-    /// The workload's findings.
+    /// The workload's findings over the warm-up and the window, summed over all connections.
     #[serde(flatten)]
     pub findings: Findings,
     /// The engine's version in its own words.

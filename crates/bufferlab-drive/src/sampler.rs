@@ -63,7 +63,7 @@ pub trait AtEdge {
 /// An engine without questions at the edges.
 impl AtEdge for () {}
 
-/// The present part of the run.
+/// The present part of the run: its phase, its drivers and the number of their steps.
 #[derive(Clone, Default)]
 struct Stage {
     phase: Phase,

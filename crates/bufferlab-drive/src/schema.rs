@@ -13,7 +13,7 @@ use crate::failure::{Failure, FailureKind};
 pub struct TableSchema {
     /// The table's name.
     pub name: &'static str,
-    /// The kind of each column.
+    /// The kind of each column of the table, in order.
     pub columns: Vec<ColumnKind>,
     /// The statement that makes the table.
     pub create: String,

@@ -45,7 +45,7 @@ const ENOUGH_TRANSACTIONS: u64 = 3000;
 
 /// One simulation of a part of the database.
 pub struct Simulation {
-    /// The simulation's scale and seeds.
+    /// The workload of the simulation, with the simulation's own scale and seeds.
     pub workload: Workload,
     /// The simulated warehouses as a fraction of all, from 0 to 1.
     pub part: f64,

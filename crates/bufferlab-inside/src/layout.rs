@@ -19,7 +19,7 @@ pub const BEGINS: u8 = 255;
 pub const RING_BYTES: usize = 128 << 10;
 /// Bytes of a slot before its ring.
 pub const HEAD_BYTES: usize = 4096;
-/// Bytes of a slot.
+/// Bytes of a slot: its head and its ring.
 pub const SLOT_BYTES: usize = HEAD_BYTES + RING_BYTES;
 /// The place of the slots' states in the memory, in bytes.
 pub const STATES_AT: usize = 4096;
@@ -49,7 +49,7 @@ pub const COVER_BYTES: usize = 20;
 pub enum State {
     /// The library was not loaded, or not into the program.
     Absent = 0,
-    /// The program records.
+    /// The program's code jumps to the trampolines at its sites, and so records itself.
     Patched = 1,
     /// The program's code is not that of the plan.
     OtherText = 2,
@@ -77,7 +77,7 @@ pub const STATES: [State; 8] = [
     State::NoFork,
 ];
 
-/// The head of the memory.
+/// The head of the memory that the server and its reader share.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
@@ -107,7 +107,7 @@ pub struct Header {
     pub patches: u32,
     /// The number of counters in the program that switch its own tracepoints on.
     pub semaphores: u32,
-    /// Bytes of trampolines.
+    /// Bytes of the trampolines in the plan.
     pub code_bytes: u32,
 }
 
@@ -142,9 +142,9 @@ pub struct Patch {
     pub bytes: u32,
     /// The place of the distance to the trampoline in the new bytes.
     pub distance_at: u32,
-    /// The program's own bytes.
+    /// The program's own bytes at the place, before the patch.
     pub old: [u8; COVER_BYTES],
-    /// The bytes of the patch.
+    /// The bytes that the patch writes there.
     pub new: [u8; COVER_BYTES],
 }
 

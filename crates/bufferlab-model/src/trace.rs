@@ -81,11 +81,11 @@ pub mod latch {
     pub const HELD: u8 = 2;
     /// The bits of the ring; 0 if the trace does not show it.
     pub const RING: u8 = 12;
-    /// A get without a ring.
+    /// The get has no ring: it may take any buffer of the pool.
     pub const NO_RING: u8 = 4;
-    /// The ring of a bulk read.
+    /// The get has the ring of a bulk read, as a scan of a large table has.
     pub const BULK_READ: u8 = 8;
-    /// The ring of VACUUM or of a bulk write.
+    /// The get has the ring of VACUUM or of a bulk write.
     pub const OTHER_RING: u8 = 12;
     /// The mark of an eviction in a trace of frames: the ring of a scan reused the frame.
     pub const LEFT_BY_RING: u8 = 16;
@@ -103,7 +103,7 @@ pub mod latch {
 pub struct Record {
     /// The time of the access in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// The tablespace, relation or file.
+    /// The number of the object that has the page: a tablespace, a relation or a file.
     pub object: u32,
     /// The page's number in the object.
     pub page: u32,
@@ -114,7 +114,7 @@ pub struct Record {
     /// The latch asked for, in the engine's numbers; 0 if it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
     /// The number of the place in a server's binary that recorded the access; 0 if there is only one place. In a trace
-    /// of calls, the mark of a read whose frame was not known, or not as expected.
+    /// of calls, marks of a read: its page seemed to be in another frame (1), its frame's page was not known (2).
     pub site: u8,
 }
 
@@ -152,9 +152,9 @@ impl Record {
 /// Begin and end of the measured window, on CLOCK_MONOTONIC; none if the run did not come that far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
-    /// The window's begin in nanoseconds.
+    /// The window's begin in nanoseconds on CLOCK_MONOTONIC; none if the run did not reach it.
     pub window_start_ns: Option<u64>,
-    /// The window's end in nanoseconds.
+    /// The window's end in nanoseconds on CLOCK_MONOTONIC; none if the run did not reach it.
     pub window_end_ns: Option<u64>,
 }
 

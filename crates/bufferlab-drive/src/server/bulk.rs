@@ -22,7 +22,7 @@ use crate::loaded::LoadProgress;
 const CHUNKS_AHEAD: usize = 8;
 /// Bytes of text in one chunk, and in one INSERT: well below the smallest default of MySQL's max_allowed_packet, 4 MiB.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// Time between two reports of progress.
+/// Time between two reports of a load's progress.
 const TICK: Duration = Duration::from_millis(20);
 /// Time between two requests to interrupt a statement.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);

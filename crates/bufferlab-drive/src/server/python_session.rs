@@ -83,14 +83,14 @@ pub enum Kind {
     Float,
     /// An exact decimal number.
     Decimal,
-    /// `t` or `f`.
+    /// A truth value, which comes as `t` or `f`.
     Boolean,
 }
 
 /// The rows of an answer, in one buffer, because there may be millions.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// The columns' names and types.
+    /// The name of each column and the type of its values.
     pub columns: Vec<(String, Kind)>,
     /// For each value four bytes of its length, or [`NULL`], and its bytes.
     values: Vec<u8>,
@@ -98,7 +98,7 @@ pub struct Table {
     name_bytes: usize,
 }
 
-/// The length that marks a NULL.
+/// The number that stands for a NULL in place of a value's length.
 const NULL: u32 = u32::MAX;
 
 impl Table {

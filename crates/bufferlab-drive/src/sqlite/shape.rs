@@ -51,11 +51,11 @@ pub struct Tree {
 /// All b-trees of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Bytes of a page.
+    /// Bytes of a page of the file.
     pub page_size_bytes: u64,
-    /// Pages of the file.
+    /// Number of pages of the file, free ones included.
     pub pages: u64,
-    /// Free pages of the file.
+    /// Number of the file's pages that are on its free list.
     pub free_pages: u64,
     /// The trees of tables and indexes, in the order of their creation. The catalogue's tree is not among them.
     pub trees: Vec<Tree>,

@@ -65,7 +65,7 @@ struct Segment {
 struct Committed {
     segment: u32,
     page: u32,
-    /// Pages that the purge frees.
+    /// Pages that the transaction's updates filled, and that the purge frees.
     full: Vec<u32>,
     /// The rows of NEW-ORDER that the purge removes: district and order of each.
     deleted: Vec<(u32, u32)>,

@@ -48,7 +48,7 @@ struct Dead {
 /// The current version of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    /// The version's page.
+    /// The heap page of the version, counted from the table's first.
     pub(super) block: u32,
     /// The version's bytes, not rounded up.
     pub(super) bytes: u16,
@@ -124,7 +124,7 @@ impl Heap {
         heap
     }
 
-    /// Returns the number of pages.
+    /// Returns the number of the heap's pages.
     pub(super) fn blocks(&self) -> u32 {
         self.pages.len() as u32
     }
