@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Data {
 pub struct Recipe {
     /// The SQL of tables and indexes, and the statements of the setup section with their values.
     pub schema_sql: String,
-    /// The version of everything else, such as the generator of rows.
+    /// The version of everything else that decides the data, such as the generator of rows.
     pub loader_version: u32,
 }
 

@@ -115,7 +115,7 @@ struct OpenLoop {
     start_ns: Option<u64>,
 }
 
-/// A workload, its client, and the tallies of both.
+/// A workload and its client, with the tallies of the transactions that the driver executes on one thread.
 pub struct Driver<C: Client, K: Clock = Monotonic> {
     client: C,
     workload: Box<dyn Workload>,

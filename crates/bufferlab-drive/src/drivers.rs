@@ -210,7 +210,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         done.map_err(|error| self.failure(&error))
     }
 
-    /// Returns true when transactions arrive on a schedule.
+    /// Returns true in an open loop, in which transactions arrive on a schedule.
     pub fn is_open(&self) -> bool {
         self.drivers[0].is_open()
     }

@@ -53,9 +53,9 @@ pub struct TypeLatency {
     /// All buckets with records, as (low, high, count): bounds in microseconds, both inclusive, and the number of
     /// records.
     pub buckets: Vec<(f64, f64, u64)>,
-    /// Exact maximum in microseconds, if anything was recorded.
+    /// Exact maximum of the latencies in microseconds; none if none was recorded.
     pub max_us: Option<f64>,
-    /// Exact mean in microseconds, if anything was recorded.
+    /// Exact mean of the latencies in microseconds; none if none was recorded.
     pub mean_us: Option<f64>,
 }
 

@@ -119,7 +119,7 @@ pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
     })
 }
 
-/// Returns the number of transactions of a part's window.
+/// Returns the number of transactions in the window of a simulation of `part` of all warehouses.
 fn window(job: &Job, part: f64) -> u64 {
     let asked = job.window_transactions;
     ((asked as f64 * part).ceil() as u64).max(asked.min(ENOUGH_TRANSACTIONS))

@@ -144,7 +144,7 @@ pub struct Patch {
     pub distance_at: u32,
     /// The program's own bytes at the place, before the patch.
     pub old: [u8; COVER_BYTES],
-    /// The bytes that the patch writes there.
+    /// The bytes that the patch writes over the place.
     pub new: [u8; COVER_BYTES],
 }
 

@@ -13,7 +13,7 @@ const NAME: &str = "server";
 /// The bytes that the server itself read between [`Probe::before_edge`] and the sample: while it answered the questions
 /// for its own counters, its threads went on.
 const AT_EDGE: &str = "server_edge_read_bytes";
-/// The counters, in the order of [`Totals`].
+/// The names of the server's counters, in the order of [`Totals`].
 const COUNTERS: [&str; 6] = [
     "server_read_bytes",
     "server_write_bytes",

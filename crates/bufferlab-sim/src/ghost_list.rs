@@ -94,7 +94,7 @@ impl GhostList {
 pub struct Depths {
     /// For a read the depth of its page, 0 if the list lacks it, or [`BY_RING`]; 0 for other rows.
     pub depth: Vec<u32>,
-    /// The length of the list before the row.
+    /// For each row, the number of pages in the ghost list before the row.
     pub len: Vec<u32>,
 }
 

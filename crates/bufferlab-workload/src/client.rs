@@ -156,7 +156,7 @@ impl Batch {
         self.calls.len() - 1
     }
 
-    /// Returns the number of calls.
+    /// Returns the number of calls in the batch.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
@@ -255,7 +255,7 @@ pub enum ClientError {
     },
     /// A user's script cannot go on: a variable has no value, or the engine refused one of its statements.
     Script {
-        /// File and line.
+        /// The script's file and line at which it cannot go on.
         place: String,
         /// The error, or the engine's message.
         message: String,
@@ -312,7 +312,7 @@ pub trait Client {
 /// One planned transaction: the workload has chosen it and drawn its inputs, and not yet executed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Index into [`Workload::transaction_types`].
+    /// The transaction's type, as an index into [`Workload::transaction_types`].
     pub transaction_type: usize,
     /// The terminal that submits the transaction, counted from zero among this driver's terminals.
     pub terminal: usize,

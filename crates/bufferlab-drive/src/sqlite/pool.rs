@@ -59,7 +59,7 @@ pub struct Pool {
     /// Head of the LRU list (most recently unpinned) and its tail.
     newest: *mut Frame,
     oldest: *mut Frame,
-    /// Pages held, and how many of them are unpinned.
+    /// The number of pages held. The next field, `unpinned`, is the number of unpinned ones among them.
     used: usize,
     unpinned: usize,
     free: Vec<*mut Frame>,

@@ -18,7 +18,7 @@ const PRUNE_BELOW: u32 = 8192 / 10;
 const OF_VISIBILITY: u32 = (8192 - 24) * 4;
 /// The number of heap pages that a lowest page of the free space map covers (fsm_internals.h, `LeafNodesPerPage`).
 const OF_SPACE: u32 = 8192 - 24 - 4 - (8192 / 2 - 1);
-/// Bytes of a category of free space (freespace.c, `FSM_CAT_STEP`).
+/// The bytes of free space by which one category differs from the next (freespace.c, `FSM_CAT_STEP`).
 const CATEGORY: u32 = 32;
 
 /// Returns the bytes that a tuple takes of a page.

@@ -186,7 +186,7 @@ impl PageReader {
     }
 }
 
-/// One processor's events.
+/// One processor's file of pages, and the events of its pages that are decoded and not yet passed on.
 struct Stream {
     cpu: u16,
     file: BufReader<File>,

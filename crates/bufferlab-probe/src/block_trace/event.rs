@@ -33,7 +33,7 @@ pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
 /// An event costs the task that makes the request some tenths of a microsecond, and most requests have two of these.
 const STEPS: [&str; 4] = ["block_bio_bounce", "block_getrq", "block_plug", "block_rq_insert"];
 
-/// Returns the tracepoints to record.
+/// Returns the names of the tracepoints to record, with the steps of a request only if `every_step` is true.
 pub(super) fn recorded(every_step: bool) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS.into_iter().map(|(name, _)| name).filter(move |name| every_step || !STEPS.contains(name))
 }
@@ -52,15 +52,15 @@ pub struct Event {
     pub cpu: u16,
     /// The device, as the kernel numbers it: major << 20 | minor. Plugs have none.
     pub device: u32,
-    /// First sector of 512 bytes.
+    /// The event's first sector on the device, in sectors of 512 bytes.
     pub sector: u64,
-    /// The number of sectors.
+    /// The number of the event's sectors, of 512 bytes each.
     pub sectors: u32,
-    /// For a remap, the device that it came from.
+    /// For a remap, the device that the request came from, as the kernel numbers it.
     pub from_device: u32,
-    /// For a remap, the sector that it came from; for a split, the first sector of its second part.
+    /// For a remap, the sector that the request came from; for a split, the first sector of the request's second part.
     pub other_sector: u64,
-    /// For an unplug, the number of requests held back.
+    /// For an unplug, the number of requests that the task had held back.
     pub requests: u32,
     /// The running task; for a completion the interrupted one.
     pub pid: i32,

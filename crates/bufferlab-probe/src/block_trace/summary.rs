@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Lost events, by the place of the loss. All counts must be zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Events that later events overwrote.
+    /// Events in the trace buffer that later events overwrote.
     pub overrun: u64,
     /// Events that the kernel did not write, because the buffer was full.
     pub dropped_events: u64,
@@ -29,7 +29,7 @@ pub struct Summary {
     pub device: String,
     /// The devices whose events the trace kept, as `major:minor`: disks and their partitions.
     pub devices: Vec<String>,
-    /// The partitions among these devices, each with its disk.
+    /// The partitions whose events the trace kept, each with its disk.
     pub partitions: Vec<(String, String)>,
     /// The number (`major:minor`) and the name of the device, and of each disk below it that the trace follows.
     pub names: Vec<(String, String)>,
@@ -54,7 +54,7 @@ pub struct Summary {
     pub reader_cpu_ns: u64,
     /// The number of times that the reading thread woke to look for full pages.
     pub reader_wakeups: u64,
-    /// The lost events.
+    /// The numbers of lost events.
     pub lost: Lost,
     /// The first thing that went wrong, such as a full disk of the spool; none for a trace without a problem.
     pub problem: Option<String>,

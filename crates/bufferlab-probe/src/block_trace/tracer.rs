@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The kernel wakes the reader when this much of a buffer is full.
 const WAKE_PERCENT: &str = "25";
 
-/// The device to trace, and the place of the pages.
+/// The settings of a block trace: the device, the directory of its pages, the size of its buffers, and its events.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The device. If it passes bios down, the tracer traces its disks too.
@@ -280,7 +280,7 @@ fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -
     read
 }
 
-/// Moves the available pages.
+/// Moves one processor's available pages from its trace buffer to the spool.
 fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut ReadSoFar) -> io::Result<()> {
     loop {
         let length = match source.pipe.read(page) {
@@ -411,7 +411,7 @@ fn parse_number(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns a count in per_cpu/cpu*/stats.
+/// Returns the count of this name in the text of a per_cpu/cpu*/stats of tracefs.
 fn stat(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }

@@ -39,7 +39,7 @@ pub struct Spool {
     /// The accesses of each ring: they become one stream when the run is over.
     rings: Vec<Packed>,
     records: u64,
-    /// Bytes that the rings take.
+    /// Bytes of memory that the accesses of all rings take.
     bytes: u64,
     events: [u64; KINDS.len()],
     is_over_limit: bool,
@@ -48,7 +48,7 @@ pub struct Spool {
 /// A finished spool. If it is not complete, it has a problem, or a limit that it reached.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Spooled {
-    /// The file.
+    /// The file of accesses.
     pub spool: PathBuf,
     /// Accesses by kind, without kinds that did not occur.
     pub events: BTreeMap<&'static str, u64>,
@@ -260,7 +260,7 @@ pub struct Site {
     pub kinds_if_flag: Option<Vec<Kind>>,
     /// Offset of the instruction in the file.
     pub offset: u64,
-    /// The instruction's first byte.
+    /// The first byte of the instruction at the place.
     pub byte: u8,
     /// Offset of the counter that a statically defined tracepoint checks.
     pub semaphore: Option<u64>,
@@ -281,7 +281,7 @@ pub struct Settings {
     /// Values of the field `mode` that mean: only if the page is in the pool.
     #[serde(default)]
     pub modes_if_in_pool: Vec<u64>,
-    /// The places in the binary.
+    /// The places in the binary that mark events of pages.
     pub sites: Vec<Site>,
 }
 
@@ -323,7 +323,7 @@ pub(super) trait Recorder: Send + 'static {
     }
     /// Switches the recorder off and moves the records that are left.
     fn close(&mut self);
-    /// Returns the counts so far.
+    /// Returns the numbers of records and stops so far.
     fn seen(&self) -> Seen;
     /// Returns the spool with the accesses so far.
     fn spool(&self) -> &Spool;
@@ -331,7 +331,7 @@ pub(super) trait Recorder: Send + 'static {
     fn finish(self) -> Told;
 }
 
-/// Starts the thread that reads.
+/// Starts a thread with this body, which moves records into the spool at `spool`.
 pub(super) fn spawned<T: Send + 'static>(
     spool: &Path,
     body: impl FnOnce() -> T + Send + 'static,
@@ -361,7 +361,7 @@ pub struct Told {
     pub set_up_ns: u64,
     /// How often threads of a server that records itself waited because the reader had not emptied their ring.
     pub waits: u64,
-    /// How long these threads waited together, in nanoseconds.
+    /// How long all threads of a server that records itself waited together for the reader, in nanoseconds.
     pub wait_ns: u64,
     /// In a trace of calls, device and inode of each object.
     pub files: Vec<(u32, u64)>,

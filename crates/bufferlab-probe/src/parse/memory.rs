@@ -19,7 +19,7 @@ pub struct MemoryInfo {
     pub writeback_bytes: Option<u64>,
 }
 
-/// Cumulative paging from /proc/vmstat.
+/// Pages swapped and bytes paged since boot, from /proc/vmstat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Paging {

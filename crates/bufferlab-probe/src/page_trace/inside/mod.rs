@@ -40,9 +40,9 @@ const REPORT: &str = "please report this with the server's version";
 /// The environment and descriptor with which a server must be started so that it records itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preload {
-    /// Environment variables of the server.
+    /// Environment variables with which the server must be started.
     pub environment: Vec<(String, String)>,
-    /// A descriptor that the server inherits.
+    /// The descriptor of the shared memory, which the server must inherit.
     pub descriptor: i32,
 }
 

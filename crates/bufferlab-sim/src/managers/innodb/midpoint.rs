@@ -45,7 +45,7 @@ impl MidpointSettings {
     }
 }
 
-/// The list (`buf_pool->LRU`).
+/// InnoDB's LRU list with its midpoint (`buf_pool->LRU`).
 pub struct Midpoint {
     list: PageList<Page>,
     /// The old sublist's share of the list, in 1024ths (`LRU_old_ratio`).
