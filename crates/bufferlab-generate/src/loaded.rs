@@ -184,7 +184,7 @@ impl Loaded {
         &self.own.districts[district as usize % self.own.districts.len()]
     }
 
-    /// Returns the number of a last name; none if it is unknown.
+    /// Returns the number of a last name, 0 to 999; none for a text that is not a last name of TPC-C.
     pub fn name(&self, text: &str) -> Option<u16> {
         self.own.names.get(text).copied()
     }

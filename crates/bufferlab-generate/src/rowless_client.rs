@@ -73,7 +73,7 @@ enum Does {
     Read(Purpose, &'static str),
     /// The statement updates the row.
     Update,
-    /// The statement updates a customer, and its third parameter is the text.
+    /// The statement updates a customer, and its third parameter is the new text of the customer's data.
     Note,
 }
 

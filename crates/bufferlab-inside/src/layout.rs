@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The first number of the memory; it changes with the layout.
+/// The number with which the shared memory begins. It differs for each layout of the memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blinsid1");
 /// Threads and sessions that may record at the same time.
 pub const SLOTS: usize = 1024;
@@ -29,11 +29,11 @@ pub const PLAN_AT: usize = STATES_AT + 4 * SLOTS;
 pub const PLAN_BYTES: usize = 64 << 10;
 /// The place of the first slot in the memory, in bytes.
 pub const SLOTS_AT: usize = PLAN_AT + PLAN_BYTES;
-/// Bytes of the whole memory. The system provides memory only for the parts that are used.
+/// Bytes of the whole shared memory. The system provides memory only for the parts that are used.
 pub const ALL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;
 /// The time after the reader's last sign of life during which a server still waits for it.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
-/// The environment variable that names the descriptor of this memory.
+/// The environment variable that names the descriptor of the shared memory.
 pub const VARIABLE: &str = "BUFFERLAB_INSIDE";
 
 /// Bytes of memory for the trampolines.

@@ -53,7 +53,7 @@ enum Kind {
 
 use Kind::{Counter, Gauge, Held};
 
-/// The source of a metric on one version.
+/// The source of a metric on one version of PostgreSQL.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// An expression over the views of [`from_sql`].
@@ -152,7 +152,7 @@ const FRAMES_USED: &str = "pool_frames_used";
 /// Columns of pg_stat_io that a sample reads in two contexts. A cell is NULL if its context has no such operation.
 const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions", "reuses"];
 
-/// Returns the source of a metric on this version.
+/// Returns the source of a metric on this major version of PostgreSQL.
 fn told(metric: &Metric, major: u32) -> Told {
     let known = metric.2.iter().rev().find(|(from, _)| *from <= major);
     known.map_or(Not("bufferlab does not know this version"), |(_, told)| *told)

@@ -46,7 +46,7 @@ pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "bloc
 pub struct Event {
     /// The time of the event in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// The event's letter in blktrace.
+    /// The letter that blktrace has for this kind of event.
     pub action: u8,
     /// The processor that recorded the event.
     pub cpu: u16,
@@ -62,7 +62,7 @@ pub struct Event {
     pub other_sector: u64,
     /// For an unplug, the number of requests that the task had held back.
     pub requests: u32,
-    /// The running task; for a completion the interrupted one.
+    /// The number of the task that was running; for a completion, of the task that the completion interrupted.
     pub pid: i32,
     /// For a completion: the error's number, negative, or 0.
     pub error: i32,

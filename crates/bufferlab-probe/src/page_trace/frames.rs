@@ -87,13 +87,13 @@ pub struct FrameCounts {
     pub created_pages: u64,
     /// Frames of the pool that any read, write or list has shown.
     pub frames: u64,
-    /// Reads into the pool that were not of whole pages.
+    /// Number of reads into the pool that were not of whole pages.
     pub odd_reads: u64,
-    /// Bytes that were read into memory outside the pool.
+    /// Bytes that the server read into memory outside of the pool.
     pub elsewhere_read_bytes: u64,
-    /// Lists of the pool's buffers whose place in memory was found.
+    /// Number of the server's lists of its buffers for which the address of the first buffer was found.
     pub used_lists: u64,
-    /// Frames whose page is known from one of the server's lists of its buffers.
+    /// Number of times that one of the server's lists of its buffers gave the page of a frame.
     pub listed_frames: u64,
 }
 

@@ -327,7 +327,7 @@ pub(super) trait Recorder: Send + 'static {
     fn seen(&self) -> Seen;
     /// Returns the spool with the accesses so far.
     fn spool(&self) -> &Spool;
-    /// Writes the file; it is called in the thread that has read.
+    /// Writes the spool's file and returns the result of the trace. The thread that moved the records calls it.
     fn finish(self) -> Told;
 }
 
