@@ -18,16 +18,16 @@ pub const RATE_RANGE_PER_S: std::ops::RangeInclusive<f64> = 0.001..=10_000_000.0
 pub enum Spacing {
     /// Independent exponential gaps, as between requests of many independent users.
     Poisson,
-    /// Equal gaps.
+    /// Equal gaps between arrivals, each of one second divided by the rate.
     Constant,
 }
 
 /// The parameters of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OpenLoop {
-    /// Arrivals per second.
+    /// Mean number of arrivals per second.
     pub rate_per_s: f64,
-    /// Distribution of the gaps.
+    /// Distribution of the gaps between arrivals.
     pub spacing: Spacing,
     /// The longest wait in nanoseconds; the driver drops an arrival that has waited longer.
     pub patience_ns: u64,

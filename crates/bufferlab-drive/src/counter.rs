@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `amount`. Only one thread may write a counter.
+    /// Adds `amount` to the counter. Only one thread may write a counter.
     pub fn add(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
     }
 
-    /// Replaces the value, for gauges.
+    /// Replaces the counter's value, for a counter that is a gauge.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Returns the value as last written.
+    /// Returns the counter's value as its writer stored it last.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

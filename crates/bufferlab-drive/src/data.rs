@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Data {
 pub struct Recipe {
     /// The SQL of tables and indexes, and the statements of the setup section with their values.
     pub schema_sql: String,
-    /// The version of everything else, such as the generator of rows.
+    /// The version of everything else that decides the data, such as the generator of rows.
     pub loader_version: u32,
 }
 
@@ -49,7 +49,8 @@ impl Data {
     /// Returns the recipe of the data in a dialect.
     ///
     /// # Errors
-    /// When the dialect lacks a table, or a variable of the setup section has no value.
+    /// When the dialect has no schema of the workload or lacks a table of it, or an expression of the setup section has
+    /// no value.
     pub fn recipe(&self, dialect: &Dialect) -> Result<Recipe, Failure> {
         let (mut schema_sql, mut loader_version) = (String::new(), 0);
         // Writing to a string cannot fail.

@@ -28,7 +28,7 @@ pub struct Dialect {
     pub words: Words,
     /// The plans that the engine can be forced to take, and the words that force each.
     pub plans: &'static [(Plan, Words)],
-    /// The reason why the engine has no other plans.
+    /// The reason, for a message, why the engine cannot be forced to take a plan that `plans` lacks.
     pub without: &'static str,
     /// Whether a load builds primary keys after it has inserted the rows, as it does with indexes.
     pub keys_last: bool,
@@ -60,8 +60,8 @@ impl Dialect {
     /// Returns a workload's statements, in the order of the workload's catalogue.
     ///
     /// # Errors
-    /// When the file has other statements than the workload; a usage failure when the engine cannot be forced to take
-    /// the workload's plan.
+    /// When the dialect has no file of the workload's statements, or the file has other statements than the workload; a
+    /// usage failure when the engine cannot be forced to take the workload's plan.
     pub fn statements(&self, workload: &mut dyn Workload) -> Result<Statements, Failure> {
         if let Some(own) = workload.own_sql(self.place) {
             let (specs, texts) = own.statements.into_iter().unzip();
@@ -144,7 +144,7 @@ pub struct Statements {
     pub place: String,
     /// The workload's catalogue of statements.
     pub specs: Vec<StatementSpec>,
-    /// The text of each statement.
+    /// The SQL text of each statement, in the order of `specs`.
     pub texts: Vec<String>,
     /// The use that the workload makes of rows.
     pub rows: RowUse,

@@ -29,16 +29,17 @@ const LONG_NS: u64 = 10_000_000;
 /// exactly on time.
 const CUT_WAIT_NS: u64 = 4_000_000;
 
-/// Counts and latencies of one transaction type.
+/// Counts and latencies of one transaction type: counts since the driver was made, latencies since the measured window
+/// began, or before it since the driver was made.
 #[derive(Clone, Default)]
 pub struct Tally {
-    /// Transactions committed.
+    /// Transactions that the engine committed.
     pub committed: u64,
-    /// Transactions that the workload asked to roll back.
+    /// Transactions that the engine rolled back because the workload asked for it.
     pub rolled_back: u64,
-    /// Executions that the engine asked to repeat.
+    /// Executions of a transaction that the engine ended by asking to repeat it, as after a deadlock.
     pub retries: u64,
-    /// Rows returned, those of repeated executions included.
+    /// Rows that the engine returned, those of repeated executions included.
     pub rows_returned: u64,
     /// Open loop: arrivals taken off the schedule, executed or dropped.
     pub arrivals: u64,
@@ -114,7 +115,7 @@ struct OpenLoop {
     start_ns: Option<u64>,
 }
 
-/// A workload, its client, and the tallies of both.
+/// A workload and its client, with the tallies of the transactions that the driver executes on one thread.
 pub struct Driver<C: Client, K: Clock = Monotonic> {
     client: C,
     workload: Box<dyn Workload>,
@@ -261,7 +262,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
     /// drops an arrival that has waited longer than its patience.
     ///
     /// # Errors
-    /// The client's error. A transaction that the engine asks to retry fails after 1,000 retries.
+    /// The error of executing the transaction, or of rolling it back for a retry. After 1,000 retries the engine's next
+    /// request to retry is the error.
     pub fn step(&mut self) -> Result<(), ClientError> {
         let planned = self.workload.plan();
         let tally = &mut self.tallies[planned.transaction_type];
@@ -330,7 +332,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         self.next_arrival_ns().map(|next_ns| self.clock.now_ns().saturating_sub(next_ns))
     }
 
-    /// Adds the driver's counters, and its times since the previous call, to the sums of all drivers in `merged`.
+    /// Hands the driver's counters, and its times since the previous call, to `merged`, which sums them over all
+    /// drivers.
     pub fn hand_over(&mut self, driver: usize, merged: &mut Merged) {
         for (transaction_type, tally) in self.tallies.iter_mut().enumerate() {
             let times = (&tally.service_interval, &tally.response_interval);
@@ -345,7 +348,8 @@ impl<C: Client, K: Clock> Driver<C, K> {
         &self.subjects
     }
 
-    /// Returns the tallies, by transaction type. Latencies are complete after a [`Driver::hand_over`].
+    /// Returns the tally of each transaction type with the type's name in samples. Latencies are complete only after a
+    /// [`Driver::hand_over`].
     pub fn tallies(&self) -> impl Iterator<Item = (&str, &Tally)> {
         self.subjects.iter().map(AsRef::as_ref).zip(&self.tallies)
     }

@@ -62,7 +62,7 @@ impl Scoreboard {
         }
     }
 
-    /// Returns the number of transactions ended by all drivers.
+    /// Returns the number of transactions that all drivers have ended since they were made.
     pub fn transactions(&self) -> u64 {
         self.transactions.iter().map(Counter::get).sum()
     }
@@ -127,15 +127,16 @@ impl Telling for Scoreboard {
 /// The ending of a segment in which nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentEnd {
-    /// The segment's quota is used up, its time is over, or the caller needs no more transactions.
+    /// The segment reached its end: its quota is used up, its time is over, or the caller needs no more transactions.
     Whole,
     /// The caller asked to stop.
     Cancelled,
 }
 
-/// The limits of a segment.
+/// The limits of a segment, in which drivers run until they stand still again: transactions, time, and a request to
+/// stop.
 pub struct Segment<'a> {
-    /// The transactions that drivers may begin.
+    /// The transactions that the drivers may still begin in the segment.
     pub quota: Quota,
     /// Drivers begin no transaction after this moment.
     pub deadline: Instant,
@@ -209,7 +210,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         done.map_err(|error| self.failure(&error))
     }
 
-    /// Returns true when transactions arrive on a schedule.
+    /// Returns true in an open loop, in which transactions arrive on a schedule.
     pub fn is_open(&self) -> bool {
         self.drivers[0].is_open()
     }
@@ -219,7 +220,7 @@ impl<C: Client + Send, K: Clock + Send> Drivers<C, K> {
         self.drivers.len()
     }
 
-    /// Returns the tallies of the window, summed over all drivers.
+    /// Returns the tally of each transaction type with the type's name, summed over all drivers.
     pub fn tallies(&self) -> Vec<(String, Tally)> {
         let mut all: Vec<(String, Tally)> = Vec::new();
         for driver in &self.drivers {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bufferlab_probe::Reading;
 use serde::{Serialize, Serializer};
 
-/// A part of a run.
+/// A part of a run, as samples and messages name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// The warm-up, until the gate opens.
@@ -64,25 +64,25 @@ pub enum Event {
     Progress {
         /// The phase that goes on at this moment.
         phase: Phase,
-        /// Transactions (or rows) done.
+        /// Steps of the phase so far: transactions ended and arrivals dropped; in a load, rows written.
         done: u64,
-        /// Transactions (or rows) of the whole phase; in the warm-up its largest number, which a run rarely reaches.
+        /// The most steps of the phase, which a warm-up rarely reaches; in a load, the expected rows.
         total: u64,
         /// Seconds since the run's clock started.
         t_s: f64,
     },
-    /// The readings of all probes at one moment.
+    /// The readings of the drivers, the engine's counters and all probes at one moment.
     Sample {
         /// Seconds since the run's clock started.
         t_s: f64,
         /// The phase that goes on at this moment.
         phase: Phase,
-        /// The edge; none except for the two samples that bound a window.
+        /// The edge of a window at which the sample was taken; none for a sample at another moment.
         edge: Option<Edge>,
-        /// One row per metric and subject.
+        /// The sample's readings, one for each metric and subject.
         values: Vec<Reading>,
     },
-    /// The engine's status text.
+    /// The engine's status text at an edge of a window, such as that of InnoDB's monitor.
     StatusText {
         /// Seconds since the run's clock started, the same number as in the edge's sample.
         t_s: f64,

@@ -12,16 +12,16 @@ use crate::driver::Tally;
 use crate::gate::GateEnd;
 use crate::latency::Latency;
 
-/// The size of a part of a run that has ended.
+/// The transactions and the time of a part of a run: its warm-up, its measured window or a phase.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Part {
-    /// Transactions of any type.
+    /// Transactions of any type that ended in the part.
     pub transactions: u64,
-    /// Wall time in seconds.
+    /// Wall time of the part in seconds.
     pub seconds: f64,
 }
 
-/// A warm-up that has ended.
+/// A warm-up that has ended, or that the user interrupted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct WarmedUp {
     /// The reason why the warm-up ended; none when the user interrupted the run.
@@ -33,7 +33,7 @@ pub struct WarmedUp {
     pub part: Part,
 }
 
-/// A phase that has ended.
+/// A phase that has ended, or that the user interrupted.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhasePart {
     /// The phase's name.
@@ -43,7 +43,7 @@ pub struct PhasePart {
     pub part: Part,
 }
 
-/// Latencies of one transaction type.
+/// Latencies of one transaction type and one kind of time, in one window.
 #[derive(Clone, Debug, Serialize)]
 pub struct TypeLatency {
     /// The name of the transaction type.
@@ -53,9 +53,9 @@ pub struct TypeLatency {
     /// All buckets with records, as (low, high, count): bounds in microseconds, both inclusive, and the number of
     /// records.
     pub buckets: Vec<(f64, f64, u64)>,
-    /// Exact maximum in microseconds, if anything was recorded.
+    /// Exact maximum of the latencies in microseconds; none if none was recorded.
     pub max_us: Option<f64>,
-    /// Exact mean in microseconds, if anything was recorded.
+    /// Exact mean of the latencies in microseconds; none if none was recorded.
     pub mean_us: Option<f64>,
 }
 
@@ -83,18 +83,18 @@ pub struct Finished {
     /// True when the user stopped the run before its end.
     #[serde(rename = "status", serialize_with = "status")]
     pub interrupted: bool,
-    /// Settings as read back from the engine.
+    /// The engine's settings, as read back from it after they were applied.
     pub actual: Settings,
     /// The warm-up, as far as it went.
     pub warm_up: WarmedUp,
     /// The transactions and seconds of the measured window.
     pub measured: Part,
-    /// The phases after the measured window that have begun.
+    /// The phases after the measured window that have ended, and the one that the user interrupted, if there is one.
     pub phases: Vec<PhasePart>,
     /// Latencies of the measured window and of the phases.
     #[serde(rename = "latency")]
     pub latencies: Vec<TypeLatency>,
-    /// The workload's findings.
+    /// The workload's findings over the warm-up and the window, summed over all connections.
     #[serde(flatten)]
     pub findings: Findings,
     /// The engine's version in its own words.

@@ -71,7 +71,7 @@ pub struct Gate {
     window_transactions: u64,
     at_least: u64,
     misses: u64,
-    /// Every window, oldest first.
+    /// The counts of every window so far, oldest first.
     windows: Vec<Window>,
 }
 

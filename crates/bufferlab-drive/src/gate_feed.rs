@@ -7,15 +7,15 @@
 
 use crate::gate::{Gate, GateEnd, Window};
 
-/// Transactions of one window.
+/// The number of transactions in one window of the gate, which decides at the end of each window.
 pub const GATE_WINDOW: u64 = 500;
 
 /// A gate, and the counts at the last poll.
 pub struct GateFeed {
     gate: Gate,
-    /// Transactions and misses at the last poll.
+    /// Transactions ended since the warm-up began, and the engine's demand misses, both at the last poll.
     last: (u64, u64),
-    /// Misses up to the end of the last whole window.
+    /// Demand misses of the engine up to the end of the last whole window.
     fed: u64,
     /// Pages that the pool had dropped up to the end of the last whole window.
     dropped: u64,

@@ -20,15 +20,15 @@ use crate::failure::{Failure, FailureKind};
 /// A limit of a part of a run, by count and by time. The part ends when it reaches one of them.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Limit {
-    /// Transactions of any type.
+    /// The most transactions of any type.
     #[serde(alias = "max_transactions")]
     pub transactions: u64,
-    /// Wall time in seconds.
+    /// The most wall time in seconds.
     #[serde(rename = "max_seconds")]
     pub seconds: f64,
 }
 
-/// A longer time limit is the same as none.
+/// The longest time limit in seconds, some three years: a longer one is cut to this.
 const LONGEST_S: f64 = 1e8;
 
 impl Limit {
@@ -78,7 +78,7 @@ impl From<ScriptError> for Failure {
 }
 
 impl WorkloadJob {
-    /// Returns the seed of the run, which also decides arrivals and phases; zero for a job without one, as a load's.
+    /// Returns the seed of the run, which also decides the arrivals of an open loop; zero for a job without a seed.
     pub fn seed(&self) -> u64 {
         self.parameters.get("seed").and_then(Value::as_u64).unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl WorkloadJob {
     /// Returns a [`Workload`] for each connection's driver.
     ///
     /// # Errors
-    /// When the workload cannot run with its parameters.
+    /// When there is no workload of this name, or it cannot run with its parameters.
     pub fn drivers(&self, connections: usize) -> Result<Vec<Box<dyn Workload>>, Failure> {
         Ok((self.bundle()?.drivers)(self.parameters.clone().into(), connections)?)
     }
@@ -95,7 +95,7 @@ impl WorkloadJob {
     /// any, and then executes its setup section.
     ///
     /// # Errors
-    /// When the workload cannot load data with its parameters.
+    /// When there is no workload of this name, or it cannot load data with its parameters.
     pub fn data(&self) -> Result<Data, Failure> {
         let mut parameters = self.parameters.clone();
         if let Some(tables) = self.bundle()?.tables {
@@ -137,7 +137,7 @@ impl Pace {
     /// Returns the schedule of an open loop; none for a closed loop.
     ///
     /// # Errors
-    /// When the rate is out of range.
+    /// When the rate is out of [`RATE_RANGE_PER_S`].
     pub fn arrivals(&self, seed: u64) -> Result<Option<Arrivals>, Failure> {
         let Pace::Open { rate_per_s, spacing, patience } = *self else { return Ok(None) };
         let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
@@ -169,7 +169,8 @@ impl PhaseJob {
     /// parts of every run.
     ///
     /// # Errors
-    /// When the phase's name or script is wrong.
+    /// When the phase's name is not allowed, or its script has a mistake, an expression without a value or no
+    /// transaction.
     pub fn check(&self) -> Result<(), Failure> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let taken = ["warm_up", "measure", "closing"].contains(&&*self.name);

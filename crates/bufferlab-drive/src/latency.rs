@@ -20,11 +20,11 @@ pub struct Latency {
 /// One bucket with records: latencies from `low_ns` to `high_ns`, both inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Smallest latency of the bucket.
+    /// Smallest latency that the bucket counts, in nanoseconds.
     pub low_ns: u64,
-    /// Largest latency of the bucket.
+    /// Largest latency that the bucket counts, in nanoseconds.
     pub high_ns: u64,
-    /// Number of records in the bucket.
+    /// Number of recorded latencies in the bucket.
     pub count: u64,
 }
 
@@ -59,7 +59,7 @@ impl Latency {
         self.sum_ns = 0;
     }
 
-    /// Returns the number of records.
+    /// Returns the number of recorded latencies.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }

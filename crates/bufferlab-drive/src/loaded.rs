@@ -11,7 +11,7 @@ pub struct Loaded {
     pub rows: u64,
     /// Seconds of the whole load, with indexes and the final sync.
     pub seconds: f64,
-    /// Bytes of the loaded database.
+    /// Bytes of the loaded database: of its file, or of its tables and indexes as the server reports them.
     pub bytes: u64,
     /// Name and number of rows of each table.
     #[serde(serialize_with = "by_name")]
@@ -25,8 +25,8 @@ fn by_name<S: Serializer>(tables: &[(String, u64)], to: S) -> Result<S::Ok, S::E
 /// The progress of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadProgress {
-    /// Number of rows written so far.
+    /// Number of rows written so far, of all tables together; bytes if the load fills a file.
     pub rows: u64,
-    /// Number of rows expected in all.
+    /// Number of rows that the whole load is expected to write; bytes if it fills a file.
     pub total: u64,
 }

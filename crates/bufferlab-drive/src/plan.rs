@@ -15,7 +15,8 @@ pub type Explained = (Option<Plan>, String);
 /// explanation in the workload. Most workloads force no plan; then it does nothing.
 ///
 /// # Errors
-/// The engine's error; a usage failure with the engine's explanation when the engine takes another plan.
+/// The errors of `explain` and of [`Dialect::with_days`]; a usage failure with the engine's explanation when the engine
+/// takes another plan.
 pub fn check(
     dialect: &Dialect,
     workload: &mut dyn Workload,

@@ -46,7 +46,7 @@ impl BlockTraceAsked {
     /// nothing yet.
     ///
     /// # Errors
-    /// When the device cannot be traced.
+    /// When the device cannot be traced, or the directory for the pages cannot be made.
     pub fn arm(&self, path: &Path) -> Result<BlockTracer, Failure> {
         let settings = Settings {
             device: device::resolve(path),
@@ -90,7 +90,8 @@ impl Probes {
     /// Returns all probes of a run, ready to be read.
     ///
     /// # Errors
-    /// When a probe that the job asks for cannot start.
+    /// When a probe that the job asks for cannot start, or cannot record this engine's pages or the device of this
+    /// run's data.
     pub fn of(run: ProbedRun<'_>) -> Result<Self, Failure> {
         let mut probes: Vec<Box<dyn Probe>> = Vec::new();
         // The server's probe is read first, so that no other work of the sample lies between the engine's counters and

@@ -63,11 +63,12 @@ pub trait AtEdge {
 /// An engine without questions at the edges.
 impl AtEdge for () {}
 
-/// The present part of the run.
+/// The present part of the run: its phase, its drivers and the number of their steps.
 #[derive(Clone, Default)]
 struct Stage {
     phase: Phase,
-    /// The most steps that the part takes, and (`first`) the steps that the drivers took before it.
+    /// The most steps that the drivers take in the part: transactions ended and arrivals dropped. The next field,
+    /// `first`, is the number of steps that they took before the part.
     total: u64,
     first: u64,
     board: Option<Arc<dyn Telling>>,

@@ -13,7 +13,7 @@ use crate::failure::{Failure, FailureKind};
 pub struct TableSchema {
     /// The table's name.
     pub name: &'static str,
-    /// The kind of each column.
+    /// The kind of each column of the table, in order.
     pub columns: Vec<ColumnKind>,
     /// The statement that makes the table.
     pub create: String,
@@ -25,7 +25,7 @@ pub struct TableSchema {
 /// Returns the statements for the population's tables, in the population's order.
 ///
 /// # Errors
-/// When the dialect lacks a table of the population.
+/// When the dialect has no schema of the population's workload, or lacks a table of the population.
 pub fn table_schemas(dialect: &Dialect, population: &dyn Population) -> Result<Vec<TableSchema>, Failure> {
     let (file, mut text) = dialect.required(population.workload(), "schema.sql")?;
     text.extend(dialect.file(population.workload(), "indexes.sql").map(|(_, indexes)| indexes));

@@ -113,9 +113,9 @@ impl Relation {
 pub struct Row {
     /// The row's table, or the entry's index.
     pub of: Relation,
-    /// The row's group.
+    /// The row's group: its district or warehouse, counted from zero over the whole database.
     pub group: u32,
-    /// The row's key in the group.
+    /// The row's key in the group, such as a customer's or an order's number.
     pub key: u32,
     /// The key of an order's entry in the index on customers; 0 for other rows.
     pub entry: u32,
@@ -168,9 +168,9 @@ pub fn of_line(key: u32) -> (u32, u32) {
 /// Rows of one group whose keys follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first row.
+    /// The span's first row.
     pub first: Row,
-    /// The number of rows.
+    /// The number of rows in the span.
     pub rows: u32,
     /// The highest key that the statement's condition allows.
     pub most: u32,
@@ -193,7 +193,7 @@ impl Span {
 /// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The read changes nothing.
+    /// The transaction reads the row and does not change it.
     Look,
     /// The read locks the row, because the transaction will change it.
     Change,
@@ -205,12 +205,12 @@ pub enum Purpose {
 /// the loaded database or were inserted, and that no district has more than `most_orders`. The engine guarantees that
 /// it plays only pages of `objects`, and that it calls [`Pools::fill`] when their numbers are used up.
 pub trait Engine {
-    /// Returns the most orders that a district has numbers for.
+    /// Returns the highest number that an order of a district can have.
     fn most_orders(&self) -> u32 {
         (1 << ORDER_BITS) - 1
     }
 
-    /// Returns the tables and indexes.
+    /// Returns the engine's tables, indexes and other objects, with the numbers of their pages.
     fn objects(&self) -> &Objects;
 
     /// Returns the bytes of data and indexes after the load, as the engine itself reports them; none if the engine's
@@ -229,10 +229,10 @@ pub trait Engine {
     /// Begins a transaction of the connection whose turn it is.
     fn begin(&mut self, pools: &mut Pools);
 
-    /// Commits the transaction.
+    /// Commits the transaction of the connection whose turn it is.
     fn commit(&mut self, _pools: &mut Pools) {}
 
-    /// Rolls the transaction back.
+    /// Rolls back the transaction of the connection whose turn it is.
     fn rollback(&mut self, pools: &mut Pools);
 
     /// Reads a row by its whole primary key.
@@ -257,7 +257,7 @@ pub trait Engine {
     /// Updates each row of a span of lines: sets the date of delivery.
     fn update_all(&mut self, pools: &mut Pools, span: Span);
 
-    /// Inserts a row.
+    /// Inserts a row into its table and the table's indexes.
     fn insert(&mut self, pools: &mut Pools, row: Row);
 
     /// Deletes a row. The caller guarantees that the row has the lowest key of its group.

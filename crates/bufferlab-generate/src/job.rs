@@ -81,14 +81,14 @@ impl Workload {
     }
 }
 
-/// When a warm-up ends.
+/// The moment at which a pool's warm-up ends and its window may begin.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUpAsked {
-    /// After this many transactions.
+    /// The warm-up ends after this many transactions.
     Transactions(u64),
-    /// When the pool's gate opens, that is, the pool is warm by the rule of measured runs; but after this many
-    /// transactions at the latest.
+    /// The warm-up ends when the pool's gate opens, that is, when the pool is warm by the rule of measured runs, but
+    /// after this many transactions at the latest.
     GateWithin(u64),
 }
 
@@ -98,7 +98,7 @@ pub enum WarmUpAsked {
 pub struct Job {
     /// The engine: `innodb`, `postgres` or `sqlite`.
     pub engine: String,
-    /// Bytes of a page.
+    /// Bytes of a page of the database.
     pub page_size_bytes: u32,
     /// The workload, with its scale and seeds.
     pub workload: Workload,
@@ -108,14 +108,14 @@ pub struct Job {
     /// Simulate this many warehouses in place of all. If only `one_in` is given, all are simulated.
     #[serde(default)]
     pub simulated_warehouses: Option<u32>,
-    /// The number of connections.
+    /// The number of connections that take turns with transactions.
     pub connections: u32,
     /// Whether all tables are read before the first transaction, as in a measured run.
     #[serde(default)]
     pub prefill: bool,
     /// The pools, all simulated at once. Without pools nothing is simulated: the answer has only the loaded database.
     pub pools: Vec<PoolAsked>,
-    /// The end of the warm-up.
+    /// The moment at which the warm-up of each pool ends.
     pub warm_up: WarmUpAsked,
     /// The number of transactions before which no gate opens.
     #[serde(default)]
@@ -138,11 +138,11 @@ pub const STRETCH: u64 = 500;
 pub struct Limits {
     /// The most warehouses that the rules can handle.
     pub warehouses: u32,
-    /// Bytes of memory of a warehouse's layout.
+    /// Bytes of this process's memory that the layout of one simulated warehouse takes.
     pub layout_bytes: u64,
-    /// Bytes of memory for a transaction.
+    /// Bytes of this process's memory that remain taken for each simulated transaction.
     pub transaction_bytes: u64,
-    /// The number of pages that all warehouses share.
+    /// The number of the database's pages that all warehouses share, such as those of ITEM.
     pub shared_pages: u32,
 }
 
@@ -155,7 +155,7 @@ impl Limits {
     }
 }
 
-/// A way to answer a job.
+/// A way to answer a job: the part of the database that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Way {
     /// The way's name.
@@ -170,11 +170,11 @@ pub struct Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Name {
-    /// All warehouses and pages.
+    /// All warehouses and all of their pages are simulated.
     Exact,
-    /// Fewer warehouses, and all of their pages.
+    /// Fewer warehouses stand for all, and all of their pages are simulated.
     ForMore,
-    /// All warehouses, one page in N.
+    /// One page in N is simulated.
     Sampled,
 }
 

@@ -19,7 +19,7 @@ use crate::engine::{FIRST_KEYS, RELATIONS, Relation, Row, entry_key, line_key};
 /// Warehouses whose rows are generated; further ones repeat them.
 const OWN_WAREHOUSES: u32 = 4;
 
-/// The columns of a row.
+/// The values of one generated row, by column.
 pub struct Columns<'a> {
     block: &'a RowBlock,
     row: usize,
@@ -60,7 +60,7 @@ pub struct District {
     customer_orders: Vec<u16>,
     /// For each order the number of lines of all orders before it; at the end, the number of all lines.
     lines_before: Vec<u32>,
-    /// The key of each line.
+    /// The [`line_key`](crate::engine::line_key) of each line, in order.
     line_keys: Vec<u16>,
     /// For each last name, the places of its customers in the index on names.
     name_places: Vec<Range<u16>>,
@@ -114,7 +114,7 @@ impl District {
     }
 }
 
-/// The generated warehouses.
+/// The warehouses whose rows are generated; further warehouses repeat them.
 struct Own {
     districts: Vec<District>,
     /// For each relation and each of its groups (warehouses or districts), the bytes of each row.
@@ -169,12 +169,12 @@ impl Loaded {
         &self.config
     }
 
-    /// Returns the number of warehouses.
+    /// Returns the number of warehouses of the whole database, repeated ones included.
     pub fn warehouses(&self) -> u32 {
         self.config.warehouses()
     }
 
-    /// Returns the number of districts.
+    /// Returns the number of districts of the whole database, ten for each warehouse.
     pub fn districts(&self) -> u32 {
         self.warehouses() * DISTRICTS
     }
@@ -184,7 +184,7 @@ impl Loaded {
         &self.own.districts[district as usize % self.own.districts.len()]
     }
 
-    /// Returns the number of a last name; none if it is unknown.
+    /// Returns the number of a last name, 0 to 999; none for a text that is not a last name of TPC-C.
     pub fn name(&self, text: &str) -> Option<u16> {
         self.own.names.get(text).copied()
     }

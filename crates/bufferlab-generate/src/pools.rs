@@ -19,7 +19,7 @@ pub type ByType = [u64; TYPES];
 pub struct Object {
     /// The object's name in page traces.
     pub name: String,
-    /// The object's first page.
+    /// The number of the object's first page.
     pub first_page: u32,
     /// Pages that the object has after the load.
     pub pages: u32,
@@ -68,9 +68,9 @@ const KEPT: usize = 1 << 24;
 /// The census's counts for the leaves of an object, or for its pages above the leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Tally {
-    /// Gets and creations, by the transaction's type.
+    /// Number of gets and creations of pages, by the transaction's type.
     gets: [u64; TYPES],
-    /// Distinct pages, by the transaction's type.
+    /// Number of distinct pages that transactions wanted, by the transaction's type.
     pages: [u64; TYPES],
 }
 
@@ -153,7 +153,7 @@ impl Census {
 /// The counts of gets of some pages, and of the distinct pages among them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Wanted {
-    /// Gets and creations for each transaction.
+    /// Mean number of gets and creations of a transaction of any type.
     pub gets_per_transaction: f64,
     /// Mean number of distinct pages in as many accesses as each of [`SPANS`] transactions has on average; none for a
     /// span that is longer than the census.
@@ -182,7 +182,7 @@ pub type PoolsOfShare = (Shares, u32, Vec<Box<dyn Manager + Send>>);
 /// Shares of one size: for each share that is played, its number and the positions of its pools.
 type Rate = (Shares, Vec<(u32, Range<usize>)>);
 
-/// A pool, and its clock.
+/// A pool with the present time on its own clock.
 struct Clocked {
     pool: Box<dyn Manager + Send>,
     /// The factor on times of the generator's clock: at 2 everything takes twice as long.
@@ -344,7 +344,7 @@ impl Pools {
         self.is_full
     }
 
-    /// Returns the gets so far.
+    /// Returns the number of gets since the pools were made, of pages in any share.
     pub fn gets(&self) -> u64 {
         self.gets
     }
@@ -354,7 +354,7 @@ impl Pools {
         self.pools.len()
     }
 
-    /// Returns a pool's counts so far.
+    /// Returns a pool's counts since it was made.
     pub fn counts(&self, pool: usize) -> Counts {
         self.pools[pool].pool.counts()
     }

@@ -41,7 +41,7 @@ impl Changes {
     }
 }
 
-/// The open transaction, for its rollback.
+/// The effects of the open transaction that a rollback has to undo.
 #[derive(Debug, Default)]
 struct Open {
     order: Option<(u32, Option<u32>)>,
@@ -50,7 +50,7 @@ struct Open {
 
 /// The client. `engine` gets each statement, and touches the pages of `pools`.
 pub struct RowlessClient {
-    /// The engine.
+    /// The engine whose pages the client's statements touch.
     pub engine: Box<dyn Engine>,
     /// The listeners to the engine's page accesses. All accesses are of pages of the engine's objects.
     pub pools: Pools,
@@ -73,7 +73,7 @@ enum Does {
     Read(Purpose, &'static str),
     /// The statement updates the row.
     Update,
-    /// The statement updates a customer, and its third parameter is the text.
+    /// The statement updates a customer, and its third parameter is the new text of the customer's data.
     Note,
 }
 

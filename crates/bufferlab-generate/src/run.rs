@@ -61,15 +61,15 @@ const WATCHED: u64 = 100;
 /// The results of one pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolRun {
-    /// Transactions before the pool's window.
+    /// Number of transactions before the pool's window.
     pub warm_up_transactions: u64,
     /// Whether the pool's gate opened; true if the warm-up has no gate.
     pub is_warm: bool,
-    /// Gets in the window.
+    /// Number of gets of pages in the window, of all pages.
     pub gets: u64,
     /// New-Orders in the window, with those that roll back, as metrics count them; 0 for another workload than TPC-C.
     pub new_orders: u64,
-    /// Transactions of the window.
+    /// Number of transactions in the window.
     pub transactions: u64,
     /// Transactions of the window that committed, by type.
     pub committed: ByType,
@@ -143,7 +143,8 @@ enum State {
     Done,
 }
 
-/// The transactions so far.
+/// The numbers of transactions that have ended since the run began: all, and by type those that committed or rolled
+/// back.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Transactions {
     all: u64,

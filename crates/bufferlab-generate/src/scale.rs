@@ -45,11 +45,11 @@ const ENOUGH_TRANSACTIONS: u64 = 3000;
 
 /// One simulation of a part of the database.
 pub struct Simulation {
-    /// The simulation's scale and seeds.
+    /// The workload of the simulation, with the simulation's own scale and seeds.
     pub workload: Workload,
     /// The simulated warehouses as a fraction of all, from 0 to 1.
     pub part: f64,
-    /// The number of pages that all warehouses share.
+    /// The number of the database's pages that all warehouses share, such as those of ITEM.
     pub shared_pages: u32,
     /// The shares of pages that are played to pools: one page in how many, and the share's number.
     pub shares: Vec<(Shares, u32)>,
@@ -119,7 +119,7 @@ pub fn choose(job: &Job, limits: &Limits) -> Result<Way, RunError> {
     })
 }
 
-/// Returns the number of transactions of a part's window.
+/// Returns the number of transactions in the window of a simulation of `part` of all warehouses.
 fn window(job: &Job, part: f64) -> u64 {
     let asked = job.window_transactions;
     ((asked as f64 * part).ceil() as u64).max(asked.min(ENOUGH_TRANSACTIONS))

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// The pages of a segment: some single ones, then whole extents.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// Pages of an extent.
+    /// The number of pages in an extent.
     extent: u32,
     /// The first page of the first extent.
     single: u32,
@@ -57,7 +57,7 @@ impl Segment {
         self.free.range(page..begin + self.extent).chain(self.free.range(begin..page)).next().copied()
     }
 
-    /// Frees a page.
+    /// Frees a page of the segment; a later leaf may get it.
     pub(crate) fn give(&mut self, page: u32) {
         debug_assert!(page < self.reserved, "page {page} is not one of the segment's {}", self.reserved);
         self.used -= 1;

@@ -134,7 +134,7 @@ impl Packed {
         self.firsts[leaf as usize] == row
     }
 
-    /// Returns a leaf's page.
+    /// Returns the number of a leaf's page.
     #[inline]
     pub fn page(&self, leaf: u32) -> u32 {
         self.first_leaf + leaf
@@ -151,7 +151,7 @@ impl Packed {
 pub struct Leaf {
     /// The leaf's first key, in the group whose list holds the leaf.
     pub first: u32,
-    /// The leaf's page.
+    /// The number of the leaf's page.
     pub page: u32,
     /// The number at the load of the leaf that this one was split from, or its own if the load made it.
     pub origin: u32,
@@ -171,9 +171,9 @@ pub type Place = (u32, usize);
 pub struct Extent {
     /// The number of rows.
     pub rows: u32,
-    /// The lowest key.
+    /// The lowest key of the group's rows.
     pub low: u32,
-    /// The highest key.
+    /// The highest key of the group's rows.
     pub high: u32,
 }
 
@@ -195,7 +195,7 @@ pub struct Grown {
     pub interior: Interior,
     groups: Vec<Vec<Leaf>>,
     extents: Vec<Extent>,
-    /// See [`Loading::begun`].
+    /// For each group, the group's rows that stood on the leaf before the group's own first leaf, when last noted.
     begun: Vec<Begun>,
     first_leaf: u32,
     next_page: u32,
@@ -490,7 +490,7 @@ pub struct Loading {
     begun: Vec<Begun>,
     /// Rows of the first leaf, while it is the only one: their groups, keys and bytes.
     firsts: Vec<(u32, u32, u32)>,
-    /// The number of leaves so far.
+    /// The number of leaves that the load has made so far.
     pub leaves: u32,
     last_group: usize,
     keys_per_group: u64,
@@ -561,7 +561,7 @@ impl Loading {
 pub struct Packing {
     /// The first row of each leaf.
     pub firsts: Vec<u32>,
-    /// The number of all rows.
+    /// The number of rows on all leaves together.
     pub rows: u32,
 }
 

@@ -166,7 +166,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Adds to a number of four bytes; returns none when the sum does not fit.
+/// Adds `by` to the number in the four bytes from `at` on; returns none when the sum does not fit into them.
 fn add(bytes: &mut [u8], at: usize, by: i64) -> Option<()> {
     let place = bytes.get_mut(at..)?.first_chunk_mut::<4>()?;
     *place = i32::try_from(i64::from(i32::from_le_bytes(*place)) + by).ok()?.to_le_bytes();

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The first number of the memory; it changes with the layout.
+/// The number with which the shared memory begins. It differs for each layout of the memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blinsid1");
 /// Threads and sessions that may record at the same time.
 pub const SLOTS: usize = 1024;
@@ -19,7 +19,7 @@ pub const BEGINS: u8 = 255;
 pub const RING_BYTES: usize = 128 << 10;
 /// Bytes of a slot before its ring.
 pub const HEAD_BYTES: usize = 4096;
-/// Bytes of a slot.
+/// Bytes of a slot: its head and its ring.
 pub const SLOT_BYTES: usize = HEAD_BYTES + RING_BYTES;
 /// The place of the slots' states in the memory, in bytes.
 pub const STATES_AT: usize = 4096;
@@ -29,11 +29,11 @@ pub const PLAN_AT: usize = STATES_AT + 4 * SLOTS;
 pub const PLAN_BYTES: usize = 64 << 10;
 /// The place of the first slot in the memory, in bytes.
 pub const SLOTS_AT: usize = PLAN_AT + PLAN_BYTES;
-/// Bytes of the whole memory. The system provides memory only for the parts that are used.
+/// Bytes of the whole shared memory. The system provides memory only for the parts that are used.
 pub const ALL_BYTES: usize = SLOTS_AT + SLOTS * SLOT_BYTES;
 /// The time after the reader's last sign of life during which a server still waits for it.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
-/// The environment variable that names the descriptor of this memory.
+/// The environment variable that names the descriptor of the shared memory.
 pub const VARIABLE: &str = "BUFFERLAB_INSIDE";
 
 /// Bytes of memory for the trampolines.
@@ -49,7 +49,7 @@ pub const COVER_BYTES: usize = 20;
 pub enum State {
     /// The library was not loaded, or not into the program.
     Absent = 0,
-    /// The program records.
+    /// The program's code jumps to the trampolines at its sites, and so records itself.
     Patched = 1,
     /// The program's code is not that of the plan.
     OtherText = 2,
@@ -59,7 +59,7 @@ pub enum State {
     NoCode = 4,
     /// The system forbids changes of the program's code.
     TextFixed = 5,
-    /// The processor cannot save its state.
+    /// The system has not switched on xsave, the instruction that saves the processor's vector registers.
     NoXsave = 6,
     /// The C library has no hook for forks.
     NoFork = 7,
@@ -77,7 +77,7 @@ pub const STATES: [State; 8] = [
     State::NoFork,
 ];
 
-/// The head of the memory.
+/// The head of the memory that the server and its reader share.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Header {
@@ -107,7 +107,7 @@ pub struct Header {
     pub patches: u32,
     /// The number of counters in the program that switch its own tracepoints on.
     pub semaphores: u32,
-    /// Bytes of trampolines.
+    /// Bytes of the trampolines in the plan.
     pub code_bytes: u32,
 }
 
@@ -142,9 +142,9 @@ pub struct Patch {
     pub bytes: u32,
     /// The place of the distance to the trampoline in the new bytes.
     pub distance_at: u32,
-    /// The program's own bytes.
+    /// The program's own bytes at the place, before the patch.
     pub old: [u8; COVER_BYTES],
-    /// The bytes of the patch.
+    /// The bytes that the patch writes over the place.
     pub new: [u8; COVER_BYTES],
 }
 
@@ -156,11 +156,11 @@ pub struct Slot {
     pub write: AtomicU64,
     /// The value of `write` at which the trampoline calls [`crate::slow`].
     pub limit: AtomicU64,
-    /// How often the thread had to wait for the reader.
+    /// How often the thread had to wait because the reader had not emptied its ring.
     pub waits: AtomicU64,
     /// How long the thread waited for the reader, in nanoseconds.
     pub wait_ns: AtomicU64,
-    /// The value of `write` when the thread gave the reader up, plus one; later records may be overwritten.
+    /// The value of `write` when the thread gave the reader up, plus one; later records may be overwritten. 0 before.
     pub given_up: AtomicU64,
     /// The thread's process; 0 while the slot is free, or taken without its owner noted yet.
     pub process: AtomicU32,

@@ -120,7 +120,7 @@ fn set_own_slot(slot: *mut Slot) {
 
 /// Asks the processor how to save its state: x87, SSE, AVX and AVX-512, of which code between two sites may hold any.
 ///
-/// Returns false when it cannot.
+/// Returns false when the system has not switched on the instruction xsave.
 pub fn prepare_xsave() -> bool {
     use core::arch::x86_64::{__cpuid, __cpuid_count};
     const OSXSAVE: u32 = 1 << 27;

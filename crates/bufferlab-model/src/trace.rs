@@ -81,11 +81,11 @@ pub mod latch {
     pub const HELD: u8 = 2;
     /// The bits of the ring; 0 if the trace does not show it.
     pub const RING: u8 = 12;
-    /// A get without a ring.
+    /// The get has no ring: it may take any buffer of the pool.
     pub const NO_RING: u8 = 4;
-    /// The ring of a bulk read.
+    /// The get has the ring of a bulk read, as a scan of a large table has.
     pub const BULK_READ: u8 = 8;
-    /// The ring of VACUUM or of a bulk write.
+    /// The get has the ring of VACUUM or of a bulk write.
     pub const OTHER_RING: u8 = 12;
     /// The mark of an eviction in a trace of frames: the ring of a scan reused the frame.
     pub const LEFT_BY_RING: u8 = 16;
@@ -103,17 +103,18 @@ pub mod latch {
 pub struct Record {
     /// The time of the access in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// The tablespace, relation or file.
+    /// The number of the object that has the page: a tablespace, a relation or a file.
     pub object: u32,
     /// The page's number in the object.
     pub page: u32,
-    /// The thread. Threads are numbered from 0 in the order of their first accesses.
+    /// The number of the thread or process that made the access. Numbers count from 0 in the order of first accesses.
     pub thread: u32,
     /// The kind of event.
     pub kind: Kind,
     /// The latch asked for, in the engine's numbers; 0 if it has none. PostgreSQL: see [`latch`].
     pub latch: u8,
-    /// The number of the place in a server's binary that recorded it; 0 if there is only one place.
+    /// The number of the place in a server's binary that recorded the access; 0 if there is only one place. In a trace
+    /// of calls, marks of a read: its page seemed to be in another frame (1), its frame's page was not known (2).
     pub site: u8,
 }
 
@@ -151,9 +152,9 @@ impl Record {
 /// Begin and end of the measured window, on CLOCK_MONOTONIC; none if the run did not come that far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
-    /// The window's begin in nanoseconds.
+    /// The window's begin in nanoseconds on CLOCK_MONOTONIC; none if the run did not reach it.
     pub window_start_ns: Option<u64>,
-    /// The window's end in nanoseconds.
+    /// The window's end in nanoseconds on CLOCK_MONOTONIC; none if the run did not reach it.
     pub window_end_ns: Option<u64>,
 }
 
@@ -166,13 +167,13 @@ pub const COLUMNS: [(&str, &str); 5] =
 pub struct Columns<'a> {
     /// The page of each event. Pages are numbered from 0 without gaps, and those of one object have numbers in a row.
     pub page: &'a [u32],
-    /// The number of each event's kind.
+    /// The number of each event's kind, one of [`Kind`].
     pub kind: &'a [u8],
-    /// The latch that each event takes, by the database's number.
+    /// The latch that each event takes, by the database's number; for PostgreSQL the parts in [`latch`].
     pub latch: &'a [u8],
-    /// The thread of each event.
+    /// The number of the thread, or of the process, of each event.
     pub thread: &'a [u16],
-    /// Microseconds since the event before it.
+    /// Microseconds from the event before to each event.
     pub delta_us: &'a [u32],
 }
 
@@ -183,7 +184,8 @@ pub struct Access {
     pub page: u32,
     /// The thread or process, by its number in the trace.
     pub thread: u16,
-    /// The latch that the access takes, by the database's number; 0 if it takes none.
+    /// The latch that the access takes, by the database's number; 0 if it takes none. For PostgreSQL the parts in
+    /// [`latch`].
     pub latch: u8,
     /// Microseconds since the trace began, by the trace's clock.
     pub now_us: u64,

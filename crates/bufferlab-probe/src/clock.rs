@@ -3,10 +3,10 @@
 
 use serde::Serialize;
 
-/// One moment on both clocks.
+/// One moment on both clocks, CLOCK_MONOTONIC and wall time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Anchor {
-    /// The moment on CLOCK_MONOTONIC.
+    /// The moment on CLOCK_MONOTONIC, in nanoseconds.
     #[serde(rename = "monotonic_start_ns")]
     pub monotonic_ns: u64,
     /// The same moment in UTC, as RFC 3339 with microseconds.

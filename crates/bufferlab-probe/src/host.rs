@@ -14,7 +14,7 @@ mod virtualisation;
 /// The machine, and the place on it that holds the data.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostFingerprint {
-    /// Name and version of the distribution.
+    /// Name and version of the Linux distribution.
     pub os: Option<String>,
     /// Release of the kernel.
     pub kernel: Option<String>,
@@ -24,19 +24,19 @@ pub struct HostFingerprint {
     pub cpu_model: Option<String>,
     /// The number of processors that this process may run on.
     pub cores: Option<usize>,
-    /// Memory of the machine.
+    /// Bytes of memory of the machine.
     pub memory_total_bytes: Option<u64>,
     /// The tightest limit that control groups set for this process; null without one.
     pub memory_limit_bytes: Option<u64>,
-    /// The file that sets the limit.
+    /// The control group's file that sets this memory limit.
     pub memory_limit_source: Option<String>,
     /// `none` on bare metal, else the hypervisor; null when unknown.
     pub virtualisation: Option<String>,
     /// The container engine around this process, if it leaves a marker.
     pub container: Option<String>,
-    /// The file system under the path.
+    /// The file system that holds the data's path.
     pub filesystem: Option<Filesystem>,
-    /// The block device under the path.
+    /// The block device that holds the data's path.
     pub device: Device,
 }
 

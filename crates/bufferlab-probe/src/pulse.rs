@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 const NAME: &str = "pulse";
 const METRIC: &str = "pulse_late_us";
-/// Time between two beats.
+/// Time between two beats, at which the pulse's thread should wake.
 const PULSE: Duration = Duration::from_millis(100);
 
-/// The beats so far.
+/// The moment of the last beat, the lateness of all beats so far, and whether the pulse is stopped.
 #[derive(Clone, Copy, Debug)]
 struct Beats {
     last: Instant,

@@ -14,9 +14,9 @@ pub struct Reading {
     pub metric: &'static str,
     /// The measured subject: a whole disk, a core, a transaction type; empty if there is only one.
     pub subject: Arc<str>,
-    /// Value of a cumulative counter.
+    /// Value of a cumulative counter; none for a gauge, or with a reason.
     pub count: Option<i64>,
-    /// Value of a gauge.
+    /// Value of a gauge; none for a counter, or with a reason.
     pub value: Option<f64>,
     /// The reason why both values are missing.
     pub reason: Option<Arc<str>>,
@@ -44,7 +44,7 @@ impl Reading {
 /// A table that a probe has recorded over the measured window. Its rows lie in files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// Name of the probe.
+    /// Name of the probe that recorded the table.
     pub probe: &'static str,
     /// The result of the recording, and the places of the files.
     pub told: Value,

@@ -13,7 +13,7 @@ const NAME: &str = "server";
 /// The bytes that the server itself read between [`Probe::before_edge`] and the sample: while it answered the questions
 /// for its own counters, its threads went on.
 const AT_EDGE: &str = "server_edge_read_bytes";
-/// The counters, in the order of [`Totals`].
+/// The names of the server's counters, in the order of [`Totals`].
 const COUNTERS: [&str; 6] = [
     "server_read_bytes",
     "server_write_bytes",
@@ -23,7 +23,7 @@ const COUNTERS: [&str; 6] = [
     "server_major_faults",
 ];
 
-/// Bytes read and written, ticks in user and system mode, faults without and with I/O.
+/// Bytes read and written, clock ticks in user and in system mode, page faults without and with I/O.
 type Totals = [Option<u64>; COUNTERS.len()];
 
 /// The probe of another process and its children.
@@ -36,7 +36,7 @@ pub struct ServerProbe {
     statm: ProcFile,
     children: ProcFile,
     told: [i64; COUNTERS.len()],
-    /// The bytes read when an edge began, until its sample.
+    /// The bytes that the server had read when an edge began; none after the edge's sample.
     before_edge: Option<u64>,
     page_bytes: f64,
     microseconds_per_tick: u64,
@@ -79,7 +79,7 @@ impl ServerProbe {
     }
 }
 
-/// Returns ticks and faults, with those of children for which the process has waited.
+/// Returns a process's ticks and faults, with those of children for which it has waited; none in place of its bytes.
 fn totals_of(stat: &process_stat::ProcessStat) -> Totals {
     let with = |own: Option<u64>, children: Option<u64>| own.map(|own| own + children.unwrap_or(0));
     [

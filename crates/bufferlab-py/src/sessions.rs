@@ -103,7 +103,7 @@ impl Session {
         rows(py, &asked.map_err(to_python)?)
     }
 
-    /// Sets the most bytes of later answers.
+    /// Sets the most bytes that each later answer may have.
     fn allow_bytes(&self, py: Python<'_>, most_answer_bytes: usize) {
         py.detach(|| match self.held().as_mut() {
             Some(Questions::Mysql(session)) => session.allow_bytes(most_answer_bytes),

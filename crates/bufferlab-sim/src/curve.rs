@@ -15,7 +15,7 @@ pub struct Curve {
     dropped: Vec<bool>,
     /// The pages whose misses count.
     counted: Range<u32>,
-    /// Counted accesses by distance: `[0]` is distance 1.
+    /// The number of counted accesses by their stack distance: `[0]` has those of distance 1.
     by_distance: Vec<u64>,
     accesses: u64,
 }
@@ -24,7 +24,7 @@ impl Curve {
     /// Makes a curve without accesses, for pages `0..pages`. Only gets of the pages `counted` count.
     ///
     /// # Errors
-    /// `TooManyPages` above 2^29.
+    /// `TooManyPages` for more than 2^29 pages.
     pub fn new(pages: u32, counted: Range<u32>) -> Result<Self, TooManyPages> {
         let stack = StackDistances::new(u64::from(pages))?;
         let (dropped, by_distance) = (vec![false; stack.pages()], vec![0; stack.pages()]);

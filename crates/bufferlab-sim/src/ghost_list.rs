@@ -32,7 +32,7 @@ impl GhostList {
     /// Makes an empty list for pages `0..pages`.
     ///
     /// # Errors
-    /// `TooManyPages` above 2^29.
+    /// `TooManyPages` for more than 2^29 pages.
     pub fn new(pages: u64) -> Result<Self, TooManyPages> {
         if pages > 1 << 29 {
             return Err(TooManyPages(pages));
@@ -94,7 +94,7 @@ impl GhostList {
 pub struct Depths {
     /// For a read the depth of its page, 0 if the list lacks it, or [`BY_RING`]; 0 for other rows.
     pub depth: Vec<u32>,
-    /// The length of the list before the row.
+    /// For each row, the number of pages in the ghost list before the row.
     pub len: Vec<u32>,
 }
 
@@ -111,11 +111,12 @@ struct LastRead {
 /// Plays the reads, creations and evictions of a trace to a ghost list, which needs no gets.
 ///
 /// A scan of PostgreSQL reuses the buffers of its ring, so that with more frames its pages would leave just the same.
-/// An eviction is a ring's if the thread has read the page itself, less than `ring_reads` of its reads before; give 0
-/// if no pool has rings. A trace of frames marks such evictions itself.
+/// An eviction is a ring's if the thread has read the page itself, less than `ring_reads` of its reads before, and the
+/// trace does not mark that read as one without a ring. Give 0 if no pool has rings. A trace of frames marks such
+/// evictions itself.
 ///
 /// # Errors
-/// `TooManyPages` above 2^29.
+/// `TooManyPages` for more than 2^29 pages.
 ///
 /// # Panics
 /// If the columns differ in length.

@@ -192,11 +192,11 @@ pub struct NoSettings {}
 /// The counts of a replay between the edges of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Replayed {
-    /// Events of kind get.
+    /// Events of kind get in the window.
     pub gets: u64,
-    /// Events of kind get_if_in_pool.
+    /// Events of kind get_if_in_pool in the window.
     pub gets_if_in_pool: u64,
-    /// The manager's counts.
+    /// The manager's counts in the window.
     #[serde(flatten)]
     pub counts: Counts,
     /// Frames that hold a page at the window's end.
@@ -290,7 +290,7 @@ pub type Replay = fn(&str, u32, &Columns, usize, Range<usize>, &mut Watch<'_>) -
 /// the share of the database's pages that these are.
 pub type Make = fn(&str, u32, u32, OneIn) -> Result<Box<dyn Manager + Send>, Refused>;
 
-/// See [`Make`].
+/// Makes an empty pool of the model `M`, with the parameters of a [`Make`].
 pub(crate) fn make_new<M: Model + Send + 'static>(
     settings: &str,
     frames: u32,
@@ -328,7 +328,8 @@ pub(crate) fn rows_and_pages(columns: &Columns) -> Result<(usize, u32), Refused>
     Ok((rows, pages))
 }
 
-/// See [`Replay`]. It panics for no input that it does not refuse.
+/// Replays a trace with a new pool of the model `M`, with the parameters of a [`Replay`]. Refuses every input for which
+/// [`replay`] would panic.
 pub(crate) fn replay_new<M: Model>(
     settings: &str,
     frames: u32,

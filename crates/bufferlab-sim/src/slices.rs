@@ -9,7 +9,7 @@ use crate::replay::{Counts, OneIn, Refused, play, rows_and_pages};
 /// The counts of a manager from the first row to a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Slice {
-    /// The manager's counts.
+    /// The manager's counts from the first row to the moment.
     #[serde(flatten)]
     pub counts: Counts,
     /// Frames that hold a page at the moment.

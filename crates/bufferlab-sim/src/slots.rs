@@ -29,7 +29,7 @@ impl Slots {
         }
     }
 
-    /// Returns the number of slots.
+    /// Returns the number of slots that the set has room for.
     pub(crate) fn len(&self) -> usize {
         self.words.len() * WORD
     }

@@ -27,7 +27,7 @@ impl StackDistances {
     /// Makes an empty stack for pages `0..pages`.
     ///
     /// # Errors
-    /// `TooManyPages` above 2^29.
+    /// `TooManyPages` for more than 2^29 pages.
     pub fn new(pages: u64) -> Result<Self, TooManyPages> {
         if pages > 1 << 29 {
             return Err(TooManyPages(pages));

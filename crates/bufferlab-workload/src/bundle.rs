@@ -31,7 +31,7 @@ pub struct Bundle {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Refused {
-    /// The error's text.
+    /// The reason in words, for a message.
     pub what: String,
     /// The part of the job, or the line of the script.
     pub place: String,

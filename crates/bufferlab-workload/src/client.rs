@@ -24,7 +24,7 @@ pub struct StatementSpec {
     pub name: Cow<'static, str>,
     /// Number of parameters, in the order in which the workload pushes them.
     pub parameters: usize,
-    /// Number of result columns; zero for a statement that only writes.
+    /// Number of result columns; zero for a statement that only writes, and for a script's statement.
     pub columns: usize,
 }
 
@@ -40,7 +40,7 @@ pub enum Value<'a> {
     Int(i64),
     /// A decimal number, as binary floating point.
     Real(f64),
-    /// Text (ASCII in every workload here).
+    /// Text: ASCII in every workload but users' scripts.
     Text(&'a str),
 }
 
@@ -156,7 +156,7 @@ impl Batch {
         self.calls.len() - 1
     }
 
-    /// Returns the number of calls.
+    /// Returns the number of calls in the batch.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
@@ -255,7 +255,7 @@ pub enum ClientError {
     },
     /// A user's script cannot go on: a variable has no value, or the engine refused one of its statements.
     Script {
-        /// File and line.
+        /// The script's file and line at which it cannot go on.
         place: String,
         /// The error, or the engine's message.
         message: String,
@@ -302,7 +302,7 @@ pub trait Client {
     /// Executes every call of the batch in order and stores their rows in it.
     ///
     /// # Errors
-    /// The first call that fails ends the batch.
+    /// The error of the first call that fails, which ends the batch.
     fn execute(&mut self, batch: &mut Batch) -> Result<(), ClientError>;
 
     /// Returns the number of rows that all statements have returned since the client was made.
@@ -312,7 +312,7 @@ pub trait Client {
 /// One planned transaction: the workload has chosen it and drawn its inputs, and not yet executed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Index into [`Workload::transaction_types`].
+    /// The transaction's type, as an index into [`Workload::transaction_types`].
     pub transaction_type: usize,
     /// The terminal that submits the transaction, counted from zero among this driver's terminals.
     pub terminal: usize,

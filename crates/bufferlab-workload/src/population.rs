@@ -12,7 +12,7 @@ use crate::client::{Cells, Value};
 pub enum ColumnKind {
     /// A number without a unit: keys, counts, quantities.
     Integer,
-    /// Money as integer cents.
+    /// An amount of money as integer cents.
     Cents,
     /// A tax rate or a discount as integer basis points (2000 is 20 %), the specification's four decimals.
     BasisPoints,
@@ -22,7 +22,7 @@ pub enum ColumnKind {
     Days,
     /// ASCII text of at most this many characters.
     Text {
-        /// Characters of the longest value.
+        /// Number of characters that the longest value may have.
         max_chars: u16,
     },
 }

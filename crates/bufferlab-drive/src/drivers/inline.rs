@@ -22,7 +22,7 @@ use crate::sampler::Inside;
 /// Transactions between two readings of the clock, unless one of them is long. This is enough because a segment rarely
 /// ends by its time limit.
 const CLOCK_LOOK: u64 = 64;
-/// The driver's place on the scoreboard.
+/// The place of the only driver on the scoreboard.
 const ONLY: usize = 0;
 
 /// A maker of the driver's answers to the sampler, while the driver is on the scoreboard.

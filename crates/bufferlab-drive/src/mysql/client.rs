@@ -55,7 +55,8 @@ impl MysqlClient {
     /// Makes a client with a workload's statements, sent as `sending` says.
     ///
     /// # Errors
-    /// The errors of [`MysqlClient::new`]; when a file of the dialect is wrong.
+    /// The errors of [`MysqlClient::new`]; when a file of the dialect is missing or does not match the workload, or the
+    /// dialect cannot force the workload's plan.
     pub fn of_workload(conn: Conn, workload: &mut dyn Workload, sending: Sending) -> Result<Self, Failure> {
         let coalesced = match (sending, DIALECT.file(workload.name(), "batched.sql")) {
             (Sending::Spec, _) => None,

@@ -62,7 +62,7 @@ impl Conn {
     /// Executes a statement that returns few rows, and returns them as text.
     ///
     /// # Errors
-    /// The errors of [`Conn::query_drop`].
+    /// The errors of [`Conn::query_drop`]; when the rows have more than 32 MiB.
     pub fn rows(&mut self, sql: impl AsRef<str>) -> Result<TextRows, MysqlError> {
         self.wire.rows(sql.as_ref())
     }
@@ -70,7 +70,7 @@ impl Conn {
     /// Executes a statement, and returns the first column of its first row; none without a row, or for NULL.
     ///
     /// # Errors
-    /// The errors of [`Conn::query_drop`].
+    /// The errors of [`Conn::rows`].
     pub fn first(&mut self, sql: impl AsRef<str>) -> Result<Option<String>, MysqlError> {
         Ok(self.rows(sql)?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
     }
@@ -78,7 +78,7 @@ impl Conn {
     /// Executes a statement, and returns the first column of its first row as a number; none without a row or a number.
     ///
     /// # Errors
-    /// The errors of [`Conn::query_drop`].
+    /// The errors of [`Conn::rows`].
     pub fn number(&mut self, sql: impl AsRef<str>) -> Result<Option<u64>, MysqlError> {
         Ok(self.first(sql)?.and_then(|text| text.parse().ok()))
     }
@@ -102,7 +102,8 @@ impl Drop for Conn {
 ///
 /// # Errors
 /// When the server cannot be reached, does not finish the login within [`ANSWER_WITHIN`](super::error::ANSWER_WITHIN),
-/// refuses the account, or has no such database.
+/// refuses the account or a setting of the session, or has no such database. Also when the target's security refuses
+/// the server, or the process has no more descriptors.
 pub fn connect(target: &Target) -> Result<Conn, Failure> {
     let conn = connect_to_ask(target)?;
     unbound(conn, target)
@@ -133,7 +134,7 @@ pub fn connect_to_server(target: &Target) -> Result<Conn, Failure> {
     unbound(open(target, None, Purpose::Work)?, target)
 }
 
-/// Removes the time limit of answers.
+/// Removes the time limit of the server's answers, because the connection's statements may wait for locks.
 pub(super) fn unbound(conn: Conn, target: &Target) -> Result<Conn, Failure> {
     let unlimited = Line::of(&conn).and_then(|line| line.answer_within(None));
     unlimited.map_err(|error| no_socket(&error, &target.place()))?;

@@ -26,7 +26,7 @@ impl Control {
     /// Connects to the target's database.
     ///
     /// # Errors
-    /// When the server cannot be reached, or refuses the connection.
+    /// The errors of [`connect_to_ask`]; when the process has no more descriptors.
     pub fn open(target: &Target) -> Result<Self, Failure> {
         Control::open_among(target, &Arc::default())
     }
@@ -34,7 +34,7 @@ impl Control {
     /// Connects to the target's database, as one of a run's connections, which `lines` ends together.
     ///
     /// # Errors
-    /// When the server cannot be reached, or refuses the connection.
+    /// The errors of [`connect_to_ask`]; when the process has no more descriptors.
     pub fn open_among(target: &Target, lines: &Arc<Lines>) -> Result<Self, Failure> {
         let (conn, place) = (connect_to_ask(target)?, target.place());
         let line = lines.hold_of(&conn).map_err(|error| no_socket(&error, &place))?;
@@ -116,8 +116,8 @@ impl Control {
         Ok(text.unwrap_or_default())
     }
 
-    /// Returns the text of InnoDB's monitor; none where the account may not read it, as the counters have most of it
-    /// too. Reading it restarts the averages that it prints.
+    /// Returns the text of InnoDB's monitor; none if the server refuses it, as to an account without the right: the
+    /// counters have most of the text, too. Reading the text restarts the averages in it.
     ///
     /// # Errors
     /// When the connection fails.

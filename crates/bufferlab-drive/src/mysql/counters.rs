@@ -143,7 +143,7 @@ pub struct DemandMisses {
 }
 
 impl DemandMisses {
-    /// Makes a reader over this connection.
+    /// Makes a reader of a server of this version over its control connection.
     pub fn new(control: Control, version: &Version) -> Self {
         DemandMisses { control, one_pool: version.has_one_pool(), last: 0 }
     }

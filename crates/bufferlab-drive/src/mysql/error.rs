@@ -39,11 +39,11 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ERROR {code} ({state}): {message}")]
 pub struct ServerError {
-    /// The error's number.
+    /// The error's number, as in mysqld_error.h.
     pub code: u16,
-    /// SQLSTATE, five characters.
+    /// The error's SQLSTATE, five characters.
     pub state: String,
-    /// The message.
+    /// The error's message in the server's words.
     pub message: String,
 }
 

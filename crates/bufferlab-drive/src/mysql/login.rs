@@ -22,7 +22,7 @@ use crate::tls::{RsaKey, TlsClient, TlsError};
 pub(super) enum LoginError {
     /// A failure of TLS. With the mode `prefer` the caller may try another connection without TLS.
     Tls(TlsError),
-    /// Any other failure.
+    /// Any other failure of the login: of the socket, the protocol, or the server's refusal.
     Other(MysqlError),
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Login<'a> {
     pub limit_bytes: usize,
 }
 
-/// The server's first packet.
+/// The parts of the server's first packet that a login needs.
 #[derive(Debug)]
 struct Greeting {
     id: u32,

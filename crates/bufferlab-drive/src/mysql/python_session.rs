@@ -63,13 +63,13 @@ impl Questions {
         })
     }
 
-    /// Sets the most bytes of later answers.
+    /// Sets the most bytes that each later answer may have.
     pub fn allow_bytes(&mut self, most_answer_bytes: usize) {
         self.limits.most_answer_bytes = most_answer_bytes;
         self.conn.wire.logged_in(most_answer_bytes);
     }
 
-    /// Returns the session's number at the server.
+    /// Returns the session's number at the server, as in SHOW PROCESSLIST.
     pub fn id(&self) -> u32 {
         self.conn.connection_id()
     }

@@ -24,8 +24,8 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of a wrong job, of connecting, executing or reading counters. Cancelling is not an error: see
-/// [`Finished::interrupted`].
+/// The error of a wrong job, of connecting, starting a probe, executing or reading counters. Cancelling is not an
+/// error: see [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     if job.program.is_some() && job.pace != Pace::Closed {

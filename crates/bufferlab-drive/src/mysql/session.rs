@@ -46,7 +46,7 @@ impl Server for MysqlServer {
     type Client = MysqlClient;
     type Target = Target;
 
-    /// A poll is a query that takes the server a few hundred microseconds.
+    /// Time between two polls of the gate; each is a query that takes the server a few hundred microseconds.
     const GATE_LOOK: Duration = Duration::from_millis(60);
 
     fn place(&self) -> String {

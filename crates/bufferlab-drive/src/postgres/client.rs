@@ -61,7 +61,8 @@ impl PostgresClient {
     /// `own_commits`.
     ///
     /// # Errors
-    /// The errors of [`PostgresClient::new`].
+    /// The errors of [`PostgresClient::new`]; when a file of the dialect is missing or does not match the workload, or
+    /// the server refuses a setting of the session.
     pub fn of_workload(
         mut connection: Connection,
         workload: &mut dyn Workload,

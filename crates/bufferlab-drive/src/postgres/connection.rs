@@ -193,7 +193,7 @@ impl Connection {
     /// Prepares a statement under a name; returns the server's description.
     ///
     /// # Errors
-    /// When the statement does not compile; the connection is then still usable.
+    /// When the statement does not compile, after which the connection is still usable; when the connection fails.
     pub fn prepare(&mut self, name: &str, sql: &str) -> Result<Described, PgError> {
         frontend::parse(name, sql, [], &mut self.wire.out)?;
         frontend::describe(b'S', name, &mut self.wire.out)?;

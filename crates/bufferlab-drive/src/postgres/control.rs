@@ -30,7 +30,7 @@ impl Control {
     /// Connects to the target's database.
     ///
     /// # Errors
-    /// When the server cannot be reached, or refuses the connection.
+    /// The errors of [`connect`].
     pub fn open(target: &Target) -> Result<Self, Failure> {
         Ok(Control { connection: connect(target, patient(target))?, place: target.place() })
     }
@@ -164,7 +164,7 @@ impl Reader {
     /// Makes a reader over this connection, and prepares `queries` by name.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// When the server does not answer, or refuses a query or the transaction.
     pub fn new(mut control: Control, queries: &[(&str, &str)]) -> Result<Self, Failure> {
         for (name, sql) in queries {
             let prepared = control.connection.prepare(name, sql);

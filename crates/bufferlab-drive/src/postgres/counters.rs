@@ -53,7 +53,7 @@ enum Kind {
 
 use Kind::{Counter, Gauge, Held};
 
-/// The source of a metric on one version.
+/// The source of a metric on one version of PostgreSQL.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// An expression over the views of [`from_sql`].
@@ -152,13 +152,13 @@ const FRAMES_USED: &str = "pool_frames_used";
 /// Columns of pg_stat_io that a sample reads in two contexts. A cell is NULL if its context has no such operation.
 const IO_COLUMNS: [&str; 6] = ["reads", "writes", "extends", "hits", "evictions", "reuses"];
 
-/// Returns the source of a metric on this version.
+/// Returns the source of a metric on this major version of PostgreSQL.
 fn told(metric: &Metric, major: u32) -> Told {
     let known = metric.2.iter().rev().find(|(from, _)| *from <= major);
     known.map_or(Not("bufferlab does not know this version"), |(_, told)| *told)
 }
 
-/// The last major version whose blks_read counts growth.
+/// The last major version whose blks_read also counts the pages by which tables and indexes grow.
 const LAST_WITH_GROWTH: u32 = 15;
 /// The query for the pages in the main forks of all tables and indexes outside of the catalogues; blks_read does not
 /// count the growth of other forks. The query waits while a session has an exclusive lock on a table.
@@ -241,7 +241,7 @@ impl DemandMisses {
     /// Makes a reader over this connection.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// When the server is older than PostgreSQL 15, does not answer, or refuses a query.
     pub fn new(mut control: Control) -> Result<Self, Failure> {
         let oid = "SELECT oid FROM pg_database WHERE datname = current_database()";
         let oid = control.number("looking for the database", oid)?;
@@ -270,7 +270,7 @@ pub struct Counters {
     major: u32,
     own_commits: Arc<AtomicU64>,
     no_frames: Option<Arc<str>>,
-    /// The last value of each held counter, by its place in [`METRICS`].
+    /// The largest value so far of each counter of the kind [`Kind::Held`], by its place in [`METRICS`].
     held: Vec<i64>,
     /// The time at which the server's counters were last set to zero, as the first sample read it; none before the
     /// first sample. A server that never reset its counters gives no time.
@@ -282,7 +282,7 @@ impl Counters {
     /// Makes a reader over this connection. `own_commits` counts commits of bufferlab itself.
     ///
     /// # Errors
-    /// When the server is too old, or does not answer.
+    /// When the server is older than PostgreSQL 15, does not answer, or refuses a query.
     pub fn new(mut control: Control, own_commits: Arc<AtomicU64>) -> Result<Self, Failure> {
         let major = control.major()?;
         let no_frames = frames_untold(&mut control, major)?;

@@ -17,13 +17,13 @@ use crate::server::session::SERVER_GONE_HINT;
 pub struct ServerError {
     /// ERROR, FATAL or PANIC. After FATAL and PANIC the server closes the connection.
     pub severity: String,
-    /// SQLSTATE, five characters.
+    /// The error's SQLSTATE, five characters.
     pub code: String,
-    /// The message.
+    /// The server's message, in one sentence.
     pub message: String,
-    /// The details.
+    /// The server's details about the error; empty if it sent none.
     pub detail: String,
-    /// The server's hint.
+    /// The server's hint for the user; empty if it sent none.
     pub hint: String,
 }
 

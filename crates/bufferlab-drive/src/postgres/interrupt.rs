@@ -19,7 +19,7 @@ pub struct Handle {
     pub process_id: i32,
     /// The key without which the server refuses to interrupt the connection.
     pub secret_key: i32,
-    /// Ends the connection from this side.
+    /// A function that ends the connection from this side, without the server's help.
     pub hang_up: HangUp,
 }
 

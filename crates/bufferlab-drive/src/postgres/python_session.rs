@@ -125,7 +125,7 @@ impl Questions {
         }
     }
 
-    /// Sets the most bytes of later answers.
+    /// Sets the most bytes that each later answer may have.
     pub fn allow_bytes(&mut self, most_answer_bytes: usize) {
         self.limits.most_answer_bytes = most_answer_bytes;
         self.connection.wire.set_limit(most_answer_bytes);

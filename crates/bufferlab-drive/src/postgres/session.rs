@@ -41,8 +41,8 @@ impl Server for PostgresServer {
     type Client = PostgresClient;
     type Target = Target;
 
-    /// Connections flush their counters every 200 ms while the gate polls, so polling more often would find the same
-    /// counts.
+    /// Time between two polls of the gate. Connections flush their counters every 200 ms meanwhile, so polling more
+    /// often would find the same counts.
     const GATE_LOOK: Duration = Duration::from_millis(250);
 
     fn place(&self) -> String {

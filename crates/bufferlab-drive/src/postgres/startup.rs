@@ -51,7 +51,8 @@ pub(super) const SESSION: [(&str, &str); 7] = [
 /// Connects to the target's database. `silence` is the rule for a server that sends nothing for 60 s.
 ///
 /// # Errors
-/// When the server cannot be reached, refuses the login, or has no such database.
+/// When the server cannot be reached, falls silent, refuses the login, has no such database, or is not a PostgreSQL
+/// server. Also when the target's security refuses the server.
 pub fn connect(target: &Target, silence: Silence) -> Result<Connection, Failure> {
     connect_to(target, &target.database, silence, SILENCE)
 }
@@ -193,7 +194,8 @@ impl Connection {
     /// query.
     ///
     /// # Errors
-    /// The server's refusal, or when the peer is not a PostgreSQL server.
+    /// The server's refusal; when the client refuses the server's way to log in, the connection fails, or the peer is
+    /// not a PostgreSQL server.
     pub fn start<'a>(
         wire: Wire,
         target: &'a Target,

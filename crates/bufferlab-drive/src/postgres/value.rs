@@ -103,7 +103,8 @@ pub fn is_readable(oid: u32) -> bool {
 /// Reads a column in the binary format of its type, and appends its value to the current row of `batch`.
 ///
 /// # Errors
-/// When the bytes are not a value of that type; when a number is infinite, NaN or too large.
+/// When the bytes are not a value of that type, or no workload reads the type; when a NUMERIC is infinite, NaN or too
+/// large for 64 bits, or a time is too late for them.
 pub fn decode(bytes: Option<&[u8]>, oid: u32, batch: &mut Batch) -> Result<(), PgError> {
     let Some(bytes) = bytes else {
         batch.push_column(Value::Null);

@@ -35,10 +35,10 @@ pub struct Load {
     pub seed: u64,
 }
 
-/// A finished fill.
+/// The result of making a file.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Filled {
-    /// Bytes written.
+    /// Bytes written to the file, which are all of its bytes.
     pub bytes: u64,
     /// Wall time in seconds until the bytes were on the device.
     pub seconds: f64,

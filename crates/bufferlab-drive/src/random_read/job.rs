@@ -11,7 +11,7 @@ use crate::probes::Asked;
 
 /// Smallest read, and the unit of every offset and size.
 pub const SECTOR_BYTES: u64 = 512;
-/// Largest read.
+/// Largest read, in bytes.
 pub const LARGEST_READ_BYTES: u64 = 1 << 20;
 /// Most reads that a thread keeps in flight.
 pub const DEEPEST_QUEUE: usize = 256;
@@ -34,9 +34,9 @@ pub enum IoMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
-    /// No page of the file.
+    /// The page cache holds no page of the file.
     Cold,
-    /// The pages of the file, as many as memory allows.
+    /// The page cache holds the pages of the file, as many as memory allows.
     Warm,
 }
 
@@ -52,7 +52,7 @@ pub enum Backend {
     Threads,
 }
 
-/// The order of offsets.
+/// The order of the offsets that the reads have in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -76,9 +76,9 @@ pub struct Reads {
     pub order: Order,
     /// Reads that each thread keeps in flight.
     pub queue_depth: usize,
-    /// Threads that read.
+    /// Number of threads that read.
     pub threads: usize,
-    /// The seed of all offsets.
+    /// The seed from which the offsets of all readers are drawn.
     pub seed: u64,
 }
 

@@ -34,7 +34,8 @@ const WINDOW: u64 = 1;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of wrong settings, of opening or of reading. Cancelling is not an error: see [`Finished::interrupted`].
+/// The error of wrong settings, of opening the file, starting a probe or reading. Cancelling is not an error: see
+/// [`Finished::interrupted`].
 pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.reads.check()?;
     let opened = OpenedFile::open(job)?;

@@ -19,7 +19,7 @@ const PROBE: &str = "engine";
 /// The counts of all readers of a run, and the number of the sampler's last question.
 pub(super) struct Scoreboard {
     asked: AtomicU64,
-    /// The present number of reads of each reader.
+    /// The number of reads that each reader has completed so far in the run.
     reads: Vec<Counter>,
     told: Mutex<Told>,
     changed: Condvar,
@@ -76,7 +76,7 @@ impl Scoreboard {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Sets the reader's count of reads.
+    /// Sets the number of reads that the reader has completed so far in the run.
     #[inline]
     pub fn count(&self, reader: usize, reads: u64) {
         self.reads[reader].set(reads);

@@ -32,7 +32,7 @@ pub(super) fn readers(job: &Run, backend: Backend) -> usize {
     }
 }
 
-/// A part that has ended.
+/// The results of a part of a run whose reads have all ended.
 pub(super) struct PartOver {
     pub part: Part,
     /// Each reader's generator of offsets, as it was at the part's start, and the number of reads that the reader

@@ -159,7 +159,7 @@ impl Ring {
     }
 }
 
-/// The file's handle in the ring.
+/// The way in which the ring's requests name the file.
 enum Handle {
     Registered(types::Fixed),
     Plain(types::Fd),

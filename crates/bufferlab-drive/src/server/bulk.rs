@@ -22,7 +22,7 @@ use crate::loaded::LoadProgress;
 const CHUNKS_AHEAD: usize = 8;
 /// Bytes of text in one chunk, and in one INSERT: well below the smallest default of MySQL's max_allowed_packet, 4 MiB.
 const CHUNK_BYTES: usize = 256 * 1024;
-/// Time between two reports of progress.
+/// Time between two reports of a load's progress.
 const TICK: Duration = Duration::from_millis(20);
 /// Time between two requests to interrupt a statement.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ pub(super) const ASK_AGAIN: Duration = Duration::from_millis(500);
 pub struct Chunk {
     /// The rows as text, in the form that the load's statement takes.
     pub text: Vec<u8>,
-    /// The number of rows.
+    /// The number of rows in the chunk.
     pub rows: u64,
 }
 
@@ -179,7 +179,8 @@ impl<'a> Bulk<'a> {
     /// `send` sends all of them, and returns the number of rows that the server stored. Returns the number of rows.
     ///
     /// # Errors
-    /// The error of `send`; when the server did not store every row; an interruption.
+    /// The error of `send`; when the server did not store every row, or the thread that generates rows died; an
+    /// interruption.
     pub fn write_table(
         &self,
         table: usize,

@@ -46,12 +46,12 @@ impl Limits {
         change_s.or(self.statement_s).map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// Returns the message for a login that did not end within its limit.
+    /// Returns the message for a login that did not end within [`Limits::login_s`].
     pub fn late_login(&self) -> String {
         format!("it did not finish the login within {:.0} s", self.login_s)
     }
 
-    /// Returns the message for an answer that did not come within its limit.
+    /// Returns the message for an answer that did not come within `change_s`, if given, or else the session's limit.
     pub fn late(&self, change_s: Option<f64>) -> String {
         format!("it did not answer within {:.0} s", change_s.or(self.statement_s).unwrap_or_default())
     }
@@ -83,14 +83,14 @@ pub enum Kind {
     Float,
     /// An exact decimal number.
     Decimal,
-    /// `t` or `f`.
+    /// A truth value, which comes as `t` or `f`.
     Boolean,
 }
 
 /// The rows of an answer, in one buffer, because there may be millions.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// The columns' names and types.
+    /// The name of each column and the type of its values.
     pub columns: Vec<(String, Kind)>,
     /// For each value four bytes of its length, or [`NULL`], and its bytes.
     values: Vec<u8>,
@@ -98,7 +98,7 @@ pub struct Table {
     name_bytes: usize,
 }
 
-/// The length that marks a NULL.
+/// The number that stands for a NULL in place of a value's length.
 const NULL: u32 = u32::MAX;
 
 impl Table {

@@ -140,7 +140,7 @@ impl<S: Server> Session<'_, S> {
     /// warm-up's ending, none when the user stopped it, and the number of misses that count towards filling the pool.
     ///
     /// # Errors
-    /// The server's error.
+    /// The server's error, or the first error of a driver.
     pub fn warm_up(
         &mut self,
         drivers: &mut Drivers<S::Client>,
@@ -204,7 +204,7 @@ impl<S: Server> Session<'_, S> {
     /// interrupted it. Schedules of arrivals start with the window.
     ///
     /// # Errors
-    /// The server's error.
+    /// The server's error, or the first error of a driver.
     pub fn window(&mut self, drivers: &mut Drivers<S::Client>, limit: Limit) -> Result<(Part, bool), Failure> {
         let board = drivers.board();
         drivers.begin_window();
@@ -244,7 +244,8 @@ impl<S: Server> Session<'_, S> {
     /// the phase.
     ///
     /// # Errors
-    /// When the script is wrong, or the server refuses a statement.
+    /// When the script has a mistake, or the server refuses a statement of its setup section; the errors of
+    /// [`Session::connect`] and [`Session::window`].
     pub fn phase(&mut self, phase: &PhaseJob) -> Result<(Part, Vec<TypeLatency>, bool), Failure> {
         self.sampler.enter(Phase::Extra(Arc::clone(&phase.name)), None, phase.limit.transactions);
         let script = phase.script.parse()?;

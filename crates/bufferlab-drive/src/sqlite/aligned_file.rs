@@ -156,7 +156,8 @@ impl<F: RawFile> AlignedFile<F> {
     /// Writes all of `buffer` at `offset`. First reads the blocks that the buffer covers only in part.
     ///
     /// # Errors
-    /// The system call's error. Bytes written before the error stay written, as with any torn write.
+    /// The system call's error; `WriteZero` when the device accepts no whole block in nine writes. Bytes written before
+    /// the error stay written, as with any torn write.
     pub fn write(&mut self, buffer: &[u8], offset: u64) -> io::Result<Transfer> {
         if self.is_aligned(buffer.as_ptr() as usize, buffer.len(), offset) {
             write_whole(&self.raw, buffer, offset, self.block_bytes)?;

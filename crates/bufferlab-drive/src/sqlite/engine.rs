@@ -43,8 +43,8 @@ impl Engine {
     /// Opens a loaded database with these settings.
     ///
     /// # Errors
-    /// When the file is missing or is not a database of this page size, the file system refuses or ignores O_DIRECT, or
-    /// SQLite refuses a setting.
+    /// When the file is missing or is not a database of this page size, or the file system refuses or ignores O_DIRECT.
+    /// Also when SQLite cannot open the file, refuses a setting, or was initialised before it got bufferlab's pool.
     pub fn open(path: &Path, knobs: &SqliteKnobs) -> Result<Self, Failure> {
         Self::open_recorded(path, knobs, |_| Ok(()))
     }

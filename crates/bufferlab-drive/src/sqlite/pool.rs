@@ -20,7 +20,7 @@ use crate::counter::Counter;
 pub struct PoolCounters {
     /// Logical gets: fetches whose caller wants the page even if the pool lacks it.
     pub fetches: Counter,
-    /// Fetches that found the page.
+    /// Logical gets that found the page in the pool.
     pub hits: Counter,
     /// Pages that got a frame because the pool lacked them.
     pub admissions: Counter,
@@ -28,9 +28,9 @@ pub struct PoolCounters {
     pub evictions: Counter,
     /// Evictions whose frame went directly to the page that needed it.
     pub recycled: Counter,
-    /// Gauge: frames the pool may hold.
+    /// Gauge: the number of frames that the pool may hold, its size.
     pub frames: Counter,
-    /// Gauge: frames that hold a page.
+    /// Gauge: the number of frames that hold a page, pinned or not.
     pub frames_used: Counter,
     /// Gauge: pages held beyond the pool's size because all other pages were pinned.
     pub overflow_frames: Counter,
@@ -39,11 +39,11 @@ pub struct PoolCounters {
 /// The effort that a fetch may make for a page that the pool lacks; SQLite chooses it (`createFlag` of `xFetch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// Only look for the page.
+    /// The fetch only looks for the page, and takes no frame for it.
     No,
-    /// Take a frame if that is cheap. Otherwise SQLite writes a dirty page first and asks again.
+    /// The fetch takes a frame if that is cheap. Otherwise SQLite writes a dirty page first and asks again.
     IfEasy,
-    /// Take a frame at any cost.
+    /// The fetch takes a frame at any cost, even one beyond the pool's size.
     Always,
 }
 
@@ -59,7 +59,7 @@ pub struct Pool {
     /// Head of the LRU list (most recently unpinned) and its tail.
     newest: *mut Frame,
     oldest: *mut Frame,
-    /// Pages held, and how many of them are unpinned.
+    /// The number of pages held. The next field, `unpinned`, is the number of unpinned ones among them.
     used: usize,
     unpinned: usize,
     free: Vec<*mut Frame>,

@@ -23,8 +23,8 @@ use crate::server::session::Session;
 /// Executes a run.
 ///
 /// # Errors
-/// The error of a wrong job, of opening, executing or closing. Cancelling is not an error: see
-/// [`Finished::interrupted`].
+/// The error of a wrong job, of opening the database, starting a probe, executing or closing the database. Cancelling
+/// is not an error: see [`Finished::interrupted`].
 pub fn run(job: &Run<Database>, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finished, Failure> {
     job.check()?;
     let Database { path, knobs } = &job.target;

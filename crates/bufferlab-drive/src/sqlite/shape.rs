@@ -30,17 +30,17 @@ pub struct Tree {
     pub table: String,
     /// The tree's content.
     pub kind: TreeKind,
-    /// Rows, or entries of an index.
+    /// Number of the table's rows, or of the index's entries.
     pub rows: u64,
-    /// Pages that have no children.
+    /// Number of pages that have no children.
     pub leaf_pages: u64,
-    /// Pages that have children.
+    /// Number of pages that have children.
     pub interior_pages: u64,
-    /// Pages with the rest of rows that are too long for one page.
+    /// Number of pages with the rest of rows that are too long for one page.
     pub overflow_pages: u64,
-    /// Number of levels.
+    /// Number of levels of the tree, its root and its leaves included.
     pub height: usize,
-    /// Pages of each level, the root's first.
+    /// Number of pages on each level, the root's level first.
     pub level_pages: Vec<u64>,
     /// Bytes of rows and keys, on pages of all kinds.
     pub payload_bytes: u64,
@@ -51,11 +51,11 @@ pub struct Tree {
 /// All b-trees of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Bytes of a page.
+    /// Bytes of a page of the file.
     pub page_size_bytes: u64,
-    /// Pages of the file.
+    /// Number of pages of the file, free ones included.
     pub pages: u64,
-    /// Free pages of the file.
+    /// Number of the file's pages that are on its free list.
     pub free_pages: u64,
     /// The trees of tables and indexes, in the order of their creation. The catalogue's tree is not among them.
     pub trees: Vec<Tree>,
@@ -74,7 +74,7 @@ pub fn shape(database: &Path) -> Result<Shape, Failure> {
 pub struct TreePages {
     /// Name of the table or index.
     pub name: String,
-    /// Numbers of the tree's pages, in the order of the tree.
+    /// Numbers of all pages of the tree, overflow pages included, in the order of the tree.
     pub pages: Vec<u32>,
     /// Numbers of the tree's pages that have children.
     pub interior: Vec<u32>,

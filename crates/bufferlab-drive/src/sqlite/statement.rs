@@ -18,7 +18,7 @@ pub struct Statement {
 /// SQLite's result code and message.
 #[derive(Clone, Debug)]
 pub struct SqliteError {
-    /// Extended result code.
+    /// SQLite's extended result code.
     pub code: c_int,
     /// SQLite's message.
     pub message: String,
@@ -73,12 +73,12 @@ impl Statement {
         Ok(Statement { raw, columns })
     }
 
-    /// Returns the number of result columns.
+    /// Returns the number of columns of the statement's rows.
     pub fn columns(&self) -> usize {
         self.columns as usize
     }
 
-    /// Returns the number of parameters.
+    /// Returns the number of the statement's parameters.
     #[must_use]
     pub fn parameters(&self) -> usize {
         // SAFETY: the statement is valid.

@@ -41,13 +41,14 @@ pub struct VfsCounters {
     pub pages_written: Counter,
     /// Reads of the database file that are not whole pages (its header).
     pub db_other_reads: Counter,
-    /// Bytes read from the database file as the device sees them, alignment included.
+    /// Bytes read from the database file as the device sees them: with those that alignment adds, also before a write
+    /// of a part of a block.
     pub db_read_bytes: Counter,
-    /// Bytes written to the database file as the device sees them.
+    /// Bytes written to the database file as the device sees them, with those that alignment adds.
     pub db_write_bytes: Counter,
-    /// Time in reads of the database file, in nanoseconds.
+    /// Time that SQLite waited for reads of the database file, in nanoseconds.
     pub db_read_ns: Counter,
-    /// Time in writes of the database file, in nanoseconds.
+    /// Time that SQLite waited for writes of the database file, in nanoseconds.
     pub db_write_ns: Counter,
     /// Calls of sync on the database file.
     pub db_syncs: Counter,

@@ -69,7 +69,8 @@ impl TlsClient {
     /// Returns a client for connections to `host`; none when the mode is `disable`.
     ///
     /// # Errors
-    /// When a file of certificates or keys that the user names is missing or does not hold them.
+    /// When a file of certificates or keys that the user names is missing, does not hold them or cannot be used. Also
+    /// when the user names only one of certificate and key, or no root certificate for a mode that verifies by one.
     pub fn of(security: &Security, host: &str) -> Result<Option<Self>, Refusal> {
         if security.mode == SslMode::Disable {
             return Ok(None);

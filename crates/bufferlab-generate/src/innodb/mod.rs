@@ -44,7 +44,7 @@ pub struct Innodb {
     objects: Objects,
     /// TPC-C's trees by relation, or the only tree of hot_rows.
     trees: Vec<Tree>,
-    /// Bytes of rows that the run inserts, by relation.
+    /// Bytes of one row that the run inserts, by relation.
     inserted: [u32; RELATIONS],
     undo: Undo,
     space: Space,

@@ -65,7 +65,7 @@ struct Segment {
 struct Committed {
     segment: u32,
     page: u32,
-    /// Pages that the purge frees.
+    /// Pages that the transaction's updates filled, and that the purge frees.
     full: Vec<u32>,
     /// The rows of NEW-ORDER that the purge removes: district and order of each.
     deleted: Vec<(u32, u32)>,
@@ -95,7 +95,8 @@ pub(super) struct Undo {
     /// Logs that were purged since the last truncation: their segments and pages.
     purged: Vec<(u32, u32)>,
     freed: Vec<u32>,
-    /// The open transaction: its segment, and which logs it has begun.
+    /// The rollback segment of the open transaction; none before its first undo record. The next field says which of
+    /// its two logs the transaction has begun.
     open: Option<u32>,
     begun: [bool; 2],
     full: Vec<u32>,

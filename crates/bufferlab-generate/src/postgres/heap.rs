@@ -18,7 +18,7 @@ const PRUNE_BELOW: u32 = 8192 / 10;
 const OF_VISIBILITY: u32 = (8192 - 24) * 4;
 /// The number of heap pages that a lowest page of the free space map covers (fsm_internals.h, `LeafNodesPerPage`).
 const OF_SPACE: u32 = 8192 - 24 - 4 - (8192 / 2 - 1);
-/// Bytes of a category of free space (freespace.c, `FSM_CAT_STEP`).
+/// The bytes of free space by which one category differs from the next (freespace.c, `FSM_CAT_STEP`).
 const CATEGORY: u32 = 32;
 
 /// Returns the bytes that a tuple takes of a page.
@@ -29,7 +29,7 @@ pub(super) fn on_page(tuple: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 struct Page {
     free: u16,
-    /// The number of line pointers that can be used again.
+    /// The number of the page's line pointers that pruning has freed, and that a new tuple can use again.
     unused: u8,
     /// Whether the last update found no room on the page (bufpage.h, `PD_PAGE_FULL`).
     is_full: bool,
@@ -48,7 +48,7 @@ struct Dead {
 /// The current version of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
-    /// The version's page.
+    /// The heap page of the version, counted from the table's first.
     pub(super) block: u32,
     /// The version's bytes, not rounded up.
     pub(super) bytes: u16,
@@ -124,7 +124,7 @@ impl Heap {
         heap
     }
 
-    /// Returns the number of pages.
+    /// Returns the number of the heap's pages.
     pub(super) fn blocks(&self) -> u32 {
         self.pages.len() as u32
     }

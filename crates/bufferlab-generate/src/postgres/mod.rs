@@ -99,7 +99,7 @@ pub struct Postgres {
     /// TPC-C's tables by relation, or the only table of hot_rows.
     tables: Vec<Table>,
     source: Source,
-    /// First page of the catalogue.
+    /// The number, in the pools, of the catalogue's first page.
     catalog: u32,
     now: Now,
     sessions: u64,

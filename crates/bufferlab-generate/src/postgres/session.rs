@@ -7,7 +7,7 @@ pub(super) const FIRST: u8 = latch::FIRST | latch::NO_RING;
 /// A get of a page that the session has pinned already.
 pub(super) const HELD: u8 = latch::HELD | latch::NO_RING;
 
-/// The session and the transaction.
+/// The session whose turn it is, its transaction, and the oldest transaction that may be under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Now {
     pub(super) session: u16,

@@ -120,7 +120,7 @@ impl Records for Cells {
 /// (`balance_quick`). The root is a page above the leaves from the load on.
 #[derive(Default)]
 pub(super) struct History {
-    /// The leaf that takes rows.
+    /// The page of the last leaf, which takes the next row.
     pub(super) last: u32,
     pub(super) first_leaf: u32,
     end: u32,

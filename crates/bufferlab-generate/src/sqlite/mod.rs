@@ -87,14 +87,14 @@ impl Account {
 pub struct Sqlite {
     objects: Objects,
     page_bytes: u32,
-    /// The file's first page.
+    /// The number, in the pools, of the file's first page.
     schema: u32,
     /// TPC-C's trees by relation; empty for hot_rows.
     trees: Vec<Btree>,
     history: History,
     /// The table of hot_rows; none for TPC-C.
     hot_rows: Option<Packed>,
-    /// Bytes of rows that the run inserts, by relation.
+    /// Bytes of one row that the run inserts, by relation.
     bytes: [u16; RELATIONS],
     /// The number of updates of each row of STOCK; 3 stands for three and more.
     stock_updates: Vec<u8>,

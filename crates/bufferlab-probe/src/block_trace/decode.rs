@@ -22,11 +22,11 @@ use crate::tracefs::{Format, PageLayout};
 /// The counts of a decoded spool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Decoded {
-    /// Events in the pages.
+    /// Events in the spool's pages, those that the decoder leaves out included.
     pub events_read: u64,
-    /// Events written, each of `RECORD_BYTES`.
+    /// Events in the decoded file, where each takes `RECORD_BYTES` bytes.
     pub events: u64,
-    /// The number of events with each letter.
+    /// The number of events in the decoded file by blktrace's letter for their kind.
     pub actions: BTreeMap<char, u64>,
     /// Plugs and unplugs of tasks without a request on these devices, which the decoder leaves out.
     pub plugs_elsewhere: u64,
@@ -37,7 +37,7 @@ pub struct Decoded {
 /// Decodes the spool in a directory into a file of records (see [`Event::record`]).
 ///
 /// # Errors
-/// When the spool is not whole, or the file cannot be written.
+/// When the spool cannot be read, is not whole or has a damaged page, or the file cannot be written.
 pub fn decode(directory: &Path, out: &Path) -> Result<Decoded, TraceError> {
     let unwritten = |error: io::Error| TraceError::io("the trace cannot be written", out, &error);
     let mut file = BufWriter::with_capacity(1 << 20, File::create(out).map_err(unwritten)?);
@@ -186,7 +186,7 @@ impl PageReader {
     }
 }
 
-/// One processor's events.
+/// One processor's file of pages, and the events of its pages that are decoded and not yet passed on.
 struct Stream {
     cpu: u16,
     file: BufReader<File>,

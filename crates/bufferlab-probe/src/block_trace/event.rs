@@ -33,7 +33,7 @@ pub(super) const TRACEPOINTS: [(&str, u8); 16] = [
 /// An event costs the task that makes the request some tenths of a microsecond, and most requests have two of these.
 const STEPS: [&str; 4] = ["block_bio_bounce", "block_getrq", "block_plug", "block_rq_insert"];
 
-/// Returns the tracepoints to record.
+/// Returns the names of the tracepoints to record, with the steps of a request only if `every_step` is true.
 pub(super) fn recorded(every_step: bool) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS.into_iter().map(|(name, _)| name).filter(move |name| every_step || !STEPS.contains(name))
 }
@@ -46,23 +46,23 @@ pub(super) const NEEDED: [&str; 3] = ["block_bio_queue", "block_rq_issue", "bloc
 pub struct Event {
     /// The time of the event in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// The event's letter in blktrace.
+    /// The letter that blktrace has for this kind of event.
     pub action: u8,
     /// The processor that recorded the event.
     pub cpu: u16,
     /// The device, as the kernel numbers it: major << 20 | minor. Plugs have none.
     pub device: u32,
-    /// First sector of 512 bytes.
+    /// The event's first sector on the device, in sectors of 512 bytes.
     pub sector: u64,
-    /// The number of sectors.
+    /// The number of the event's sectors, of 512 bytes each.
     pub sectors: u32,
-    /// For a remap, the device that it came from.
+    /// For a remap, the device that the request came from, as the kernel numbers it.
     pub from_device: u32,
-    /// For a remap, the sector that it came from; for a split, the first sector of its second part.
+    /// For a remap, the sector that the request came from; for a split, the first sector of the request's second part.
     pub other_sector: u64,
-    /// For an unplug, the number of requests held back.
+    /// For an unplug, the number of requests that the task had held back.
     pub requests: u32,
-    /// The running task; for a completion the interrupted one.
+    /// The number of the task that was running; for a completion, of the task that the completion interrupted.
     pub pid: i32,
     /// For a completion: the error's number, negative, or 0.
     pub error: i32,

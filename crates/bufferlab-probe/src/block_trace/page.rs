@@ -18,7 +18,7 @@ const STAMP_BITS: u32 = 59;
 /// Whether events are missing before a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PageFacts {
-    /// Events before this page were lost.
+    /// Whether events before this page were lost.
     pub missed: bool,
     /// The number of lost events, if the kernel had room for it.
     pub missed_events: Option<u64>,

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Lost events, by the place of the loss. All counts must be zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Events that later events overwrote.
+    /// Events in the trace buffer that later events overwrote.
     pub overrun: u64,
     /// Events that the kernel did not write, because the buffer was full.
     pub dropped_events: u64,
@@ -29,33 +29,33 @@ pub struct Summary {
     pub device: String,
     /// The devices whose events the trace kept, as `major:minor`: disks and their partitions.
     pub devices: Vec<String>,
-    /// The partitions among these devices, each with its disk.
+    /// The partitions whose events the trace kept, each with its disk.
     pub partitions: Vec<(String, String)>,
-    /// The disks' numbers and names.
+    /// The number (`major:minor`) and the name of the device, and of each disk below it that the trace follows.
     pub names: Vec<(String, String)>,
-    /// The path of the file with the pages.
+    /// The path of the directory with the trace's pages.
     pub spool: String,
-    /// CLOCK_MONOTONIC when recording was switched on; none if it never was.
+    /// The moment on CLOCK_MONOTONIC at which recording was switched on; none if it never was.
     pub window_start_ns: Option<u64>,
-    /// CLOCK_MONOTONIC when recording was switched off; none if it never was.
+    /// The moment on CLOCK_MONOTONIC at which recording was switched off; none if it never was.
     pub window_end_ns: Option<u64>,
-    /// Kernel buffer of each processor, in KiB.
+    /// The size of the kernel's trace buffer for each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
-    /// The number of processors with a buffer.
+    /// The number of processors that have a trace buffer.
     pub cpus: u32,
-    /// Events that the reader took, by the kernel's count.
+    /// Events that the reading thread took from the trace buffers, by the kernel's count.
     pub events_read: u64,
-    /// The number of pages that the reader moved.
+    /// The number of pages that the reading thread moved from the trace buffers to the spool.
     pub pages: u64,
-    /// Bytes of the spool.
+    /// Bytes of the pages in the spool.
     pub spool_bytes: u64,
     /// Processor time of the reading thread in nanoseconds, in the kernel and outside, from window start to the last
     /// page.
     pub reader_cpu_ns: u64,
-    /// The number of times that the thread woke.
+    /// The number of times that the reading thread woke to look for full pages.
     pub reader_wakeups: u64,
-    /// The lost events.
+    /// The numbers of lost events.
     pub lost: Lost,
-    /// The reason why the reading thread gave up.
+    /// The first thing that went wrong, such as a full disk of the spool; none for a trace without a problem.
     pub problem: Option<String>,
 }

@@ -32,14 +32,14 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The kernel wakes the reader when this much of a buffer is full.
 const WAKE_PERCENT: &str = "25";
 
-/// The device to trace, and the place of the pages.
+/// The settings of a block trace: the device, the directory of its pages, the size of its buffers, and its events.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The device. If it passes bios down, the tracer traces its disks too.
     pub device: Device,
     /// A directory for the spool. The tracer makes it.
     pub spool: PathBuf,
-    /// Kernel buffer of each processor, in KiB.
+    /// The size of the kernel's trace buffer for each processor, in KiB.
     pub buffer_kib_per_cpu: u64,
     /// Whether to record allocation, plugging and insertion of requests too.
     pub every_step: bool,
@@ -60,7 +60,7 @@ pub fn check(device: &Device) -> Result<Vec<String>, TraceError> {
     Ok(removed)
 }
 
-/// The work of a reader so far.
+/// The work of the reading thread so far: pages and bytes moved to the spool, wake-ups, processor time, and a problem.
 #[derive(Default)]
 struct ReadSoFar {
     pages: u64,
@@ -88,7 +88,7 @@ impl BlockTracer {
     /// Sets everything up and records nothing yet. Removes instances of dead processes first.
     ///
     /// # Errors
-    /// When this user cannot trace the device; nothing is left then.
+    /// When this user cannot trace the device, or the spool cannot be made; nothing is left in tracefs then.
     pub fn arm(settings: &Settings) -> Result<Self, TraceError> {
         let (numbers, partitions) = numbers_of(&settings.device)?;
         let tracing = tracing()?;
@@ -280,7 +280,7 @@ fn read_until(stop: &AtomicBool, layout: PageLayout, mut sources: Vec<Source>) -
     read
 }
 
-/// Moves the available pages.
+/// Moves one processor's available pages from its trace buffer to the spool.
 fn drain(source: &mut Source, layout: PageLayout, page: &mut [u8], read: &mut ReadSoFar) -> io::Result<()> {
     loop {
         let length = match source.pipe.read(page) {
@@ -411,7 +411,7 @@ fn parse_number(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns a count in per_cpu/cpu*/stats.
+/// Returns the count of this name in the text of a per_cpu/cpu*/stats of tracefs.
 fn stat(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }

@@ -16,11 +16,11 @@ pub struct Device {
     pub major_minor: Option<String>,
     /// The disk's name by the manufacturer or the device mapper.
     pub model: Option<String>,
-    /// The smallest unit of a direct transfer.
+    /// The device's logical block in bytes, the smallest unit of a direct transfer.
     pub logical_block_size_bytes: Option<u64>,
     /// Whether the device claims to have moving parts (virtual disks often do so wrongly).
     pub rotational: Option<bool>,
-    /// The request scheduler in use.
+    /// The request scheduler that the kernel uses for the disk.
     pub scheduler: Option<String>,
     /// Bytes that the kernel reads ahead on buffered sequential reads.
     pub read_ahead_bytes: Option<u64>,
@@ -41,9 +41,9 @@ impl Device {
 /// A whole disk at the bottom of a stacked device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Disk {
-    /// Name as in /proc/diskstats.
+    /// The disk's name as in /proc/diskstats.
     pub name: String,
-    /// Number, as `major:minor`.
+    /// The disk's number, as `major:minor`.
     pub major_minor: String,
 }
 

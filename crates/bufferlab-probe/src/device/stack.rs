@@ -15,7 +15,7 @@ const MAX_DISKS: usize = 256;
 pub(super) struct Stack {
     /// The kind of each stacked device, such as `dm-0 (lvm vg0-data)`, `md127 (raid1)`, `loop0 (/srv/disk.img)`.
     pub(super) layers: Vec<String>,
-    /// Every disk once, by name.
+    /// Every whole disk at the bottom of the stack once, in the order of names.
     pub(super) disks: Vec<Disk>,
 }
 

@@ -6,7 +6,7 @@ use super::stack;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A /sys tree.
+/// A tree like /sys, by its root directory.
 pub(super) struct Sysfs {
     root: PathBuf,
 }

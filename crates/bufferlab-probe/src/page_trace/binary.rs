@@ -12,7 +12,7 @@ use crate::tracefs::TraceError;
 /// A part of a binary's file that the loader maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The segment's place in the file.
+    /// The segment's place in the file, in bytes from its beginning.
     pub offset: u64,
     /// The segment's address, without the load address.
     pub address: u64,

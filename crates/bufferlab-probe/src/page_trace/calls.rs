@@ -19,12 +19,12 @@ use super::recording::{Spool, SpoolAsked};
 use crate::process::DriverThread;
 use crate::tracefs::TraceError;
 
-/// The compiled programs.
+/// The kernel's programs (BPF) that record calls, compiled from bpf/calls.bpf.c.
 static PROGRAMS: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
-/// Bytes of a record (struct call).
+/// Bytes of a record of a call (struct call of calls.bpf.c).
 const CALL_BYTES: usize = 56;
 
-/// The counts of one processor (struct counts).
+/// The calls that the kernel's programs did not record, counted on one processor (struct counts of calls.bpf.c).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Counts {
@@ -40,7 +40,7 @@ unsafe impl aya::Pod for Counts {}
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallSettings {
-    /// The pool.
+    /// The pool whose pages the server reads and writes.
     pub pool: Pool,
     /// The file of records, which the recorder makes.
     pub spool: SpoolAsked,
@@ -48,7 +48,7 @@ pub struct CallSettings {
 
 /// The attached programs, and the reader of their records.
 pub(super) struct CallReader {
-    /// None once the programs are off.
+    /// The kernel's programs; none once they are off.
     programs: Option<Ebpf>,
     ring: RingBuf<MapData>,
     counts: PerCpuArray<MapData, Counts>,
@@ -98,7 +98,7 @@ impl CallReader {
 }
 
 impl Recorder for CallReader {
-    /// The ring buffer of 8 MiB has room for 130,000 calls.
+    /// The reader's sleep, for whose calls the ring buffer has ample room: its 8 MiB hold 130,000.
     const PAUSE: Duration = Duration::from_millis(20);
 
     fn drain(&mut self) -> bool {

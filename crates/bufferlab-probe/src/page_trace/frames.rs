@@ -23,11 +23,12 @@ pub const MOVED: u8 = 1;
 /// The mark of a read into a frame whose page was not known yet.
 pub const UNNAMED: u8 = 2;
 
-/// Where a server's pool is, and how its pages look.
+/// A server's pool: the place of its memory, the size of its pages, and the numbers of reads by which an eviction by a
+/// ring differs from one by the pool's own replacement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Bytes of a page.
+    /// Bytes of a page of the pool.
     pub page_size_bytes: u64,
     /// Begin and end of the pool's memory in the server's address space.
     pub regions: Vec<(u64, u64)>,
@@ -45,19 +46,19 @@ pub struct Pool {
 pub struct Call {
     /// The time of the call in nanoseconds, on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// The address of the buffer.
+    /// The address of the call's buffer in the server's memory.
     pub address: u64,
     /// The place of the first byte in the file, in bytes.
     pub offset: u64,
-    /// The file's inode.
+    /// The inode of the file that the call reads or writes.
     pub inode: u64,
-    /// The file system's device.
+    /// The number of the device of the file's file system.
     pub device: u32,
-    /// The process that calls.
+    /// The number of the process that calls.
     pub process: u32,
-    /// Bytes of the buffer.
+    /// Bytes of the call's buffer.
     pub bytes: u32,
-    /// Whether the call writes.
+    /// Whether the call writes to the file; otherwise it reads.
     pub writes: bool,
     /// The first bytes of the name of the file's folder.
     pub folder: [u8; 8],
@@ -74,25 +75,25 @@ impl Call {
 /// The counts of pages and calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FrameCounts {
-    /// Pages that were read into frames.
+    /// Number of reads of a page into a frame.
     pub read_pages: u64,
-    /// Of the read pages, those that went into frames whose page was not known.
+    /// Number of reads of a page into a frame whose former page was not known.
     pub unnamed_pages: u64,
-    /// Of the read pages, those that seemed to be in another frame.
+    /// Number of reads of a page into a frame, while the page was thought to be in another one.
     pub moved_pages: u64,
-    /// Pages that were written from frames.
+    /// Number of writes of a page from a frame.
     pub written_pages: u64,
-    /// Pages that a write showed to be new in their frames.
+    /// Number of pages that a write or a list showed in a frame, in place of a known page and without a read.
     pub created_pages: u64,
-    /// Frames that were seen.
+    /// Frames of the pool that any read, write or list has shown.
     pub frames: u64,
-    /// Reads into the pool that were not of whole pages.
+    /// Number of reads into the pool that were not of whole pages.
     pub odd_reads: u64,
-    /// Bytes that were read into memory outside the pool.
+    /// Bytes that the server read into memory outside of the pool.
     pub elsewhere_read_bytes: u64,
-    /// Lists of the pool's buffers whose place in memory was found.
+    /// Number of the server's lists of its buffers for which the address of the first buffer was found.
     pub used_lists: u64,
-    /// Frames whose page is known from such a list.
+    /// Number of times that one of the server's lists of its buffers gave the page of a frame.
     pub listed_frames: u64,
 }
 
@@ -128,13 +129,13 @@ pub struct Frames {
     held: Map<u64, Held>,
     frame_of: Map<Page, u64>,
     reads_of: Map<u32, u64>,
-    /// The time of the last call.
+    /// The time of the last call, in nanoseconds on CLOCK_MONOTONIC.
     last_ns: u64,
     files: Map<(u32, u64), u32>,
     process_numbers: Numbers<u32>,
     /// The processes, in the order of our numbers for them.
     pub processes: Vec<u32>,
-    /// The counts so far.
+    /// The counts of pages and calls so far.
     pub counts: FrameCounts,
 }
 

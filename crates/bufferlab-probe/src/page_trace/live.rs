@@ -36,7 +36,8 @@ const MOST_USED: f64 = 0.9;
 pub struct LiveSettings {
     /// The server's first process, whose program is the binary.
     pub pid: u32,
-    /// The most events a second, those of other processes of the binary included.
+    /// The most events a second, stops or calls, at which the trace goes on; those of other processes of the binary
+    /// count, too.
     pub events_per_s_max: f64,
     /// Whether each session is a process that the first one starts.
     #[serde(default)]
@@ -63,15 +64,15 @@ pub enum What {
 enum State {
     /// The trace is on; in a result, it was ended on request.
     Attached,
-    /// There were too many events.
+    /// The trace ended because more events a second came than allowed: stops of processes, or calls.
     Rate,
-    /// The file is full.
+    /// The trace ended because it had used most of its limit in bytes.
     Limit,
-    /// The server has ended.
+    /// The trace ended because the server ended.
     Gone,
 }
 
-/// A trace at one moment.
+/// The state of a trace at one moment.
 #[derive(Clone, Debug, Serialize)]
 struct Moment {
     state: State,
@@ -81,13 +82,13 @@ struct Moment {
     start_ns: u64,
     /// The moment of this state; at the trace's end the last at which all processors recorded.
     end_ns: u64,
-    /// The number of times a second that a process was stopped, at the last look.
+    /// The number of events a second, stops of processes or calls, at the last look.
     stops_per_s: f64,
-    /// How often the server was stopped.
+    /// Number of events of the server since the trace began: stops of its threads or, in a trace of calls, its calls.
     stops: u64,
-    /// How often other processes of the binary were stopped.
+    /// Number of stops of other processes of the same binary since the trace began.
     other_stops: u64,
-    /// The numbers of these other processes; 0 for one outside of this PID namespace.
+    /// The process numbers of the other processes of the binary; 0 for one outside of this PID namespace.
     other_processes: Vec<u32>,
 }
 
@@ -96,7 +97,7 @@ struct Moment {
 struct Now {
     #[serde(flatten)]
     moment: Moment,
-    /// Accesses by kind so far.
+    /// Number of accesses so far, by kind.
     events: BTreeMap<&'static str, u64>,
 }
 
@@ -126,8 +127,8 @@ impl LiveTrace {
     /// Begins to record.
     ///
     /// # Errors
-    /// When the process has ended, this user cannot trace it, or its code at a site is not that of its file; nothing is
-    /// on then.
+    /// When the process has ended, this kernel or user cannot trace it, its code at a site is not that of its file, or
+    /// the spool cannot be made; nothing is on then.
     pub fn attach(settings: LiveSettings) -> Result<Self, TraceError> {
         let LiveSettings { pid, events_per_s_max, forks, release, trace } = settings;
         let started = started_at(pid);
@@ -151,7 +152,7 @@ impl LiveTrace {
         }
     }
 
-    /// Starts the thread that reads.
+    /// Starts the thread that moves a recorder's records into its spool, and returns the trace.
     fn begin<R: Recorder>(
         (pid, started, events_per_s_max): (u32, Option<u64>, f64),
         mut reader: R,

@@ -39,7 +39,7 @@ pub struct Spool {
     /// The accesses of each ring: they become one stream when the run is over.
     rings: Vec<Packed>,
     records: u64,
-    /// Bytes that the rings take.
+    /// Bytes of memory that the accesses of all rings take.
     bytes: u64,
     events: [u64; KINDS.len()],
     is_over_limit: bool,
@@ -48,7 +48,7 @@ pub struct Spool {
 /// A finished spool. If it is not complete, it has a problem, or a limit that it reached.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Spooled {
-    /// The file.
+    /// The file of accesses.
     pub spool: PathBuf,
     /// Accesses by kind, without kinds that did not occur.
     pub events: BTreeMap<&'static str, u64>,
@@ -175,7 +175,7 @@ pub struct PageTraceAsked {
 pub struct WindowProbe<F> {
     window: Window,
     edges: Edges,
-    /// When the counters of the current edge were asked for.
+    /// The moment of [`Probe::before_edge`], before the engine's counters of this edge were read; in nanoseconds.
     asked_ns: Option<u64>,
     rest: F,
 }
@@ -260,7 +260,7 @@ pub struct Site {
     pub kinds_if_flag: Option<Vec<Kind>>,
     /// Offset of the instruction in the file.
     pub offset: u64,
-    /// The instruction's first byte.
+    /// The first byte of the instruction at the place.
     pub byte: u8,
     /// Offset of the counter that a statically defined tracepoint checks.
     pub semaphore: Option<u64>,
@@ -281,7 +281,7 @@ pub struct Settings {
     /// Values of the field `mode` that mean: only if the page is in the pool.
     #[serde(default)]
     pub modes_if_in_pool: Vec<u64>,
-    /// The places in the binary.
+    /// The places in the binary that mark events of pages.
     pub sites: Vec<Site>,
 }
 
@@ -292,13 +292,13 @@ pub(super) const RECORDS_AT_ONCE: usize = 4096;
 /// The numbers of records and stops so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Records of the server.
+    /// Records read so far that the traced server made: accesses, or calls that read and write.
     pub own: u64,
     /// Stops of other processes of the same binary, which were not recorded.
     pub others: u64,
-    /// Records that were lost, because a buffer was full.
+    /// Records of the server that were lost, because the ring buffer of the kernel's program was full.
     pub lost: u64,
-    /// The numbers of other processes of the same binary.
+    /// The process numbers of the other processes of the same binary that were stopped.
     pub strangers: Vec<u32>,
 }
 
@@ -323,15 +323,15 @@ pub(super) trait Recorder: Send + 'static {
     }
     /// Switches the recorder off and moves the records that are left.
     fn close(&mut self);
-    /// Returns the counts so far.
+    /// Returns the numbers of records and stops so far.
     fn seen(&self) -> Seen;
-    /// Returns the file, as far as it is filled.
+    /// Returns the spool with the accesses so far.
     fn spool(&self) -> &Spool;
-    /// Writes the file; it is called in the thread that has read.
+    /// Writes the spool's file and returns the result of the trace. The thread that moved the records calls it.
     fn finish(self) -> Told;
 }
 
-/// Starts the thread that reads.
+/// Starts a thread with this body, which moves records into the spool at `spool`.
 pub(super) fn spawned<T: Send + 'static>(
     spool: &Path,
     body: impl FnOnce() -> T + Send + 'static,
@@ -352,21 +352,23 @@ pub struct Told {
     pub steps_back: u64,
     /// Tablespace, database, relation and fork of each object, if objects have no single number.
     pub relations: Vec<[u32; 4]>,
-    /// The kernel's number of each thread.
+    /// The kernel's number of each thread, or in a trace of calls of each process, in the order of the records'
+    /// numbers.
     pub threads: Vec<u32>,
     /// Processor time of the reading thread, in nanoseconds.
     pub reader_cpu_ns: u64,
-    /// The time that the server took, before its first instruction, to prepare its own recording, in nanoseconds.
+    /// The time, in nanoseconds, that a server took to prepare its own recording before it ran its `main`.
     pub set_up_ns: u64,
-    /// How often a thread of the server waited for the reader.
+    /// How often threads of a server that records itself waited because the reader had not emptied their ring.
     pub waits: u64,
-    /// How long all threads together waited for the reader, in nanoseconds.
+    /// How long all threads of a server that records itself waited together for the reader, in nanoseconds.
     pub wait_ns: u64,
     /// In a trace of calls, device and inode of each object.
     pub files: Vec<(u32, u64)>,
     /// In a trace of calls, the counts of frames.
     pub frames: Option<FrameCounts>,
-    /// In a trace of calls, the number of buffers and requests that were not read.
+    /// In a trace of calls, the number of buffers and requests of the server that the kernel's program could not
+    /// follow.
     pub left_out_calls: u64,
     /// In a trace of calls, the number of calls on descriptors of no file.
     pub calls_without_file: u64,

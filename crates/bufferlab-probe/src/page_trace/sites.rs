@@ -27,7 +27,7 @@ use super::recording::{RECORDS_AT_ONCE, Recorder, Seen, Settings, Told};
 use crate::process::DriverThread;
 use crate::tracefs::{Field, TraceError};
 
-/// The compiled BPF program.
+/// The kernel's program (BPF) that records accesses, compiled from bpf/sites.bpf.c.
 static PROGRAM: &[u8] = aya::include_bytes_aligned!("../../bpf/sites.bpf.o");
 /// Bytes of a record (struct record), and of the part of it that the decoder reads.
 const RECORD_BYTES: usize = 40;
@@ -103,7 +103,7 @@ const CONSTANT: u8 = 255;
 // SAFETY: plain numbers without gaps, for which any bytes are valid.
 unsafe impl aya::Pod for Values {}
 
-/// The counts of one processor (struct counts).
+/// Records lost, and stops of other processes, counted on one processor (struct counts of sites.bpf.c).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Counts {
@@ -288,7 +288,7 @@ pub fn check(release: Option<&str>) -> Result<(), TraceError> {
 
 /// A server whose sites are recorded.
 pub(super) struct Server<'a> {
-    /// The server's first process.
+    /// The process number of the server's first process.
     pub pid: u32,
     /// Whether each session of the server is a process.
     pub forks: bool,
@@ -300,7 +300,7 @@ pub(super) struct Server<'a> {
 
 /// The attached program, and the reader of its records.
 pub(super) struct SiteReader {
-    /// None once the program is off.
+    /// The links or events that bind the program to the sites; none once the program is off.
     bound: Option<Bound>,
     ring: RingBuf<MapData>,
     counts: PerCpuArray<MapData, Counts>,
@@ -308,7 +308,7 @@ pub(super) struct SiteReader {
     decoder: Decoder,
     spool: Spool,
     records: u64,
-    /// The number of malformed records.
+    /// The number of records that could not be decoded, because they were malformed.
     unread: u64,
 }
 
@@ -353,7 +353,7 @@ fn accesses(decoder: &mut Decoder, record: &[u8], spool: &mut Spool) -> Option<(
 }
 
 impl Recorder for SiteReader {
-    /// The ring buffer of 32 MiB has room for 700,000 accesses.
+    /// The reader's sleep, for whose accesses the ring buffer has ample room: its 32 MiB hold 700,000.
     const PAUSE: Duration = Duration::from_millis(10);
 
     fn drain(&mut self) -> bool {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 /// A version-1 limit at or above this is "none": the kernel writes the largest multiple of the page size.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
-/// The place of this process in each hierarchy.
+/// The group of this process in each hierarchy of control groups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// Path in the unified hierarchy.
+    /// The path of this process's group in the unified hierarchy (version 2), if there is that hierarchy.
     pub unified: Option<PathBuf>,
-    /// Path in the version-1 hierarchy of the memory controller.
+    /// The path of this process's group in the memory controller's version-1 hierarchy, if there is that hierarchy.
     pub memory: Option<PathBuf>,
 }
 

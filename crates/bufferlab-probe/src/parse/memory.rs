@@ -11,7 +11,7 @@ const KIB: u64 = 1024;
 pub struct MemoryInfo {
     pub total_bytes: Option<u64>,
     pub free_bytes: Option<u64>,
-    /// Absent before Linux 3.14.
+    /// `MemAvailable`, which kernels before 3.14 lack.
     pub available_bytes: Option<u64>,
     pub buffers_bytes: Option<u64>,
     pub cached_bytes: Option<u64>,
@@ -19,7 +19,7 @@ pub struct MemoryInfo {
     pub writeback_bytes: Option<u64>,
 }
 
-/// Cumulative paging from /proc/vmstat.
+/// Pages swapped and bytes paged since boot, from /proc/vmstat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Paging {

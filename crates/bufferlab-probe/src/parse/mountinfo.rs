@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// Major number of the file system's device; 0 if it has no block device.
     pub major: u32,
-    /// Minor number of the same device.
+    /// Minor number of the file system's device.
     pub minor: u32,
     /// The directory of the file system that is the root of this mount (a bind mount shows a part).
     pub root: PathBuf,

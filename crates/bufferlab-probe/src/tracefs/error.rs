@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct TraceError {
     /// What happened.
     pub what: String,
-    /// The file or device concerned.
+    /// The file, device or process that the error is about.
     pub place: String,
     /// What to try.
     pub hint: String,

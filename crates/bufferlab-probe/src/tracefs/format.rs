@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// The place of a field.
+/// The place of a field in the bytes of an event or of a page's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     pub offset: usize,
@@ -45,7 +45,7 @@ impl Field {
     }
 }
 
-/// One kind of event.
+/// The format of one kind of event: its name, its number and its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pub name: String,

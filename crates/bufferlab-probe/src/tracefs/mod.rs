@@ -21,7 +21,7 @@ pub(crate) use owner::{Owner, is_dead, namespace, started_at};
 /// The usual places of a system's tracefs.
 const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
-/// Longest file that this module reads.
+/// Bytes of the longest file of tracefs that this module reads.
 const LONGEST_TEXT: usize = 1 << 16;
 
 /// The root directory of a tracefs.

@@ -43,7 +43,7 @@ impl Bits {
         self.len += 1;
     }
 
-    /// Takes a number out; returns whether it was in the set.
+    /// Takes a number out of the set; returns whether it was in the set.
     pub(crate) fn remove(&mut self, number: u32) -> bool {
         let mut at = number as usize;
         if !self.contains(number) {
@@ -67,7 +67,7 @@ impl Bits {
         (self.len > 0).then(|| self.levels.iter().rev().fold(0, down) as u32)
     }
 
-    /// Takes the highest number out.
+    /// Takes the highest number out of the set.
     pub(crate) fn remove_highest(&mut self) {
         if let Some(highest) = self.highest() {
             self.remove(highest);

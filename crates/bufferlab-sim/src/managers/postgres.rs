@@ -62,7 +62,7 @@ pub struct Postgres {
     buffers: Vec<u32>,
     /// Buffers without a page, the next one last (`StrategyControl->firstFreeBuffer`).
     free: Vec<u32>,
-    /// The clock's hand (`StrategyControl->nextVictimBuffer`).
+    /// The buffer at which the clock's hand stands (`StrategyControl->nextVictimBuffer`).
     hand: u32,
     scans: Scans,
     counts: Counts,

@@ -49,7 +49,7 @@ struct Scan {
     last_scanned: u32,
     /// The number of the scan's ring, or `NONE`.
     ring: u32,
-    /// The ring's slot that was used last.
+    /// The slot of the ring whose buffer the scan used last.
     slot: u32,
 }
 

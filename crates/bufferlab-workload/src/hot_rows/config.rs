@@ -11,10 +11,10 @@ const MAX_ZIPF: f64 = 3.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// Random places in the whole table.
+    /// The hot rows lie at random places in the whole table.
     Scattered,
-    /// Neighbours in key order, as if the table had been loaded with new keys for its hot rows. The rows' contents are
-    /// random, so choosing neighbours has the same effect and needs no other table.
+    /// The hot rows are neighbours in key order, as if the table had been loaded with new keys for its hot rows. The
+    /// rows' contents are random, so choosing neighbours has the same effect and needs no other table.
     Clustered,
 }
 
@@ -26,7 +26,7 @@ pub struct HotRowsConfig {
     /// Seed of the hot set and of every random choice of the run.
     #[serde(rename = "seed")]
     pub run_seed: u64,
-    /// Rows that the run reads.
+    /// Number of rows that the run reads, the hot rows.
     pub hot_rows: u32,
     /// The places of the hot rows in the table.
     pub layout: Layout,
@@ -42,18 +42,18 @@ pub enum HotRowsConfigError {
     /// The number of rows is out of range.
     #[error("rows = {rows} is not between 1 and {MAX_ROWS}")]
     Rows {
-        /// The rows asked for.
+        /// The number of rows asked for.
         rows: u32,
     },
     /// There are more hot rows than rows, or none.
     #[error("hot_rows = {hot_rows} is not between 1 and the table's {rows} rows")]
     HotRows {
-        /// The hot rows asked for.
+        /// The number of hot rows asked for.
         hot_rows: u32,
-        /// The table's rows.
+        /// The number of the table's rows.
         rows: u32,
     },
-    /// The exponent is out of range.
+    /// The exponent of Zipf's law is out of range.
     #[error("zipf = {zipf} is not between 0 and {MAX_ZIPF}")]
     Zipf {
         /// The exponent asked for.
@@ -62,7 +62,7 @@ pub enum HotRowsConfigError {
     /// The share of updates is not a percentage.
     #[error("update_percent = {update_percent} is not between 0 and 100")]
     UpdatePercent {
-        /// The share asked for.
+        /// The percentage of updates asked for.
         update_percent: u32,
     },
 }

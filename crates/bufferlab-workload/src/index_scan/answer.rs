@@ -44,7 +44,7 @@ const PUBLISHED: [(char, char, [i64; 4], f64, i64); 4] = [
 /// The sums of one group of Q1, that is, of one return flag and line status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Number of rows.
+    /// Number of the group's rows of LINEITEM.
     pub rows: i64,
     /// Sum of L_QUANTITY, in hundredths.
     pub quantity: i64,

@@ -96,7 +96,7 @@ pub enum IndexScanConfigError {
     /// The generated rows do not give the answer that the specification publishes.
     #[error("the generated rows do not give Q1's published answer: {difference}")]
     NotPublished {
-        /// The first difference between the two.
+        /// The first difference between the generator's answer and the published one.
         difference: String,
     },
 }

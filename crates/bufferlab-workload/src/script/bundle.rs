@@ -47,7 +47,7 @@ impl ScriptJob {
     /// first connection has the job's seed.
     ///
     /// # Errors
-    /// When the script has a mistake.
+    /// When the script has a mistake, or no transaction.
     pub fn workloads(&self, connections: usize) -> Result<Vec<ScriptWorkload>, ScriptError> {
         let script = self.parse()?;
         let seed = |index: usize| match index {

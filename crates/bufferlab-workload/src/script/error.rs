@@ -7,16 +7,16 @@ use std::fmt;
 pub struct ScriptError {
     /// Name of the script's file, as the user gave it.
     pub source: String,
-    /// The line, counted from one.
+    /// The script's line with the mistake, counted from one.
     pub line: usize,
-    /// The mistake.
+    /// The mistake in words, for a message.
     pub what: String,
     /// What to write instead.
     pub hint: String,
 }
 
 impl ScriptError {
-    /// Returns the place, `file:line`.
+    /// Returns the place of the mistake as `file:line`.
     pub fn place(&self) -> String {
         format!("{}:{}", self.source, self.line)
     }

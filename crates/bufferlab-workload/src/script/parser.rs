@@ -41,7 +41,7 @@ pub struct Transaction {
     pub name: String,
     /// The driver chooses the transaction with probability weight / sum of all weights.
     pub weight: u32,
-    /// The number of its statements.
+    /// The number of the transaction's statements.
     pub statements: usize,
     pub(super) steps: Vec<Step>,
     /// True when the last COMMIT or ROLLBACK in its text is a ROLLBACK.
@@ -101,7 +101,7 @@ enum Marker<'a> {
     Setup,
     /// A transaction section, with the text after the colon.
     Transaction(&'a str),
-    /// A misspelt marker.
+    /// A line that is meant to be a marker, but is misspelt.
     Misspelt {
         meant: &'static str,
     },
@@ -142,7 +142,7 @@ struct Section {
     statements: usize,
     /// The variables set so far in this section, with their slots.
     set: HashMap<String, usize>,
-    /// The line of the open BEGIN.
+    /// The line of the BEGIN whose transaction is still open; none outside of a transaction.
     open_since: Option<usize>,
     ends_rolled_back: bool,
 }

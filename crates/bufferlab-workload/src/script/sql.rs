@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
 /// The words that decide the end of a statement and its effect on its transaction.
 #[derive(Default)]
 struct Words {
-    /// The first six words, in capitals.
+    /// The first six words of the statement, in capitals.
     first: Vec<String>,
     /// The last two tokens, each a word in capitals, ";", or "" before there are two.
     last: [String; 2],

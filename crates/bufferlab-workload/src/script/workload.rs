@@ -29,7 +29,7 @@ const LONGEST_CUT: usize = 512;
 pub struct SetupStatement<'a> {
     /// The statement's text and its parameters' places.
     pub sql: &'a Sql,
-    /// The values of its parameters.
+    /// The values of the statement's parameters, in order.
     pub values: Vec<Value<'a>>,
 }
 

@@ -94,7 +94,7 @@ pub enum TpccConfigError {
     /// A driver's index is not below the number of drivers.
     #[error("driver {driver_index} does not exist: there are {drivers}, counted from zero")]
     DriverIndex {
-        /// The index asked for.
+        /// The driver's index, counted from zero, that was asked for.
         driver_index: u32,
         /// The number of drivers.
         drivers: u32,

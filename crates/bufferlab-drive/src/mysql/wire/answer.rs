@@ -31,7 +31,7 @@ pub type TextRows = Vec<Vec<Option<String>>>;
 /// The most bytes of rows that one answer may have as text. The largest answer, InnoDB's metrics, has 30 KiB.
 const MOST_TEXT_BYTES: usize = 32 << 20;
 
-/// The end of one result.
+/// The counts in the packet that ends one result of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// Rows that a writing statement affected.

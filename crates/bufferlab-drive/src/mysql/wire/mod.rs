@@ -99,7 +99,7 @@ impl Wire {
     /// Reads a packet of a login.
     ///
     /// # Errors
-    /// When the connection fails, or the server refuses.
+    /// When the connection fails, or the server refuses the login.
     pub(super) fn login_packet(&mut self) -> Result<&[u8], MysqlError> {
         match self.packets.next(&mut Bounded(&mut self.stream, self.login))? {
             packet if packet.first() == Some(&ERR) => Err(answer::refused(packet)),
@@ -138,7 +138,8 @@ impl Wire {
     /// Sends a statement as text, waits for its end, and discards its rows.
     ///
     /// # Errors
-    /// When the connection fails, or the server refuses the statement.
+    /// When the statement does not fit into one packet, the connection fails, the answer breaks the protocol, or the
+    /// server refuses the statement.
     pub fn command(&mut self, sql: &str) -> Result<End, MysqlError> {
         self.ask(COM_QUERY, sql.as_bytes())?;
         self.skip()
@@ -167,7 +168,7 @@ impl Wire {
     /// Sends a statement as text and returns its rows, of which there must be few.
     ///
     /// # Errors
-    /// The errors of [`Wire::command`].
+    /// The errors of [`Wire::command`]; when the rows have more than 32 MiB.
     pub fn rows(&mut self, sql: &str) -> Result<TextRows, MysqlError> {
         self.ask(COM_QUERY, sql.as_bytes())?;
         answer::text(&mut self.packets, &mut self.stream)

@@ -84,9 +84,9 @@ pub enum Unreadable {
     Broken(Error),
     /// No workload reads values of this type.
     Value {
-        /// The column, counted from zero.
+        /// The value's column, counted from zero.
         column: usize,
-        /// The type of the value.
+        /// The value's type in words, for a message.
         what: &'static str,
     },
 }

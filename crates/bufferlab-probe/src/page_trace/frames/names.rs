@@ -15,7 +15,7 @@ const LEAST_AGREEING: u64 = 20;
 pub struct Buffers {
     /// When the server was asked, on CLOCK_MONOTONIC. Calls after this moment are newer than the list.
     pub asked_ns: u64,
-    /// Device and inode of files.
+    /// Device and inode of each file that has a listed page.
     pub files: Vec<(u32, u64)>,
     /// The number of each listed buffer, from 0 on.
     pub buffer: Vec<u32>,

@@ -40,9 +40,9 @@ const REPORT: &str = "please report this with the server's version";
 /// The environment and descriptor with which a server must be started so that it records itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Preload {
-    /// Environment variables of the server.
+    /// Environment variables with which the server must be started.
     pub environment: Vec<(String, String)>,
-    /// A descriptor that the server inherits.
+    /// The descriptor of the shared memory, which the server must inherit.
     pub descriptor: i32,
 }
 
@@ -109,7 +109,7 @@ impl Inside {
     /// Makes the plan and the memory, and records nothing yet.
     ///
     /// # Errors
-    /// When this build cannot be recorded from inside.
+    /// When this build cannot be recorded from inside, or the system refuses the shared memory.
     pub fn arm(settings: Settings) -> Result<Self, TraceError> {
         let plan = plan_of(&settings)?;
         let shared = Shared::new()?;

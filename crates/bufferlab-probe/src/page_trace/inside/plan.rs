@@ -21,7 +21,7 @@ const ANY: u32 = DecoderOptions::NONE;
 /// A mapped part of a program.
 #[derive(Clone, Debug)]
 pub struct Mapped {
-    /// The part's place in the file.
+    /// The part's place in the file, in bytes from its beginning.
     pub offset: u64,
     /// The part's address, without the load address.
     pub address: u64,
@@ -44,7 +44,7 @@ impl Mapped {
 /// The parts of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Executable segments.
+    /// The program's executable segments.
     pub code: Vec<Mapped>,
     /// Other segments: place in the file, address and length.
     pub data: Vec<(u64, u64, u64)>,

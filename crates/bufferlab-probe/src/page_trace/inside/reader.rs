@@ -38,19 +38,19 @@ pub(super) struct Reader {
     slots: Vec<Slot>,
     touched: usize,
     round: u32,
-    /// The number of malformed records.
+    /// The number of records that could not be decoded, because they were malformed.
     unread: u64,
-    /// The number of records that are older than the record before them.
+    /// The number of records that are older than the record before them in their ring.
     steps_back: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Bytes that were read.
+    /// Bytes of the slot's ring that this reader has read so far.
     read: u64,
-    /// The time-stamp counter's value in the last record.
+    /// The time-stamp counter's value in the record of this slot that was read last.
     count: u64,
-    /// Our number of the thread.
+    /// The number that records in the spool have for the slot's present thread.
     thread: u32,
     /// Whether the slot lost records, or its server wrote nonsense, so that its other records are useless.
     is_over: bool,

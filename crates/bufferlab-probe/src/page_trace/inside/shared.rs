@@ -28,7 +28,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Makes a memory of zeros.
+    /// Makes the shared memory, filled with zeros.
     pub fn new() -> Result<Self, TraceError> {
         let refused = || {
             let error = std::io::Error::last_os_error();
@@ -87,7 +87,7 @@ impl Shared {
         self.header().heartbeat_ns.store(monotonic_ns(), Ordering::Relaxed);
     }
 
-    /// Marks that the reader has left.
+    /// Marks in the shared memory that the reader has left.
     pub fn close(&self) {
         self.header().closed.store(1, Ordering::Release);
     }
@@ -99,7 +99,7 @@ impl Shared {
         (known, self.header().errno.load(Ordering::Relaxed).cast_signed())
     }
 
-    /// Returns the states of the slots.
+    /// Returns the state of each slot, free, used or ended.
     pub fn states(&self) -> &[AtomicU32] {
         // SAFETY: zeros are valid states, and states change only by atomic operations.
         unsafe { std::slice::from_raw_parts(self.place.add(STATES_AT).cast(), SLOTS) }

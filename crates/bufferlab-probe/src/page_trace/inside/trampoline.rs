@@ -20,9 +20,9 @@ const RED_ZONE: i32 = 128;
 /// Registers that the trampoline uses, in the order in which they are pushed.
 const USED: [Register; 4] = [Register::RAX, Register::RDX, Register::R10, Register::R11];
 
-/// The work at a site.
+/// The work of one site's trampoline.
 pub(super) struct Job<'a> {
-    /// The site's number in the record.
+    /// The site's number, which the trampoline writes into each record.
     pub site: u8,
     pub parts: &'a [Part],
     /// The value to fetch for each part.

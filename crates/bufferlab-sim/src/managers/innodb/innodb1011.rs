@@ -22,7 +22,7 @@ use super::midpoint::MidpointSettings;
 use super::{Cleaner, Innodb, Pool};
 use crate::replay::{Model, OneIn};
 
-/// The longest list that is too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
+/// The number of pages of the longest LRU list that is too short to wake the cleaner (buf0lru.h, `BUF_LRU_MIN_LEN`).
 const LRU_MIN_LEN: u32 = 256;
 
 /// Settings, by the server's names without `innodb_`, with the defaults of MariaDB 10.11.
@@ -53,9 +53,9 @@ impl Default for Innodb1011Settings {
 /// The page cleaner of MariaDB from 10.5 on.
 pub struct Cleaner1011 {
     lru_scan_depth: u32,
-    /// Pages that a batch leaves in the list.
+    /// The number of pages that a batch of the cleaner leaves in the LRU list.
     least_len: u32,
-    /// The longest list that is too short to wake the cleaner.
+    /// The number of pages of the longest LRU list that is too short to wake the cleaner.
     lru_min_len: u32,
     woken: bool,
 }

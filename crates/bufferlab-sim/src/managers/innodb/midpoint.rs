@@ -16,7 +16,7 @@ const NON_OLD_MIN_LEN: u32 = 5;
 const RATIO_DIV: u32 = 1024;
 const RATIO_MIN: u32 = 51;
 
-/// Settings of the list, by the server's names without `innodb_`.
+/// Settings of the LRU list, by the server's names without `innodb_`.
 #[derive(Clone, Copy, Debug)]
 pub struct MidpointSettings {
     /// Share of the old sublist in percent, 5 to 95.
@@ -45,7 +45,7 @@ impl MidpointSettings {
     }
 }
 
-/// The list (`buf_pool->LRU`).
+/// InnoDB's LRU list with its midpoint (`buf_pool->LRU`).
 pub struct Midpoint {
     list: PageList<Page>,
     /// The old sublist's share of the list, in 1024ths (`LRU_old_ratio`).

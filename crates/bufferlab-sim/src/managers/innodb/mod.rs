@@ -50,13 +50,13 @@ pub trait Cleaner {
 pub struct Pool {
     lru: Midpoint,
     free: u32,
-    /// The number of all frames.
+    /// The number of the pool's frames, free ones included.
     frames: u32,
     counts: Counts,
 }
 
 impl Pool {
-    /// Takes a page out of the list; its frame is free.
+    /// Takes a page out of the LRU list; the page's frame is free from then on.
     fn release(&mut self, page: u32) {
         self.lru.free(page);
         self.free += 1;

@@ -32,7 +32,7 @@ pub enum TransactionOutput {
         order: u32,
         /// Number of the order's lines.
         lines: u32,
-        /// Sum of the lines' amounts.
+        /// Sum of the amounts of the order's lines (OL_AMOUNT), in cents.
         amount_cents: i64,
     },
     /// The transaction delivered orders.
