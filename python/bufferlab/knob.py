@@ -119,8 +119,8 @@ class Knob:
     """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
     meaning: str
     spelling: str = ""
-    """Its owner's own word for it: the server's variable, or the field of the core's job (`pool_size_bytes`). "" if
-    bufferlab applies the setting itself.
+    """The owner's own word for the setting: the server's variable, or the field of the core's job (`pool_size_bytes`).
+    "" if bufferlab applies the setting itself.
     """
     choices: tuple[str, ...] = ()
     """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""

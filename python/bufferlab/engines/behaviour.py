@@ -77,7 +77,7 @@ class OwnedPages(NamedTuple):
 class Behaviour(ABC):
     """The interface to one engine. `load`, `run`, `check` and `cancel` are called inside the worker process."""
 
-    # Every engine implements these.
+    # Every engine implements the following methods.
 
     @abstractmethod
     def find(self) -> Found:
@@ -118,7 +118,7 @@ class Behaviour(ABC):
         It uses another client than the run, so that neither client can hide the other's mistakes.
         """
 
-    # Only some engines override these.
+    # Only some engines override the following methods.
 
     def cancel(self) -> None:
         """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""

@@ -100,9 +100,9 @@ class EngineDeclaration:
     workloads: tuple[str, ...] = ()
     """The only workloads that can drive the engine; empty: any that does not need another engine."""
     changes_host: bool = False
-    """Whether its runs may change settings of the host, which its behaviour then puts back (`restore_host`)."""
+    """Whether runs of the engine may change settings of the host. Its behaviour then restores them (`restore_host`)."""
     hidden: bool = False
-    """Whether `bufferlab list` shows it with --all only, because it exists for tests."""
+    """Whether `bufferlab list` shows the engine with --all only, because it exists for tests."""
     notes: tuple[str, ...] = field(default=())
 
     @property

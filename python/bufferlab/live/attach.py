@@ -112,7 +112,7 @@ class Attached:
     stops: int
     """How often a thread of the server was stopped."""
     events: Mapping[str, int]
-    """By kind, as docs/page-trace.md has them."""
+    """The number of recorded events by kind; docs/page-trace.md lists the kinds."""
 
 
 @dataclass(eq=False)
@@ -144,7 +144,7 @@ class Attachments:
     seconds: list[Second] = field(default_factory=list)
     _place: int = 0
     _limit: int = 0
-    # The first stage begins with the first row, after the questions at the observation's beginning.
+    # Infinite until the first row, because the first stage begins after the questions at the observation's beginning.
     _due_s: float = math.inf
     _last_s: float | None = None
     _trace: LiveTrace | None = None

@@ -22,7 +22,7 @@ MOST_DIRTY = 0.75
 MOST_MIX = 0.2
 """The largest change of gets per transaction between the halves of the window. With more, the statements changed."""
 MIX_SIGMA = 3.0
-"""The standard errors that such a change must exceed to count."""
+"""The standard errors that a change of gets per transaction must exceed to count."""
 FEWEST_UNITS = 100
 """The least transactions or statements of each half. With fewer, their mix is chance."""
 BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}

@@ -70,7 +70,7 @@ class HostWork:
     """Share of the bytes read by the server that the page cache had; 0 with direct I/O."""
     device: Mapping[str, int] | None
     why: str | None
-    """Why some of it is not known."""
+    """Why some of these figures are not known; None if all are known."""
 
 
 def peer_pid(descriptor: int) -> int | None:

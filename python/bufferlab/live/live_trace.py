@@ -290,7 +290,7 @@ def _belongs(pid: int, server: int, proc: Path) -> bool:
         return True
     with suppress(OSError, ValueError, IndexError):
         return int(stat_fields(pid, proc)[1]) == server
-    return True  # It has ended meanwhile.
+    return True  # The process has ended meanwhile.
 
 
 def _record() -> np.dtype[np.void]:

@@ -43,12 +43,12 @@ class PoolObject:
     """The index's name; None for PostgreSQL's tables, which are not an index, and for groups."""
     pages: int
     share_ratio: float
-    """Of all pages of the pool; the shares of a pool sum to one."""
+    """The object's share of all pages of the pool; the shares of all objects sum to one."""
     dirty_pages: int
     old_pages: int | None = None
-    """Pages in the old sublist; None: PostgreSQL has none."""
+    """The object's pages in the old sublist of InnoDB's LRU list; None: PostgreSQL has no such list."""
     cold_pages: int | None = None
-    """Pages with the usage count 0, which the clock sweep takes first; None: InnoDB counts no usage."""
+    """The object's pages with the usage count 0, which the clock sweep takes first; None: InnoDB counts no usage."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class PoolContents:
     """Who fills the pool."""
 
     pages: int
-    """All pages of the pool, the free ones included."""
+    """The number of all pages of the pool, including the free ones."""
     seconds_foretold: float
     objects: tuple[PoolObject, ...]
-    """The largest first; the last one holds the rest."""
+    """The objects in the pool, the largest first; the last one may be the group of all further ones."""
 
 
 def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:

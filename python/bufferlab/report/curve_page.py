@@ -68,7 +68,7 @@ class CurveResult:
     """A curve for programs."""
 
     curve: tuple[CurvePool, ...]
-    """LRU pools of the sizes asked for."""
+    """The misses of LRU pools of the sizes asked for."""
     lru: MissCurve
     model: PlayedTrace | None
     """The trace as the model replays it; its misses are in the order of `curve`."""
@@ -78,7 +78,7 @@ class CurveResult:
     read: TraceReading | None
     """The way in which a file was read; None for the trace of a run."""
     first_s: float
-    """The times of the first and the last touch."""
+    """`first_s` and `last_s` are the times of the first and the last touch of a page."""
     last_s: float
 
 

@@ -99,9 +99,9 @@ class Replayed(_Strict):
     ALSO_PRINTED: ClassVar = ("reads",)
 
     gets: int = Field(ge=0)
-    """Pages wanted."""
+    """Accesses to a page that is wanted even if it is not in the pool."""
     gets_if_in_pool: int = Field(ge=0)
-    """Pages wanted only where the pool had them."""
+    """Accesses to a page that is wanted only if it is in the pool."""
     misses: int = Field(ge=0)
     """Pages read because a get wanted them."""
     prefetch_reads: int = Field(ge=0)
@@ -281,12 +281,12 @@ class Prediction(_Strict):
     nominal_frames: int = Field(gt=0)
     """The pool's bytes / page size: the frames with which LRU and OPT were replayed for comparison."""
     found: Replayed | None
-    """None where the reads depend on the speed of the run."""
+    """The model's counts in the window; None if the reads depend on the speed of the run."""
     replays: dict[str, Replayed]
     """Replays at several speeds, by name, where a setting makes time matter; else empty."""
     lru: Replayed
     opt: Replayed | None = None
-    """None for generated accesses: they are not kept, so OPT cannot look ahead."""
+    """The counts of OPT with `nominal_frames`; None for generated accesses: OPT looks ahead, and they are not kept."""
     turnovers: float = Field(ge=0)
     """Pages that the accesses bring into this pool, from the load's first transaction on, divided by the pool's
     frames."""
@@ -365,7 +365,7 @@ class GeneratedReads(_Strict):
 
     seed: int
     reads: int | None = Field(ge=0)
-    """Pages read; None if the number depends on the speed of the run."""
+    """Pages read in the generated window; None if the number depends on the speed of the run."""
     work: Work
 
 

@@ -26,7 +26,7 @@ class PoolAndData:
     shape: Mapping[str, Any] | None
     """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
     edge_rows: int = 0
-    """The number of rows beside each leaf of a table whose lookup by key reads that leaf too, before their own."""
+    """For each leaf of a table, the number of its neighbours' rows whose lookup by key gets this leaf as well."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,7 @@ class EventClock:
     backwards: int = 0
     """The number of jumps back in time by more than half of the time that the trace covered before."""
     first_back: tuple[int, float, float] | None = None
-    """The first such jump: number of the line, its time, and the time of the line above, in seconds."""
+    """The first jump back in time: number of the line, its time, and the time of the line above, in seconds."""
 
     def read(self, at_s: float, line: int) -> None:
         """Take the time of the next event."""

@@ -55,10 +55,10 @@ class LoadRun:
     transactions: int | None = None
     """The number of transactions, events or requests."""
     per_s: float | None = None
-    """The rate as printed."""
+    """The transactions, events or requests per second, as printed."""
     mean_ms: float | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
-    """The percentiles by name ("95 %"), the least ("min") and the greatest ("max"), all of the whole run."""
+    """The latency percentiles by name ("95 %"), the least ("min") and the greatest ("max"), all of the whole run."""
     spans_ms: list[tuple[float, float, float]] = field(default_factory=list)
     """The (least, mean, greatest) of each kind of latency, if a report has several kinds."""
     mean_slack_ms: float = 0.0051

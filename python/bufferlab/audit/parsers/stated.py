@@ -36,7 +36,7 @@ _CONNECTIONS = re.compile(
     rf"|(?<!max )\b(?:connections?|clients|virtual users|terminals){_GAP}(\d{{1,6}})\b",
     re.IGNORECASE,
 )
-#: Every text that a pattern matches contains one of these words in lower case. They are a quick first test.
+#: Every text that a pattern of this file matches contains one of these words, in any case. They are a quick first test.
 _OF_RUNTIME = ("run", "measure", "duration")
 _OF_CONNECTIONS = ("connection", "clients", "virtual users", "terminals")
 _WORDS = (

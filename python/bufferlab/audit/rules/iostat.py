@@ -409,7 +409,7 @@ def busy_above_whole(case: Case) -> Iterator[AuditFinding]:
 
 
 _LITTLE, _ENOUGH_LINES = 0.20, 3
-#: The shortest queue that is judged: shorter ones are printed with too few digits.
+#: The shortest queue that is judged, in requests: shorter ones are printed with too few digits.
 _LEAST_QUEUE = 0.1
 _KINDS = (("r/s", "r_await"), ("w/s", "w_await"), ("d/s", "d_await"), ("f/s", "f_await"))
 

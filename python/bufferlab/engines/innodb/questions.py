@@ -135,7 +135,7 @@ SEQUENTIAL = ("handler_read_rnd_next", "handler_read_next", "handler_read_prev")
 
 
 UNITS_PER_S = 1e12
-"""Timers count picoseconds."""
+"""The units of a second in performance_schema's timers, which count picoseconds."""
 _TABLE = "performance_schema.events_statements_summary_by_digest"
 _SUBJECT = "what each statement does"
 _DIGEST_REMEDIES: Mapping[Refusal, str] = {

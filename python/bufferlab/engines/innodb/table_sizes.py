@@ -31,7 +31,8 @@ INDEX_PAGE = 17855
 _BLOB_PAGES = (10, 11, 12)
 _HEADER = struct.Struct(">H")
 _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
-"""The header from byte 38: directory slots, heap top, records in the heap, garbage, records, level, index id."""
+"""An index page's header from byte 38: directory slots, heap top, records in heap, garbage, records, level, index id.
+"""
 _FIRST_RECORD_BYTE = 120
 _TRAILER_BYTES, _SLOT_BYTES = 8, 2
 _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
@@ -155,7 +156,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
     A page's number is its tablespace's times 2^32, plus its own. The pages of a clustered index have the table's name.
     """
-    import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
+    import numpy as np  # Imported late: it would take a third of the time of a worker's start, and few workers need it.
 
     sizes = data_folder.read_sizes(database)
     names = {

@@ -125,7 +125,7 @@ def large_indexes(pool_pages: int) -> Question:
 
 
 UNITS_PER_S = 1e3
-"""Times are counted in milliseconds."""
+"""The units of a second in pg_stat_statements, which counts times in milliseconds."""
 _SUBJECT = "what each statement does"
 _LOAD = "shared_preload_libraries = 'pg_stat_statements' in postgresql.conf, a restart of the server, and " \
         "CREATE EXTENSION pg_stat_statements"  # fmt: skip

@@ -35,9 +35,9 @@ class ArchiveHead:
 
     is_custom: bool
     version: str = ""
-    """The server's version."""
+    """The version of the dumped server; "" if the archive has none."""
     made_by: str = ""
-    """pg_dump's version."""
+    """The version of the pg_dump that made the archive; "" if the archive has none."""
 
 
 class CutArchiveError(ValueError):
@@ -151,9 +151,9 @@ class DumpHead:
     flavour: Flavour
     """The flavour also decides the tool: mysqldump (or mariadb-dump) of MySQL and MariaDB, pg_dump of PostgreSQL."""
     version: str
-    """The server's version."""
+    """The version of the dumped server."""
     made_by: str
-    """pg_dump's version; for mysqldump, whose version does not matter, the server's."""
+    """The version of the pg_dump that made the dump; for mysqldump, whose version does not matter, the server's."""
 
     @property
     def release(self) -> tuple[int, ...]:

@@ -132,7 +132,7 @@ class FamilyRun(ABC):
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
         """Return the schema's mark; None when the schema is missing, or has no readable mark."""
 
-    # Only some families override these.
+    # Only some families override the following methods.
 
     def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
         """Create the schema if it is missing and connections need one. Must not touch its contents."""
@@ -148,7 +148,7 @@ class FamilyRun(ABC):
         """Return the flavour of a server, by its answer to `version_query`; None: the family has only one."""
         return None
 
-    # All families share these.
+    # All families share the following methods.
 
     def clients(self, connection: Client) -> int:
         """Return how many clients are connected to the server now, bufferlab's connections included."""

@@ -138,7 +138,7 @@ class _OneRun:
     """Bytes of the database at the edges of the window, from the worker's events."""
     status_texts: list[Event] = field(default_factory=list)
     phase_began_s: float = 0.0
-    """The phase's begin on the monotonic clock."""
+    """The begin of the phase that runs now, in seconds of the monotonic clock."""
 
     @property
     def database(self) -> Path:

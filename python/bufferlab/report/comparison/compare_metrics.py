@@ -73,7 +73,7 @@ class SidesCompared:
     method: Method
     headline: str
     figures: tuple[MetricCompared, ...]
-    """The headline's first, then figure by figure, each in the order of the matched points."""
+    """The comparisons of the headline, then of each further figure, each in the order of the matched points."""
     warnings: tuple[str, ...]
     forced: tuple[Problem, ...]
     """Objections that --force overruled."""

@@ -86,7 +86,7 @@ class Apart:
 
     sweep: SweepTold
     differs: Mapping[str, tuple[str, str]]
-    """By what differs: its value, and that of the others; empty where no run of the sweep ended well."""
+    """Differing property or setting -> (this sweep's value, the other sweeps'); empty if no run of it ended well."""
 
     @property
     def reason(self) -> str:
