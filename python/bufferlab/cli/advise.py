@@ -106,7 +106,7 @@ def command(
         with beginning("looking, with nothing attached"):
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
-        # Late, because it loads the models: after the question, before anything is attached.
+        # Imported late, because it loads the models: after the user's answer, before anything is attached.
         from bufferlab.live.size_estimates import answer
 
         # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.

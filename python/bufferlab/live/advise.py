@@ -212,7 +212,7 @@ def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
 
 def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
     """Raise SpecError if the server has no model, or settings with which the model must not be believed."""
-    from bufferlab.models.predict import presumed_otherwise  # Late: only a look that replays needs it.
+    from bufferlab.models.predict import presumed_otherwise  # Imported late: only the tier `full` replays.
 
     if manager is None:
         what = f"there is no model of {facts.engine} {facts.version}"
@@ -224,7 +224,7 @@ def _require_model(facts: Facts, manager: BufferManager | None, settings: Mappin
 
 def _model_of(facts: Facts) -> BufferManager | None:
     """Return the model of a server; None without one."""
-    from bufferlab.models.managers.declaration import Server  # Late: the models load much that `observe` never needs.
+    from bufferlab.models.managers.declaration import Server  # Imported late: `observe` needs no models.
     from bufferlab.models.predict import of_server
 
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))

@@ -122,7 +122,8 @@ SCANNED_SHARE = 0.01
 EVICTED_SHARE = 0.5
 """The least evictions per miss of a full pool of PostgreSQL. It evicts a page for each miss, a pool with room none."""
 FREE_RATIO = 0.2
-"""The least free share of the pool, at both ends of the window, that a sentence mentions."""
+"""The free share of the pool, at both ends of the window, from which on the pool has room to spare: a sentence says so.
+"""
 BEYOND_CLEANER = 1.5
 """If more pages are free than this multiple of the page cleaner's target, the pool was never filled."""
 DATA_AGAIN_S = 1.0
@@ -133,7 +134,8 @@ MIX_SHARE = 0.1
 """The window has no steady mix if its halves differ by more than this, and by more than their scatter, in the share of
 reads that some added frames would have saved."""
 MIX_RATE = 1.5
-"""The load is not steady if one half of the window has this many times the other half's reads a second."""
+"""The load is not steady if one half of the window has more than this many times the other half's reads a second, and
+the difference is more than MIX_SIGMA standard errors."""
 MIX_SIGMA = 3.0
 """The least difference of two halves in standard errors. Chance exceeds 3 once in 100 windows of 24 slices."""
 

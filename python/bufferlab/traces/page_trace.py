@@ -248,7 +248,7 @@ def read(folder: Path) -> RunTrace:
 
     Raises DataFileError when there is no good trace, or several runs have one.
     """
-    from bufferlab.registry import open_sweep  # Late: files of other programs need no sweep, and no polars either.
+    from bufferlab.registry import open_sweep  # Imported late: files of other programs need no sweep and no polars.
 
     if (folder / "run.json").exists():
         runs = [run for run in open_sweep(folder.resolve().parent.parent).runs() if run.run_id == folder.name]

@@ -285,7 +285,7 @@ def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float
     )
 
 
-#: Sectors in a KiB.
+#: The sectors of 512 bytes in a KiB: columns of kilobytes that hold sectors are too large by this factor.
 _RATIO = 2.0
 #: The largest relative rounding error of a row that is judged, and the tolerance for its numbers.
 _KNOWN = 0.03

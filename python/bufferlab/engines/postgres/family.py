@@ -129,7 +129,7 @@ class PostgresFamily(Family):
             control.make_extensions(connection)
 
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        # Imported late: this client is large, and few jobs check.
+        # Imported late: this client is large, and few jobs check a database.
         from bufferlab.engines.postgres import consistency_by_psycopg
 
         return consistency_by_psycopg.check(address, job, database)

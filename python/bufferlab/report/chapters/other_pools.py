@@ -130,7 +130,7 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
         None,
         None,
     )
-    # Later ones are drawn over earlier ones.
+    # Later series are drawn over earlier ones.
     named = [
         (f"predicted by the model {group.of.model}", tuple(one for one, doubted in dots if not doubted)),
         (LABEL, no_run),
