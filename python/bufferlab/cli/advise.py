@@ -37,7 +37,7 @@ _SECTIONS = {
     "What it may cost": ("max_cpu", "yes"),
     "Files to write": ("html", "form"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("advise", cls=Grouped, sections=_SECTIONS)

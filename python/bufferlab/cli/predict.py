@@ -29,7 +29,7 @@ _SECTIONS = {
     "Of an experiment alone": ("engine", "server", "seed", "profile"),
     "Folders": ("out", "resume"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("predict", cls=Grouped, sections=_SECTIONS)

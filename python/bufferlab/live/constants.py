@@ -32,7 +32,7 @@ COUNTS_DIFFER = 0.1
 """The share by which the rate of recorded reads may differ from the server's count. A larger difference means that
 reads were missed, or that the counters are of other seconds."""
 
-# Tier misses.
+# Limits of the tier `misses`.
 LONGEST_SHARE = 0.2
 """The least share of reads at which the list of evicted pages was as long as the added frames. The estimate of the
 longest distances comes only from these last reads of the window, and a fifth of it is more than one burst."""
@@ -64,7 +64,7 @@ of the reads."""
 OF_PRESENT = 0.005
 """A further error of any estimate, as a share of the present reads, because few remaining reads are single events."""
 
-# Tier misses, which knows frames by calls (frames.py).
+# Limits of the tier `misses` when it knows frames by calls (frames.py).
 UNNAMED_SHARE = 0.1
 """Reads count from the moment after which at most this share of them goes into frames whose old page is unknown. Most
 of these are into empty frames, whose page left unseen (MOVED_SHARE): the list of evicted pages has that page."""
@@ -87,7 +87,7 @@ came without a call."""
 LATE_S = 2.0
 """PostgreSQL's sessions report counts late, so recorded and counted reads may also differ by those of 2 seconds."""
 
-# Tier full.
+# Limits of the tier `full`.
 TURNOVERS_LARGER = 3.0
 """The least turnovers of a larger pool, in pools' worth of pages brought in. One turnover fills it, and two show how it
 replaces pages."""
@@ -129,7 +129,7 @@ BEYOND_CLEANER = 1.5
 DATA_AGAIN_S = 1.0
 """If the first answer took longer than this, the server is not asked a second time for the size of its data."""
 
-# A changing mix.
+# Limits from which on a window has a changing load or mix of statements.
 MIX_SHARE = 0.1
 """The window has no steady mix if its halves differ by more than this, and by more than their scatter, in the share of
 reads that some added frames would have saved."""

@@ -78,7 +78,7 @@ class DigestStatement:
     """The rows that the statement's calls sent or changed."""
     hit_pages: int | None
     read_pages: int | None
-    """Pages not found in the pool; None: MySQL and MariaDB do not count them by statement."""
+    """The pages that the statement did not find in the pool; None: MySQL and MariaDB do not count them by statement."""
     read_seconds: float | None
     """The time of the statement's page reads; None if the server does not time reads."""
 
@@ -99,7 +99,7 @@ class Digests:
     monitoring_seconds: float
     """The calls and time of the largest statements that ask for the server's own views: ours, and other monitors'."""
     notes: tuple[str, ...]
-    """Why figures are missing."""
+    """Sentences on figures that are missing, each with the reason."""
 
     def first(self, order: Order, limit: int = SHOWN) -> tuple[DigestStatement, ...]:
         """Return the statements with most time, rows (examined, or returned where those are unknown) or page reads."""

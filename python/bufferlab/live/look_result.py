@@ -57,7 +57,7 @@ class TwiceThePool:
     """The most that a pool of twice the size would miss once it is filled, if the miss curve has no steps."""
 
     pool_size_bytes: int
-    """Twice the present pool."""
+    """The bytes of twice the present pool."""
     data_size_bytes: int
     """The bytes of the data of all databases, which share the pool."""
     misses_ratio_at_most: float

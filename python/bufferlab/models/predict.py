@@ -272,9 +272,9 @@ class _Played:
     """The model's results for one pool, with its verdicts."""
 
     as_traced: Replayed
-    """The counts at the trace's own speed."""
+    """The model's counts at the trace's own speed."""
     found: Replayed | None
-    """The counts; None if they depend on the speed of the run."""
+    """The model's counts; None if they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
     verdicts: list[Verdict]

@@ -43,7 +43,7 @@ class DataFacts:
     """The size and trees of one loaded database, found or estimated."""
 
     allocated_bytes: int
-    """Bytes of data and indexes."""
+    """The bytes of the database's data and indexes."""
     shape: Mapping[str, Any] | None = None
     """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
 

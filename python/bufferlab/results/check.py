@@ -54,7 +54,7 @@ class Check:
     status: Status
     detail: str
     touches: tuple[Numbers, ...] = ALL
-    """The numbers that are in doubt when it fails; all others stand."""
+    """The numbers that are in doubt when the check fails; all others stand."""
     caveat: str = ""
     """Other programs' work that the touched numbers contain, without a fault of the sweep; "" for none."""
 

@@ -248,7 +248,7 @@ class GeneratedRun(_Strict):
     database_bytes: int | None = Field(gt=0)
     """Data and indexes after the load, as an engine reports them; None for hot_rows, whose index on k has no rules."""
     pages: int = Field(gt=0)
-    """Pages of the loaded database; of hot_rows without that index."""
+    """Pages of the loaded database; of hot_rows without the pages of its index on k."""
     work: Work
     simulated: SimulatedPart
     notes: list[str] = []

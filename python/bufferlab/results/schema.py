@@ -147,7 +147,7 @@ class StoredSetting(_Strict):
     asked: str | None = None
     """The canonical text of the value asked for ("10%"); None for a setting that an engine reports unasked."""
     planned: Value = None
-    """The value that was to run; None where it was left to the engine."""
+    """The value that was to run; None if the value was left to the engine."""
     actual: Value = None
     """The value that ran, read back; None where none was read back."""
     unit: str = ""
@@ -352,7 +352,7 @@ class Run(_Strict):
     versions: dict[str, str] = {}
     warm_up: WarmUp | None = None
     load: Load = Load()
-    """Runs from before open loops existed lack this field; they were closed loops."""
+    """The way in which transactions arrived. Runs made before open loops existed lack it: their loop was closed."""
     measured: Measured | None = None
     phases: list[PhaseDone] = []
     database: Database | None = None

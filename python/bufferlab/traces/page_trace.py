@@ -57,7 +57,7 @@ class Accesses:
     time_s: NDArray[np.float64]
     """The time of each access, in seconds since some moment; times never run backwards."""
     page_size_bytes: int | None = None
-    """Bytes of a page, if the file has them."""
+    """The bytes of a page; None if the file does not have them."""
     window_s: tuple[float, float] | None = None
     """The first and the last second of a run's measured window."""
     objects: tuple[PagesOfObject, ...] = ()

@@ -45,7 +45,7 @@ class OnlyOn:
     value: str
     engines: tuple[str, ...]
     why: str
-    """The reason, in words, why the other engines do not support it."""
+    """The reason, in words, why the other engines do not support the value."""
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ class StatedParser:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
         for match in _RUNTIME.finditer(text) if any(word in lowered for word in _OF_RUNTIME) else ():
             if match["of"] or len(stated.runtimes_s) >= _MOST_STATED:
-                continue  # It is the duration of a ramp-up or of another thing, not of the run.
+                continue  # The time is that of a ramp-up or of another thing, not of the run.
             runtime_s = int(match["time"]) * (60 if match["unit"].lower().startswith("m") else 1)
             stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
             stated.runtimes_s.setdefault(runtime_s, place)

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from bufferlab.engines.servers.builds import Flavour
 
 MOST_STATEMENT_BYTES = 64 << 20
-"""The longest statement: mysqldump's own are 1 MB, or one row (its max_allowed_packet is 24 MB)."""
+"""The most bytes of a dump's statement. mysqldump's own have 1 MB, or one row (its max_allowed_packet is 24 MB)."""
 _CHUNK_BYTES = 1 << 20
 _MARGIN_BYTES = 16
 """How many bytes must be known from a special character on: a comment's beginning with its version is the longest."""

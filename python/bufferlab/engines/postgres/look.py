@@ -128,7 +128,7 @@ class PostgresLook(Look):
         counters = {name: int(value) for name, value in row.items() if value is not None and name in _COUNTED}
         if facts.no_time:
             counters.pop("read_us"), counters.pop("active_us")
-        # The work of this statement is published only after it.
+        # The server counts the work of this statement only after the statement has ended.
         before = own() - 1
         mine = {"transactions": before, "page_gets": before * int(facts.settings["own_gets"])}
         levels = {

@@ -30,7 +30,7 @@ class Build:
     share: Path | None = None
     """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's own."""
     libraries: Path | None = None
-    """The folder of shared libraries that came with the server, if it has one."""
+    """The folder of shared libraries that came with the server; None if none came with it."""
     system_tables: Path | None = None
     """A data directory to copy the system tables from, for builds that cannot make them (MySQL 5.6)."""
 

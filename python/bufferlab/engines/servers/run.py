@@ -34,13 +34,13 @@ class Survey:
     version: str
     """The version in the server's words."""
     tls: str | None
-    """The version of TLS and the cipher of our connection; None: it is not encrypted."""
+    """The version of TLS and the cipher of our connection; None: the connection is not encrypted."""
     variables: Mapping[str, str]
     """Every variable with the server's value in words."""
     page_bytes: int
     pool_bytes: int
     schema_bytes: int | None
-    """The bytes of the URL's schema; None: it does not exist."""
+    """The bytes of the URL's schema; None: the schema does not exist."""
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""

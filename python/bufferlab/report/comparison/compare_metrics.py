@@ -36,7 +36,7 @@ class MetricCompared(FigureAt):
     PRINTED: ClassVar = ("settings", "metric", "unit", "outcome", "reason", "found", "level")
 
     found: Compared | None
-    """The comparison; None when a side has no such value."""
+    """The comparison of the figure at this point; None if a side has no value of it."""
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None

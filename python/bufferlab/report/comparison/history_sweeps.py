@@ -55,7 +55,7 @@ class SweepTold:
     name: str
     path: Path
     began_at: datetime | None
-    """The start of its first run that ended well; None where none did."""
+    """The start of the sweep's first run that ended well; None if none ended well."""
     headline: str
     metrics: tuple[str, ...]
     points: tuple[PointTold, ...]
@@ -64,7 +64,7 @@ class SweepTold:
     failed_checks: tuple[str, ...]
     """The titles of the checks that failed."""
     blocked: Mapping[str, str]
-    """Metric -> reason why nothing may be claimed of it."""
+    """Metric -> reason why nothing may be claimed of the metric in this sweep."""
     like: Mapping[str, str]
     """Properties that must be the same in all sweeps: experiment, engine, workload, host. Settings are in `points`."""
     beside: Mapping[str, str]

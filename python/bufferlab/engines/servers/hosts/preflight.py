@@ -250,7 +250,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
     with closing(family.connect(address, family.system_database)) as connection:
         for asked in each:
             for name, difference in family.running.differing(connection, found, asked).items():
-                if name not in family.running.made_with:  # These settings have their own sentences.
+                if name not in family.running.made_with:  # Another check names the settings in `made_with`.
                     differing.setdefault(name, {})[difference] = None
     if differing:
         error = other_settings(family, differing, address)
