@@ -53,7 +53,7 @@ class EngineDeclaration:
     rates: DeclaredRates
     max_connections: int
     connections_reason: str
-    """The reason why there may not be more connections."""
+    """The reason why there may not be more connections than `max_connections`."""
     needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
     page_knob: str = "page_size"
@@ -75,7 +75,7 @@ class EngineDeclaration:
     family: str = ""
     """The storage engine that several engines share; by this name an experiment may set sizes for all of them."""
     data_kind: Literal["file", "directory"] = "file"
-    """The kind of thing a loaded database is on the disk."""
+    """Whether a loaded database is one file on the disk or a directory."""
     is_server: bool = False
     """Whether the engine runs as a separate process that other programs can connect to."""
     needs_unprivileged_user: bool = False

@@ -72,7 +72,7 @@ class SweepOptions:
     data_dir: Path | None = None
     share_device: bool = False
     probes: tuple[AskedProbe, ...] = ()
-    """Probes besides the page trace."""
+    """The probes asked for, besides the page trace."""
     page_trace: TraceWish = NOTHING_SAID
     keeps_restored: bool = False
     """Whether a database that was restored from a dump stays in the cache when the sweep ends."""

@@ -146,7 +146,7 @@ class SeenRequests:
         self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
 
 
-#: Times that go back by less are no fault: lines of several processors may be out of order.
+#: Times that go back by fewer seconds are not a fault: lines of several processors may be out of order.
 _LEAST_BACK_S = 0.001
 _ENOUGH_EVENTS = 10
 

@@ -157,8 +157,7 @@ class Splitter:
         if sign == b"#" or _is_line_comment(buffer, place):
             return b" ", self._end_of_line(place), 0
         if sign == b"-":
-            # One of two characters that together begin a comment. If a comment between them is left out, they must not
-            # join.
+            # Two dashes begin a comment. If a comment between two single dashes is left out, the dashes must not join.
             return b"- ", place + 1, 0
         if sign == b";":
             return b";", place + 1, 0

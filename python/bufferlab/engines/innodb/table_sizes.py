@@ -60,7 +60,7 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
 
 
 def _indexes(connection: Client, build: Build, schema: str) -> list[dict[str, Any]]:
-    # 8.0 renamed the views; MariaDB kept them.
+    # MySQL 8.0 renamed INNODB_SYS_INDEXES and INNODB_SYS_TABLES; MariaDB kept the names.
     sys = "" if build.flavour == "mysql" and build.numbers >= (8,) else "SYS_"
     indexes = connection.rows(
         f"SELECT t.name, i.name, i.index_id, i.type FROM information_schema.INNODB_{sys}INDEXES AS i "
