@@ -67,7 +67,7 @@ class KnobKind(Enum):
     SIZE_OR_SHARE = "size or share"
     """Bytes, or a share of the loaded database: "10%"."""
     CHOICE = "choice"
-    """One of a few words."""
+    """One of the words in `choices`."""
     COUNT = "count"
     """A whole number."""
     COUNT_OR_SHARE = "count or share"
@@ -143,7 +143,7 @@ class Knob:
     """The reason why points that differ in the setting without being asked to differ do not show the effect asked for.
     "" if they do."""
     pattern: str = ""
-    """The regular expression that the value of a TEXT must match."""
+    """The regular expression that the value of a TEXT must match; "" for other kinds."""
     example: str = ""
     """The description, for hints, of the values that a TEXT takes."""
 

@@ -123,7 +123,7 @@ class Analysis:
     sweep: SweepFolder
     points: tuple[PointRuns, ...]
     axis: str | None
-    """The setting along which points are compared."""
+    """The setting along which points are compared; None if there is none."""
     groups: tuple[Group, ...]
     headline: str
     """The metric that answers the experiment's question."""
@@ -136,7 +136,7 @@ class Analysis:
     fixed: frozenset[str] = frozenset()
     """The swept settings that have only one value, so that no two points differ in them."""
     workload: str = ""
-    """The name of the workload."""
+    """The name of the sweep's workload."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod

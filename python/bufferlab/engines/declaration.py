@@ -73,7 +73,7 @@ class EngineDeclaration:
     chapters: str = ""
     """The module whose `CHAPTERS` the engine adds to a report; "": none."""
     family: str = ""
-    """The storage engine that several engines share; by this name an experiment may set sizes for all of them."""
+    """The storage engine that several engines share, by whose name an experiment sets sizes for all; "": none."""
     data_kind: Literal["file", "directory"] = "file"
     """Whether a loaded database is one file on the disk or a directory."""
     is_server: bool = False

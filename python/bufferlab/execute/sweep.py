@@ -62,7 +62,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
 _STAGE_S = 10.0
-"""Assumed seconds of predictions, until a part of them has been timed."""
+"""The assumed seconds of the predictions before the first run, until a part of them has been timed."""
 
 
 @dataclass(frozen=True)

@@ -85,13 +85,16 @@ class SizeEstimate:
     tier: ToldBy
     cannot_say: NotTold | None = None
     longest_pages: int | None = None
-    """Of the tier `misses`: the most added frames for which the window saw enough evictions."""
+    """The most added frames for which the window saw enough evictions; None but for the tier `misses`."""
     own_error: float | None = None
-    """Of the tier `full`: the error of the model's reads at the present size; 0.01 is 1 %."""
+    """The error of the model's reads at the present size, where 0.01 is 1 %; None but for the tier `full`."""
     turnovers: float | None = None
-    """Of the tier `full`: how many times the recorded accesses fill a pool of this size."""
+    """How many times the recorded accesses fill a pool of this size; None but for the tier `full`."""
     late_purge_share: float | None = None
-    """Of the tier `full`: the share of reads that a late purge would add; the upper bound includes them."""
+    """The share of reads that a late purge would add, which `high` includes.
+
+    None but for the tier `full`, and if purge cannot fall behind.
+    """
     read_ms_per_s: float | None = None
     """The milliseconds of reading in a second, at the mean time of a read that was seen.
 

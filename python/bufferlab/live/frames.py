@@ -46,7 +46,7 @@ class CallPlan:
     server: str
     page_size_bytes: int
     regions: tuple[tuple[int, int], ...]
-    """(begin, end) of the mappings in the server's address space that may hold the pool."""
+    """(begin, end) of each mapping in the server's address space that may hold the pool."""
     ring_reads: int
     """A frame that is filled again after fewer reads belongs to a scan's ring; 0 for a server without rings."""
     pool_pages: int

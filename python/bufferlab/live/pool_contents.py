@@ -20,7 +20,8 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, NotTold, Query, Question, Row, ask, integer
 
 LONGEST_S = 0.25
-"""InnoDB is asked without a confirmation if that takes fewer seconds: with up to about 16,000 pages."""
+"""InnoDB is asked for the pool's contents without a confirmation if that takes fewer seconds: up to some 16,000 pages.
+"""
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ class GridPoint:
     data: DataKnobs
     """The knobs of the loaded database that the point runs on."""
     database_bytes: int
-    """Bytes of the database that percentages of this point refer to."""
+    """The bytes of the database to which this point's percentages refer."""
     point_key: str = ""
 
     @property

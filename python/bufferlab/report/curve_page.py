@@ -71,7 +71,7 @@ class CurveResult:
     """The misses of LRU pools of the sizes asked for."""
     lru: MissCurve
     model: PlayedTrace | None
-    """The trace as the model replays it; its misses are in the order of `curve`."""
+    """The trace as a model replays it, with misses in the order of `curve`; None if no model was asked for."""
     measured: MeasuredPool | None
     by_table: dict[str, OfTable]
     working_set: tuple[WorkingSet, ...]

@@ -118,7 +118,7 @@ class PredictedRun:
     warm_up_transactions: int | None
     prediction: Prediction
     error: float | None
-    """How far reads are from those that the engine counted, at the traced run's own point; 0.01 is 1 %."""
+    """The share by which reads at the traced run's own point are off those that the engine counted; None elsewhere."""
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,7 @@ class BlockTrace(_Strict):
     Then the events carry the host's process numbers, which `ps` in the container does not show.
     """
     window_start_ns: int | None = None
-    """The value of CLOCK_MONOTONIC when recording began. The trace's t_ns counts from there."""
+    """The value of CLOCK_MONOTONIC when recording began, from which t_ns counts; None if recording did not begin."""
     window_ns: int | None = Field(default=None, ge=0)
     buffer_kib_per_cpu: int = Field(default=0, ge=0)
     cpus: int = Field(default=0, ge=0)

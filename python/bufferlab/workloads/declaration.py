@@ -75,9 +75,9 @@ class WorkloadDeclaration:
     relative_cost: float = 1.0
     """The cost of a transaction, in transactions of the engine's declared rate; used until a run here measured it."""
     estimate_shape: Callable[[Parameters, int], Mapping[str, Any]] | None = None
-    """Returns the trees of the loaded database, given the parameters and the page size; for plans before a load."""
+    """Returns the loaded database's trees, from the parameters and the page size, for plans before a load; or None."""
     resolve_share: Callable[[str, Decimal, Parameters, PoolAndData], int | Impossible] | None = None
-    """Returns the count that a parameter's percentage stands for; needed if a parameter may be a percentage."""
+    """Returns the count that a parameter's percentage stands for; None if no parameter may be a percentage."""
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """Returns the reason why parameters cannot be combined; None if they can."""
     too_many: Callable[[Parameters, int], Impossible | None] | None = None

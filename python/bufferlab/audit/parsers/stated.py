@@ -75,7 +75,7 @@ class Stated:
     instances: int | None = None
     instances_place: Place | None = None
     shared_buffers_bytes: int | None = None
-    """The size of PostgreSQL's pool."""
+    """The stated size of PostgreSQL's pool; None if the text states none."""
     version: tuple[str, tuple[int, ...]] | None = None
     warehouses: dict[int, Place] = field(default_factory=dict)
     """Each stated number of warehouses, with the place of its first statement."""

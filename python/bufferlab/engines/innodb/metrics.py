@@ -265,4 +265,4 @@ LOOK_LEVELS = {
     "innodb_history_list_length": "history_list_length",
     "threads_connected": "connections",
 }
-"""Status variables that are levels -> the names by which a look reads them."""
+"""Status variables that are levels and not counters -> the names by which a look reads them."""

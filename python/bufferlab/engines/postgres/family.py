@@ -69,7 +69,7 @@ class PostgresFamily(Family):
     further_files: ClassVar = {"hba.conf": "local all all scram-sha-256\n", "ident.conf": ""}
     failure = staticmethod(failure)
     stop_signal = signal.SIGINT
-    """Fast shutdown: the server rolls transactions back and makes a checkpoint."""
+    """The signal for a fast shutdown: the server rolls transactions back and makes a checkpoint."""
     own_ipc = True
     end_processes = staticmethod(cluster.end_processes)
     clean_up = staticmethod(cluster.clean_up)

@@ -138,7 +138,7 @@ _BARE = re.compile(
     rb"/\*!(?:40101|50503) SET (?:@saved_cs_client +=|character_set_client = )|INSERT INTO `|CREATE TABLE `)",
     re.MULTILINE,
 )
-"""Lines by which a dump that mysqldump wrote without comments is recognised."""
+"""The line by which a dump that mysqldump wrote without comments is recognised."""
 _COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
 _USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"
 _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"

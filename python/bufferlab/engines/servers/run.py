@@ -50,9 +50,9 @@ class Survey:
     roles: tuple[str, ...] = ()
     """Sentences on the server's place among others: replica, primary, cluster."""
     proxy: str = ""
-    """The proxy or pooler between us and the server."""
+    """The proxy or pooler between us and the server; "" if none was recognised."""
     managed: str = ""
-    """The service that runs the server for its owner."""
+    """The service that runs the server for its owner; "" if none was recognised."""
     nulls: tuple[str, ...] = ()
     """Sentences on figures that a run on this server will not have, each with the reason."""
     data_folder: str | None = None

@@ -43,7 +43,7 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
     "OutOfDiskError": ("the node's object store is full, and so is its disk", "free some space there"),
     "GetTimeoutError": ("what it said did not arrive in time", "look at the network"),
 }
-"""Ray's errors in words, the most specific ones first."""
+"""Name of an error of Ray -> the error in words, and a hint; the most specific ones first."""
 
 
 class RayCluster:

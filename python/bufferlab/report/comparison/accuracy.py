@@ -133,7 +133,7 @@ class Accuracy:
     summaries: tuple[ErrorSummary, ...]
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
-    """By table and index, where the predicted side is generated and a measured run carries a page trace."""
+    """The touched pages by table and index, for points with a generated side and a page trace on the measured side."""
 
     @property
     def unit(self) -> str:

@@ -76,7 +76,7 @@ class SidesCompared:
     """The comparisons of the headline, then of each further figure, each in the order of the matched points."""
     warnings: tuple[str, ...]
     forced: tuple[Problem, ...]
-    """Objections that --force overruled."""
+    """The objections to the comparison that --force overruled."""
     rules: tuple[RuleJudged, ...] = ()
     """The judged rules of --fail-if."""
 

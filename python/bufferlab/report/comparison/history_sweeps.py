@@ -70,7 +70,7 @@ class SweepTold:
     beside: Mapping[str, str]
     """Properties that may differ from sweep to sweep, and are named with a change: versions, kernel, server."""
     line: str = ""
-    """The text after the sweep's name in the file of --order."""
+    """The text after the sweep's name in the file of --order; "" without one."""
 
     @property
     def runs(self) -> int:

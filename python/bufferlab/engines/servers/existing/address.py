@@ -33,9 +33,9 @@ class Security:
     root_cert: str | None = None
     """The path of the certificates (PEM) of which one must have signed the server's; checked unless TLS is disabled."""
     cert: str | None = None
-    """The path of the client's own certificate (PEM)."""
+    """The path of the client's own certificate (PEM); None if it sends none."""
     key: str | None = None
-    """The path of the key of `cert`."""
+    """The path of the private key of `cert`; None without one."""
     server_public_key: str | None = None
     """The path of a MySQL server's RSA key, which encrypts the password without TLS."""
     get_server_public_key: bool = False
@@ -176,7 +176,7 @@ class Form:
     socket_file: str = "{}"
     """The pattern of the socket's path, to be filled with a value of `?socket=` and the port."""
     more_words: tuple[str, ...] = ()
-    """Further options of the family's URLs."""
+    """The options of the family's URLs in addition to those of every family (`WORDS`)."""
 
     @property
     def example(self) -> str:
