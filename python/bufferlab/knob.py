@@ -67,7 +67,7 @@ class KnobKind(Enum):
     SIZE_OR_SHARE = "size or share"
     """Bytes, or a share of the loaded database: "10%"."""
     CHOICE = "choice"
-    """One of a few words."""
+    """One of the words in `choices`."""
     COUNT = "count"
     """A whole number."""
     COUNT_OR_SHARE = "count or share"
@@ -119,8 +119,8 @@ class Knob:
     """The value, as text, when none is asked for; "" for a setting that must be asked for (a file)."""
     meaning: str
     spelling: str = ""
-    """Its owner's own word for it: the server's variable, or the field of the core's job (`pool_size_bytes`). "" if
-    bufferlab applies the setting itself.
+    """The owner's own word for the setting: the server's variable, or the field of the core's job (`pool_size_bytes`).
+    "" if bufferlab applies the setting itself.
     """
     choices: tuple[str, ...] = ()
     """The words that may be written. A CHOICE takes nothing else; a NUMBER or a SIZE_OR_SHARE takes these words too."""
@@ -143,7 +143,7 @@ class Knob:
     """The reason why points that differ in the setting without being asked to differ do not show the effect asked for.
     "" if they do."""
     pattern: str = ""
-    """The regular expression that the value of a TEXT must match."""
+    """The regular expression that the value of a TEXT must match; "" for other kinds."""
     example: str = ""
     """The description, for hints, of the values that a TEXT takes."""
 

@@ -21,7 +21,7 @@ class Mount:
     root: str
     """The path, inside the file system, of the folder that is mounted."""
     point: str
-    """The path where it is mounted."""
+    """The path at which the file system is mounted."""
     kind: str
     source: str
     """The source of the mount: a device, or a word that the file system chose."""

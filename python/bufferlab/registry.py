@@ -24,7 +24,7 @@ def registry() -> Registry:
 
 def open_sweep(path: Path | str) -> SweepFolder:
     """Open the sweep folder at a path with the registry, and raise what `SweepFolder.open` raises."""
-    from bufferlab.results.store import SweepFolder  # It loads the whole schema, which `bufferlab list` never reads.
+    from bufferlab.results.store import SweepFolder  # Imported late: `bufferlab list` needs no schema.
 
     return SweepFolder.open(path, registry())
 

@@ -46,7 +46,7 @@ _PATH = re.compile(r"(?:/(?!/)|\.\.?/|~)(?!.*://)", re.DOTALL)
 _KEY = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _DEEPEST_TOML = 16
 """The most levels of tables and arrays in a TOML; an experiment has five."""
-#: A key of so many parts is refused, because tomllib and spec/lines.py take time that grows with its squared length.
+#: A key of more than 64 parts is refused: tomllib and spec/lines.py take time that grows with the square of its length.
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY}(?:[ \t]*+\.[ \t]*+{_KEY}){{{4 * _DEEPEST_TOML}}}")
 _TOO_DEEP = f"tables and arrays are nested more than {_DEEPEST_TOML} levels deep"
 

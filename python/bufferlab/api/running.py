@@ -108,7 +108,7 @@ def predict(
     asked = Path(run) if run is not None else None
     with progress() as shown:
         outcome = predict_sweep(asked, overrides, Path(out), Path(resume) if resume else None, shown)
-    # A sweep predicted without a run needs no experiment to be resumed: its folder has what was asked for.
+    # A sweep predicted without a run needs no experiment to be resumed: its folder has the experiment.
     generated = "rules" in outcome.folder.plan[PREDICTED_FROM]
     return _ended(outcome, "bl.predict(" if run is None or generated else f'bl.predict("{run}", ')
 

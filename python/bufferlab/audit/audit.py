@@ -40,8 +40,8 @@ class Audit:
     findings: tuple[AuditFinding, ...]
     tables: tuple[Table, ...]
     unrecognised: tuple[Problem, ...]
-    """A problem for each file in which nothing was recognised, although other files had something; and one for each
-    piece."""
+    """A problem for each file in which nothing was recognised, or only a set-up that no run uses. Further ones are for
+    parts of files that cannot be read or are missing. At least one file has a number of a run."""
     judged: tuple[str, ...]
     """The names of the rules that had something to judge."""
 

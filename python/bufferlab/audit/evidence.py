@@ -46,7 +46,7 @@ class AuditFinding:
     numbers: dict[str, object] = field(default_factory=dict)
     """The finding's numbers for programs: plain numbers, lists and texts."""
     rule: str = ""
-    """The name of the rule that found it; the rule itself fills it in."""
+    """The name of the rule that made the finding; the rule itself fills it in."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from bufferlab.stats.stopping import LOOKS
 from bufferlab.stats.verdict import SweepVerdict, Verdict, judge, judge_sweep
 from bufferlab.units import format_bytes, readable
 
-#: The headline metric of a workload that this version does not know.
+#: The headline metric of a workload that this version of bufferlab does not know.
 _HEADLINE_OF_UNKNOWN = "reads_per_transaction"
 #: The shortest window on which claims on writes and rates rest: they depend on checkpoints and other load on the host.
 LONG_WINDOW_SECONDS = 60.0
@@ -123,7 +123,7 @@ class Analysis:
     sweep: SweepFolder
     points: tuple[PointRuns, ...]
     axis: str | None
-    """The setting along which points are compared."""
+    """The setting along which points are compared; None if there is none."""
     groups: tuple[Group, ...]
     headline: str
     """The metric that answers the experiment's question."""
@@ -136,7 +136,7 @@ class Analysis:
     fixed: frozenset[str] = frozenset()
     """The swept settings that have only one value, so that no two points differ in them."""
     workload: str = ""
-    """The name of the workload."""
+    """The name of the sweep's workload."""
     _fits: dict[str, Fit | None] = field(default_factory=dict)
 
     @classmethod
@@ -547,7 +547,8 @@ def _rank(point: PointRuns, axis: str | None) -> tuple[float, int]:
 
 
 _NOT_OF_SMOKE = ("warm_up_gates", "steady_window", "page_gets_constant", "littles_law", "arrival_rate")
-"""The checks that need a warm pool, or a window so long that the mix of transactions and its edges even out."""
+"""The checks that a sweep with smoke sizes may fail. They need a warm pool, or a window so long that the mix of its
+transactions and the ones cut by its edges even out."""
 
 
 def _not_of_smoke(check: Check) -> Check:

@@ -143,7 +143,7 @@ class Curve:
     seen also where another line covers it. A floor is dotted. A yardstick or floor has no markers.
     """
     end: str = ""
-    """A word at the curve's right end, outside the axes."""
+    """A word at the curve's right end, outside the axes; "" for none."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class PointsPlot:
     names_at_ends: bool = False
     """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""
-    """The property by which this panel differs from other panels of the same metric."""
+    """The property by which this panel differs from other panels of the same metric; "" if no other panel has it."""
     bands: tuple[Band, ...] = ()
 
     @property

@@ -22,7 +22,7 @@ from bufferlab.stats.series import batch_means, dispersion, regimes
 if TYPE_CHECKING:
     from bufferlab.results.store import RunRecord
 
-#: The most panels of one figure.
+#: The most panels of one figure, a panel for a point. Of more points as many are chosen, evenly spread.
 _MOST_PANELS = 12
 #: The rates of a database that are drawn over time, in addition to its throughput.
 _OF_A_DATABASE = ("hit_ratio", "writes_per_s", "device_requests_per_s", "reads_per_s")

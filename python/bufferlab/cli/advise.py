@@ -37,7 +37,7 @@ _SECTIONS = {
     "What it may cost": ("max_cpu", "yes"),
     "Files to write": ("html", "form"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("advise", cls=Grouped, sections=_SECTIONS)
@@ -106,7 +106,7 @@ def command(
         with beginning("looking, with nothing attached"):
             ready = advise.prepare(session, asked, live_trace)
         _consent(ready, yes)
-        # Late, because it loads the models: after the question, before anything is attached.
+        # Imported late, because it loads the models: after the user's answer, before anything is attached.
         from bufferlab.live.size_estimates import answer
 
         # Stopped by Ctrl-Z, we would leave the probes in the server, and nothing would watch their rate.

@@ -53,7 +53,7 @@ COMMANDS: dict[str, str] = {
 """The commands, each with a module of its name, and the first lines of their help, so that help imports no module."""
 
 
-#: The numbers of errors of a disk, which are no bugs of bufferlab, whatever code raises them.
+#: The numbers of errors of a disk, which are not bugs of bufferlab, even if its own code raises them.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 _PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 _LOG_FORMAT = "%(relativeCreated)7.0f ms %(name)s: %(message)s"

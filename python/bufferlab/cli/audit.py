@@ -18,7 +18,7 @@ _SECTIONS = {
     "Judging": ("failing",),
     "Files to write": ("html", "markdown"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("audit", cls=Grouped, sections=_SECTIONS)

@@ -17,7 +17,7 @@ _SECTIONS = {
     "Judging": ("rules",),
     "Files to write": ("html", "md"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("compare", cls=Grouped, sections=_SECTIONS)

@@ -33,7 +33,7 @@ _SECTIONS = {
     "Pools and models": ("sizes", "model", "settings", "by"),
     "Files to write": ("html", "svg", "to"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("curve", cls=Grouped, sections=_SECTIONS)

@@ -49,7 +49,7 @@ class Finding:
     detail: str
     hint: str | None = None
     needed: bool = True
-    """Whether the default experiment cannot run without it."""
+    """Whether the default experiment cannot run if this finding is not ok."""
 
 
 @click.command("doctor")
@@ -91,7 +91,7 @@ def _document(findings: list[Finding], **subject: str) -> dict[str, Any]:
 
 
 def _look_at(url: str, *, as_json: bool) -> int:
-    from bufferlab.cli.plan_text import checks_text  # `doctor --help` needs no schema.
+    from bufferlab.cli.plan_text import checks_text  # Imported late, because `doctor --help` needs no schema.
     from bufferlab.execute import preflight
 
     refuse_password(url)
@@ -173,7 +173,7 @@ def _directories(directory: Path) -> Iterable[Finding]:
 
 def _left_over(directory: Path) -> Iterable[Finding]:
     """Yield the folders that killed runs and loads left; `bufferlab cache prune` removes them."""
-    from bufferlab.execute.data import leftovers  # `doctor --help` needs no schema.
+    from bufferlab.execute.data import leftovers  # Imported late, because `doctor --help` needs no schema.
 
     for entry in leftovers.left_over(directory):
         detail = f"{entry.path}: {entry.name}, {format_bytes(entry.size_bytes)}"
@@ -257,7 +257,7 @@ def _readable(path: str) -> str:
 
 
 def _traceable(directory: Path) -> str:
-    from bufferlab.execute.probes import block_trace_probe  # `doctor --help` needs no schema.
+    from bufferlab.execute.probes import block_trace_probe  # Imported late, because `doctor --help` needs no schema.
 
     left = tracefs_clean.clean()
     found = f"requests of {block_trace_probe.check(directory)} can be traced"

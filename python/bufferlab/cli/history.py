@@ -15,7 +15,7 @@ _SECTIONS = {
     "Judging": ("rules", "since"),
     "Files to write": ("html", "form"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("history", cls=Grouped, sections=_SECTIONS)

@@ -71,7 +71,7 @@ def _show_runs(folder: Path, as_json: bool) -> None:
 
 
 def _experiments(everything: bool) -> list[dict[str, Any]]:
-    from bufferlab.spec import load  # It loads the whole schema, for which the text has no use.
+    from bufferlab.spec import load  # Imported late, because it loads the whole schema, which only --json needs.
 
     found = []
     for name, file in catalog.builtin_experiments().items():
@@ -144,7 +144,7 @@ def _versions(knob: Knob) -> str:
 
 
 def _metrics(everything: bool) -> list[Metric]:
-    from bufferlab.registry import registry  # It loads every engine's metrics, which no other list shows.
+    from bufferlab.registry import registry  # Imported late: it loads all engines' metrics, which no other list shows.
 
     return registry().everything()
 

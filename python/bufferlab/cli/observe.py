@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SHORTEST_S = 2.0
 _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": ("html", "prometheus", "form")}
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("observe", cls=Grouped, sections=_SECTIONS)

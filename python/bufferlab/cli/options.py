@@ -185,7 +185,7 @@ class SettingValue(click.ParamType[tuple[str, str]]):
     name = "setting=value"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from bufferlab.cli.complete import settings  # Only completion needs all settings.
+        from bufferlab.cli.complete import settings  # Imported late, because only completion needs all settings.
 
         return settings(ctx, param, incomplete)
 

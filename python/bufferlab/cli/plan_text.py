@@ -150,7 +150,7 @@ def _cost(cost: SweepCost, plan: Plan) -> str:
     ]
     share, rows = plan.least_runs / len(plan.runs), []
     for name, seconds in stages:
-        # All but the load grows with the runs.
+        # The time of every stage but the load grows with the number of runs.
         fixed_s = cost.load_seconds if name in ("load", "all") else 0.0
         rows.append([name, _time(fixed_s + (seconds - fixed_s) * share, seconds)])
     time = columns(["stage", "estimated time"], rows)

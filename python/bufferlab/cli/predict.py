@@ -29,7 +29,7 @@ _SECTIONS = {
     "Of an experiment alone": ("engine", "server", "seed", "profile"),
     "Folders": ("out", "resume"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("predict", cls=Grouped, sections=_SECTIONS)
@@ -105,7 +105,7 @@ def command(
         outcome = predict_sweep(run, overrides, out or _DEFAULT_OUT, resume, shown)
     folder = outcome.folder
     if outcome.signal_number is not None:
-        # To resume a sweep predicted without a run, no experiment is named, because the folder has what was asked for.
+        # To resume a sweep predicted without a run, no experiment is named, because the sweep's folder has it.
         again = "predict" if "rules" in folder.plan[PREDICTED_FROM] else f"predict {run}"
         say(f"interrupted; the results are kept. To do the rest: bufferlab {again} --resume {folder.path}")
     show_answer(folder, as_json)

@@ -27,7 +27,7 @@ _SECTIONS = {
     "Files to write": ("html", "md"),
     "Other formats": ("form", "limit_unit"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("report", cls=Grouped, sections=_SECTIONS)

@@ -56,7 +56,7 @@ _SECTIONS = {
     "Folders and device": ("out", "data_dir", "resume", "share_device"),
     "Traces": ("probes", "no_page_trace", "trace_limit", "keep_traces", "trace_buffer", "trace_steps"),
 }
-"""The options of the help's sections, by parameter."""
+"""Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("run", cls=Grouped, sections=_SECTIONS)

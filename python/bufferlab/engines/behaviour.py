@@ -58,7 +58,7 @@ class Wanted:
     """The parts of a plan that decide what an existing server must provide for its runs."""
 
     points: tuple[NativeKnobs, ...] = ()
-    """The knobs of each point."""
+    """The values of the engine's knobs, for each point of a plan."""
     has_program: bool = False
     """Whether an external program makes the transactions."""
     load_bytes: int | None = None
@@ -77,7 +77,7 @@ class OwnedPages(NamedTuple):
 class Behaviour(ABC):
     """The interface to one engine. `load`, `run`, `check` and `cancel` are called inside the worker process."""
 
-    # Every engine implements these.
+    # Every engine implements the following methods.
 
     @abstractmethod
     def find(self) -> Found:
@@ -118,7 +118,7 @@ class Behaviour(ABC):
         It uses another client than the run, so that neither client can hide the other's mistakes.
         """
 
-    # Only some engines override these.
+    # Only some engines override the following methods.
 
     def cancel(self) -> None:
         """Ask the running load, run or check to stop soon. Called from another thread; returns at once."""
@@ -136,8 +136,8 @@ class Behaviour(ABC):
     """Whether a run reads a device that it makes itself, such as a loop device, and not the database's device."""
 
     page_trace_counters: Mapping[tuple[str, ...], tuple[str, ...]] = {}
-    """For kinds of page access, the engine's counters of these kinds together, best first. A trace is compared with the
-    first counter that the server's version has."""
+    """Kinds of page access -> the engine's counters that count these kinds together, the best counter first. A trace is
+    compared with the first counter that the server's version has."""
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
         """Raise SpecError when accesses to this engine's pages cannot be recorded with these knobs."""

@@ -53,7 +53,7 @@ class EngineDeclaration:
     rates: DeclaredRates
     max_connections: int
     connections_reason: str
-    """The reason why there may not be more connections."""
+    """The reason why there may not be more connections than `max_connections`."""
     needs_disk: bool = True
     """Whether data in memory (tmpfs) are refused, because a run on them would measure nothing."""
     page_knob: str = "page_size"
@@ -73,9 +73,9 @@ class EngineDeclaration:
     chapters: str = ""
     """The module whose `CHAPTERS` the engine adds to a report; "": none."""
     family: str = ""
-    """The storage engine that several engines share; by this name an experiment may set sizes for all of them."""
+    """The storage engine that several engines share, by whose name an experiment sets sizes for all; "": none."""
     data_kind: Literal["file", "directory"] = "file"
-    """The kind of thing a loaded database is on the disk."""
+    """Whether a loaded database is one file on the disk or a directory."""
     is_server: bool = False
     """Whether the engine runs as a separate process that other programs can connect to."""
     needs_unprivileged_user: bool = False
@@ -100,9 +100,9 @@ class EngineDeclaration:
     workloads: tuple[str, ...] = ()
     """The only workloads that can drive the engine; empty: any that does not need another engine."""
     changes_host: bool = False
-    """Whether its runs may change settings of the host, which its behaviour then puts back (`restore_host`)."""
+    """Whether runs of the engine may change settings of the host. Its behaviour then restores them (`restore_host`)."""
     hidden: bool = False
-    """Whether `bufferlab list` shows it with --all only, because it exists for tests."""
+    """Whether `bufferlab list` shows the engine with --all only, because it exists for tests."""
     notes: tuple[str, ...] = field(default=())
 
     @property

@@ -15,7 +15,7 @@ from bufferlab.engines.declaration import DeclaredRates
 from bufferlab.units import MIB
 
 _FORMAT_VERSION = 1
-#: The time for a smaller database is mostly the start and the end of a process.
+#: The fewest bytes from which a rate is observed: the time for fewer is mostly the start and the end of a process.
 _LEAST_BYTES = 16 * MIB
 _WEIGHT_OF_NEW = 0.5
 

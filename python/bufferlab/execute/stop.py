@@ -29,7 +29,7 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-                    continue  # nohup(1) asked for that.
+                    continue  # nohup(1) made the process ignore SIGHUP.
                 self._previous[number] = signal.signal(number, self._note)
             for number in self._ignored:
                 self._previous[number] = signal.signal(number, signal.SIG_IGN)

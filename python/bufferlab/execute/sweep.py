@@ -62,7 +62,7 @@ from bufferlab.results.store import SweepFolder
 from bufferlab.spec import Experiment, to_toml
 
 _STAGE_S = 10.0
-"""Assumed seconds of predictions, until a part of them has been timed."""
+"""The assumed seconds of the predictions before the first run, until a part of them has been timed."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SweepOptions:
     data_dir: Path | None = None
     share_device: bool = False
     probes: tuple[AskedProbe, ...] = ()
-    """Probes besides the page trace."""
+    """The probes asked for, besides the page trace."""
     page_trace: TraceWish = NOTHING_SAID
     keeps_restored: bool = False
     """Whether a database that was restored from a dump stays in the cache when the sweep ends."""

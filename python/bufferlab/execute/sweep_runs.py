@@ -36,7 +36,7 @@ class SweepOutcome:
     refused: int = 0
     """How many of the failed runs had their settings refused: trying again does not mend them."""
     signal_number: int | None = None
-    """The signal that interrupted the sweep, if one did."""
+    """The signal that interrupted the sweep; None if none did."""
 
 
 @dataclass

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 FIRST_LOOK_S = 5
 _LARGEST_BYTES = 1024 * TIB
-"""The largest size that may be asked for; the smallest is 1 MiB."""
+"""The largest pool size that may be asked for; the smallest is 1 MiB."""
 ENOUGH_TURNOVERS = 10.0
 """The tier `misses` has seen enough after this many evictions per frame that the largest size adds to the pool."""
 _SLACK_S = 60.0
@@ -50,7 +50,7 @@ _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages as read by which a relation grows (engines/postgres/look.py)."""
 _SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
-"""The sizes that each tier judges by default, as shares of the present size."""
+"""The pool sizes that each tier judges by default, as multiples of the pool's present size."""
 
 _ENDED_EARLY: Mapping[Ended, NotTold] = {
     "lost": NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy"),
@@ -73,7 +73,7 @@ class Asked:
     within_s: float
     tier: Tier
     sizes: tuple[Callable[[int], int], ...]
-    """Functions that return a size in bytes from the present size; empty for the default sizes."""
+    """Functions that return a pool size in bytes from the present pool's; empty for the default sizes."""
     max_cores: float
     look_inside: bool = False
 
@@ -111,13 +111,13 @@ class Advice:
     present: PoolFacts
     counted: Counted
     sizes: tuple[SizeEstimate, ...]
-    """By size, the present one among them."""
+    """The estimates, the smallest pool first, with one for the present size."""
     cannot_say: tuple[NotTold, ...]
-    """Why no size other than the present one is judged; none where they are."""
+    """Why no size other than the present one is judged; empty if other sizes were judged."""
     attached: tuple[Attached, ...]
     cost: tuple[TierCost, ...]
     memory_left: MemoryLeft | None
-    """What the host or the server's cgroup has left, on top of the present pool."""
+    """The memory that the host or the server's cgroup has left, on top of the present pool; None if it is not known."""
 
     @property
     def present_bytes(self) -> int:
@@ -213,7 +213,7 @@ def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
 
 def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
     """Raise SpecError if the server has no model, or settings with which the model must not be believed."""
-    from bufferlab.models.predict import presumed_otherwise  # Late: only a look that replays needs it.
+    from bufferlab.models.predict import presumed_otherwise  # Imported late: only the tier `full` replays.
 
     if manager is None:
         what = f"there is no model of {facts.engine} {facts.version}"
@@ -225,7 +225,7 @@ def _require_model(facts: Facts, manager: BufferManager | None, settings: Mappin
 
 def _model_of(facts: Facts) -> BufferManager | None:
     """Return the model of a server; None without one."""
-    from bufferlab.models.managers.declaration import Server  # Late: the models load much that `observe` never needs.
+    from bufferlab.models.managers.declaration import Server  # Imported late: `observe` needs no models.
     from bufferlab.models.predict import of_server
 
     return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))

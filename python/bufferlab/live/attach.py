@@ -112,7 +112,7 @@ class Attached:
     stops: int
     """How often a thread of the server was stopped."""
     events: Mapping[str, int]
-    """By kind, as docs/page-trace.md has them."""
+    """The number of recorded events by kind; docs/page-trace.md lists the kinds."""
 
 
 @dataclass(eq=False)
@@ -132,19 +132,19 @@ class Attachments:
     shown: Shown
     clock: Callable[[], float]
     before_full: Callable[[], None] | None
-    """A function that is called once, right before the tier `full` is attached for the first time."""
+    """A function that is called once, right before the tier `full` is attached for the first time; None afterwards."""
     list_buffers: Callable[[LiveTrace], None] | None = None
-    """A function that is called a few times while `misses` is attached."""
+    """A function that is called a few times while `misses` is attached; None: the server does not list its buffers."""
     is_over: bool = False
     is_away: bool = False
     """Whether the recorder saw that the server ended."""
     failed: BufferlabError | None = None
-    """The error of a tier that could not be attached or read."""
+    """The error of a tier that could not be attached or read; None if there was none."""
     attached: list[Attached] = field(default_factory=list)
     seconds: list[Second] = field(default_factory=list)
     _place: int = 0
     _limit: int = 0
-    # The first stage begins with the first row, after the questions at the observation's beginning.
+    # Infinite until the first row, because the first stage begins after the questions at the observation's beginning.
     _due_s: float = math.inf
     _last_s: float | None = None
     _trace: LiveTrace | None = None

@@ -33,16 +33,16 @@ class PoolFacts:
 
     engine: str
     model: str
-    """The name of the server's model; "" without one."""
+    """The name of the model of the server's buffer manager; "" if bufferlab has none for its version."""
     settings: Mapping[str, int]
     """The settings that the model obeys, by the model's names."""
     page_size_bytes: int
     pool_pages: int
     """The frames of the pool now."""
     data_pages: float | None = None
-    """The mean number of pages of data in the pool."""
+    """The mean number of pages of data in the pool over the window; None if the server does not report it."""
     read_us: float | None = None
-    """The time that a read takes, where it is counted."""
+    """The mean microseconds of a page read in the window; None if the server does not count them, or read nothing."""
     version: str = ""
     """The server's version, such as "8.0.41"."""
     pool_size_bytes: int | None = None
@@ -63,10 +63,10 @@ class Counted:
     reads: float
     gets: float
     units: float
-    """Transactions or statements."""
+    """The number of transactions or statements, as `unit` says."""
     unit: Literal["transaction", "statement"]
     recorded_reads: float | None = None
-    """The reads that were recorded in the same seconds; None where they are not compared so closely."""
+    """The reads that were recorded in the same seconds; None if an attachment did not record the times of reads."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +81,25 @@ class SizeEstimate:
     reads_per_s: float | None
     low: float | None
     high: float | None
-    """Bounds of 95 %."""
+    """`low` and `high` are the bounds of 95 % of the reads a second; None without an estimate."""
     tier: ToldBy
     cannot_say: NotTold | None = None
     longest_pages: int | None = None
-    """Tier misses: the most frames more for which the window saw enough."""
+    """The most added frames for which the window saw enough evictions; None but for the tier `misses`."""
     own_error: float | None = None
-    """Tier full: the model's error at the present size; 0.01 is 1 %."""
+    """The error of the model's reads at the present size, where 0.01 is 1 %; None but for the tier `full`."""
     turnovers: float | None = None
-    """Tier full: how many times the recorded accesses fill such a pool."""
+    """How many times the recorded accesses fill a pool of this size; None but for the tier `full`."""
     late_purge_share: float | None = None
-    """Tier full: the share of more reads that a late purge would make, which the upper bound holds."""
+    """The share of reads that a late purge would add, which `high` includes.
+
+    None but for the tier `full`, and if purge cannot fall behind.
+    """
     read_ms_per_s: float | None = None
-    """Milliseconds of reading a second at the latency that was seen; None where the server does not count it."""
+    """The milliseconds of reading in a second, at the mean time of a read that was seen.
+
+    None without `reads_per_s`, or if the server does not count the time of reads.
+    """
 
 
 Floats = NDArray[np.float64]

@@ -43,7 +43,7 @@ from bufferlab.units import format_bytes
 _EXCLUSIVE = (2, 4)
 """The values of `latch` under which InnoDB changes a page (sync0types.h)."""
 _RING, _BULK_READ, _HELD, _PIN = 12, 8, 2, 3
-"""Bits of `latch` in PostgreSQL's traces (bufferlab-model/src/trace.rs)."""
+"""Two masks of `latch` in PostgreSQL's traces (_RING, _PIN), each with one value (bufferlab-model/src/trace.rs)."""
 _FIRST_PIN = 5
 
 

@@ -41,7 +41,7 @@ class Confound:
     kind: Kind
     sentence: str
     seconds: float | None = None
-    """How long it has lasted, where the server says."""
+    """How long the work or the transaction has lasted; None if the server does not report it."""
 
 
 @dataclass(frozen=True)

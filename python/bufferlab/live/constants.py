@@ -32,7 +32,7 @@ COUNTS_DIFFER = 0.1
 """The share by which the rate of recorded reads may differ from the server's count. A larger difference means that
 reads were missed, or that the counters are of other seconds."""
 
-# Tier misses.
+# Limits of the tier `misses`.
 LONGEST_SHARE = 0.2
 """The least share of reads at which the list of evicted pages was as long as the added frames. The estimate of the
 longest distances comes only from these last reads of the window, and a fifth of it is more than one burst."""
@@ -64,7 +64,7 @@ of the reads."""
 OF_PRESENT = 0.005
 """A further error of any estimate, as a share of the present reads, because few remaining reads are single events."""
 
-# Tier misses, which knows frames by calls (frames.py).
+# Limits of the tier `misses` when it knows frames by calls (frames.py).
 UNNAMED_SHARE = 0.1
 """Reads count from the moment after which at most this share of them goes into frames whose old page is unknown. Most
 of these are into empty frames, whose page left unseen (MOVED_SHARE): the list of evicted pages has that page."""
@@ -87,7 +87,7 @@ came without a call."""
 LATE_S = 2.0
 """PostgreSQL's sessions report counts late, so recorded and counted reads may also differ by those of 2 seconds."""
 
-# Tier full.
+# Limits of the tier `full`.
 TURNOVERS_LARGER = 3.0
 """The least turnovers of a larger pool, in pools' worth of pages brought in. One turnover fills it, and two show how it
 replaces pages."""
@@ -122,18 +122,20 @@ SCANNED_SHARE = 0.01
 EVICTED_SHARE = 0.5
 """The least evictions per miss of a full pool of PostgreSQL. It evicts a page for each miss, a pool with room none."""
 FREE_RATIO = 0.2
-"""The least free share of the pool, at both ends of the window, that a sentence mentions."""
+"""The free share of the pool, at both ends of the window, from which on the pool has room to spare: a sentence says so.
+"""
 BEYOND_CLEANER = 1.5
 """If more pages are free than this multiple of the page cleaner's target, the pool was never filled."""
 DATA_AGAIN_S = 1.0
 """If the first answer took longer than this, the server is not asked a second time for the size of its data."""
 
-# A changing mix.
+# Limits from which on a window has a changing load or mix of statements.
 MIX_SHARE = 0.1
 """The window has no steady mix if its halves differ by more than this, and by more than their scatter, in the share of
 reads that some added frames would have saved."""
 MIX_RATE = 1.5
-"""The load is not steady if one half of the window has this many times the other half's reads a second."""
+"""The load is not steady if one half of the window has more than this many times the other half's reads a second, and
+the difference is more than MIX_SIGMA standard errors."""
 MIX_SIGMA = 3.0
 """The least difference of two halves in standard errors. Chance exceeds 3 once in 100 windows of 24 slices."""
 

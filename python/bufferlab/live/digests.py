@@ -68,19 +68,19 @@ class DigestStatement:
     """What one statement did in the window."""
 
     place: str | None
-    """Its schema (MySQL, MariaDB) or database (PostgreSQL)."""
+    """The statement's schema (MySQL, MariaDB) or database (PostgreSQL); None if the server names none."""
     text: str
     calls: int
     seconds: float
     rows_examined: int | None
-    """None: PostgreSQL does not count them."""
+    """The rows that the server read for the statement; None: PostgreSQL does not count them."""
     rows_returned: int
-    """Rows sent or changed."""
+    """The rows that the statement's calls sent or changed."""
     hit_pages: int | None
     read_pages: int | None
-    """Pages not found in the pool; None: MySQL and MariaDB do not count them by statement."""
+    """The pages that the statement did not find in the pool; None: MySQL and MariaDB do not count them by statement."""
     read_seconds: float | None
-    """None where reads are not timed."""
+    """The time of the statement's page reads; None if the server does not time reads."""
 
 
 @dataclass(frozen=True)
@@ -88,18 +88,18 @@ class Digests:
     """What statements did in the window."""
 
     statements: tuple[DigestStatement, ...]
-    """Those that are shown: the first in time, in rows and in reads."""
+    """The statements that are shown, those that took longest first: the first ones by time, by rows and by reads."""
     calls: int
     seconds: float
-    """All statements' calls and time, those that are not shown too."""
+    """`calls` and `seconds` are the calls and the time of all statements, including those that are not shown."""
     utility_calls: int
     utility_seconds: float
-    """Of the largest statements, those that are utility statements: they are never shown."""
+    """The calls and time of the utility statements among the largest statements, which are never shown."""
     monitoring_calls: int
     monitoring_seconds: float
-    """Of the largest statements, those that ask for the server's own views: ours, and those of other monitors."""
+    """The calls and time of the largest statements that ask for the server's own views: ours, and other monitors'."""
     notes: tuple[str, ...]
-    """Why figures are missing."""
+    """Sentences on figures that are missing, each with the reason."""
 
     def first(self, order: Order, limit: int = SHOWN) -> tuple[DigestStatement, ...]:
         """Return the statements with most time, rows (examined, or returned where those are unknown) or page reads."""

@@ -16,17 +16,17 @@ from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH, READ_AHEA
 from bufferlab.units import format_bytes, format_percent
 
 FEWEST_GETS_PER_S = 10.0
-"""A server with fewer page gets a second is idle: they are only its maintenance."""
+"""A server with fewer page gets a second is idle: these gets are only its maintenance."""
 MOST_DIRTY = 0.75
 """The largest dirty share of the pool. With more, reads wait for writes."""
 MOST_MIX = 0.2
 """The largest change of gets per transaction between the halves of the window. With more, the statements changed."""
 MIX_SIGMA = 3.0
-"""The standard errors that such a change must exceed to count."""
+"""The standard errors that a change of gets per transaction must exceed to count."""
 FEWEST_UNITS = 100
 """The least transactions or statements of each half. With fewer, their mix is chance."""
 BROKEN = {"restart": "the server was restarted", "failover": "another server answered (a failover)"}
-"""Kind of an event after which a window has no answer -> its words."""
+"""Kind of an event after which a window has no answer -> the event in words."""
 _LATER = "ask again when it is over"
 _STRANGERS = {
     "backup": "a backup ran",

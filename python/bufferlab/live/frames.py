@@ -23,11 +23,11 @@ from bufferlab.live import constants
 from bufferlab.units import format_bytes, format_percent
 
 CALL_US = 0.5
-"""The added time of a followed call, on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md)."""
+"""The microseconds that following adds to a call, on an AMD EPYC under KVM, kernel 6.18 (docs/benchmarks.md)."""
 OTHER_CALL_US = 0.1
-"""The added time of any other system call of the host while calls are followed."""
+"""The microseconds that are added to any other system call of the host while calls are followed."""
 READER_US = 1.5
-"""The processor time of our reader for each followed call."""
+"""The microseconds of processor time that our reader takes for each followed call."""
 MOVED, UNNAMED = 1, 2
 """The marks of a read (frames.rs): its page seemed to be in another frame; its frame's old page was unknown."""
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
@@ -46,7 +46,7 @@ class CallPlan:
     server: str
     page_size_bytes: int
     regions: tuple[tuple[int, int], ...]
-    """(begin, end) of the mappings in the server's address space that may hold the pool."""
+    """(begin, end) of each mapping in the server's address space that may hold the pool."""
     ring_reads: int
     """A frame that is filled again after fewer reads belongs to a scan's ring; 0 for a server without rings."""
     pool_pages: int

@@ -62,15 +62,15 @@ class HostWork:
 
     seconds: float
     processor_cores: float | None
-    """Processors that the server kept busy, on average."""
+    """The number of processors that the server kept busy, on average."""
     read_bytes: int | None
     device_read_bytes: int | None
     device_write_bytes: int | None
     page_cache_ratio: float | None
-    """Share of the bytes read by the server that the page cache had; 0 with direct I/O."""
+    """The share of the bytes read by the server that the page cache had; 0 with direct I/O."""
     device: Mapping[str, int] | None
     why: str | None
-    """Why some of it is not known."""
+    """Why some of these figures are not known; None if all are known."""
 
 
 def peer_pid(descriptor: int) -> int | None:

@@ -209,7 +209,7 @@ class Recorded:
     """The object of each page: for InnoDB the number of a tablespace, for PostgreSQL a place in `relations`."""
     page_in_object: NDArray[np.uint32]
     seconds: float
-    """How long it was attached: all accesses of these seconds were recorded."""
+    """The seconds in which all accesses of the tier were recorded."""
     ended: Ended
     relations: tuple[tuple[int, ...], ...] = ()
     """(tablespace, database, relation, fork) of each of PostgreSQL's objects."""
@@ -218,7 +218,7 @@ class Recorded:
     moved: NDArray[np.bool_] | None = None
     """Per row: whether it is a read of a page whose eviction was not seen; None for `full`, which sees all."""
     cannot_say: NotTold | None = None
-    """The reason why the record gives no answer; None if it may."""
+    """The reason why the record gives no answer; None if it may give one."""
     elsewhere_ratio: float = 0.0
     """The share of the bytes that calls read which went into other memory than the pool's."""
 
@@ -290,7 +290,7 @@ def _belongs(pid: int, server: int, proc: Path) -> bool:
         return True
     with suppress(OSError, ValueError, IndexError):
         return int(stat_fields(pid, proc)[1]) == server
-    return True  # It has ended meanwhile.
+    return True  # The process has ended meanwhile.
 
 
 def _record() -> np.dtype[np.void]:

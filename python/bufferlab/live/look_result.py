@@ -42,7 +42,8 @@ class LookCost:
     statement_s: float
     """The time in our statements as we waited for them, the network's included."""
     processor_s: float | None
-    """The processor time of our session's thread at the server; None where it cannot be read from here."""
+    """The seconds of a processor that our session's thread or process at the server used; None if they cannot be read
+    from this host."""
     seconds: float
 
     @property
@@ -56,11 +57,12 @@ class TwiceThePool:
     """The most that a pool of twice the size would miss once it is filled, if the miss curve has no steps."""
 
     pool_size_bytes: int
-    """Twice the present pool."""
+    """The bytes of twice the present pool."""
     data_size_bytes: int
-    """The data of all databases, which share the pool."""
+    """The bytes of the data of all databases, which share the pool."""
     misses_ratio_at_most: float
-    """Of the misses that were seen; 0 where such a pool holds all data: it misses new pages alone."""
+    """The largest share of the seen misses that such a pool would still have. 0: it holds all data, and misses only new
+    pages."""
     misses_per_s_at_most: float
 
 
@@ -80,7 +82,7 @@ class Seen:
     window: LookWindow
     begin: PoolLevels
     end: PoolLevels | None
-    """None where the server could not be asked at the end."""
+    """The pool's levels at the end of the look; None if the server could not be asked then."""
     ended: Literal["whole", "stopped", "lost"]
     cost: LookCost
     inside: InsideFindings

@@ -305,7 +305,7 @@ class Observation:
     def _unpublished(self) -> Unpublished:
         """Return the sessions that published nothing in the window, with the most bytes that their processes read."""
         told = self.session.told(self.session.look.unpublished, self.clock() - self.window.begun_s)
-        # The server's numbers of processes are valid on this host only if that of our own session is.
+        # The server's process numbers are valid on this host only if the number of our own session's process is.
         if not (told.sessions and told.readers) or isinstance(self._pid, NotTold) or self._thread != self.facts.thread:
             return told
         first, last = self._reading, self._read()

@@ -20,7 +20,8 @@ from bufferlab.engines.servers.builds import Flavour
 from bufferlab.engines.servers.look import STATEMENT_SECONDS, Facts, NotTold, Query, Question, Row, ask, integer
 
 LONGEST_S = 0.25
-"""InnoDB is asked without a confirmation if that takes fewer seconds: with up to about 16,000 pages."""
+"""InnoDB is asked for the pool's contents without a confirmation if that takes fewer seconds: up to some 16,000 pages.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class PoolObject:
     """The index's name; None for PostgreSQL's tables, which are not an index, and for groups."""
     pages: int
     share_ratio: float
-    """Of all pages of the pool; the shares of a pool sum to one."""
+    """The object's share of all pages of the pool; the shares of all objects sum to one."""
     dirty_pages: int
     old_pages: int | None = None
-    """Pages in the old sublist; None: PostgreSQL has none."""
+    """The object's pages in the old sublist of InnoDB's LRU list; None: PostgreSQL has no such list."""
     cold_pages: int | None = None
-    """Pages with the usage count 0, which the clock sweep takes first; None: InnoDB counts no usage."""
+    """The object's pages with the usage count 0, which the clock sweep takes first; None: InnoDB counts no usage."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ class PoolContents:
     """Who fills the pool."""
 
     pages: int
-    """All pages of the pool, the free ones included."""
+    """The number of all pages of the pool, including the free ones."""
     seconds_foretold: float
     objects: tuple[PoolObject, ...]
-    """The largest first; the last one holds the rest."""
+    """The objects in the pool, the largest first; the last one may be the group of all further ones."""
 
 
 def foretell(flavour: Flavour, pool_pages: int) -> AskingCost:

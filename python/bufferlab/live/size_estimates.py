@@ -52,16 +52,16 @@ class Distances:
     """The depth of each read in the list of evicted pages, in the order of time."""
 
     depth: NDArray[np.int64]
-    """The depth of the read's page in the list; 0 if it was not there, `BY_RING` if it was evicted by a ring."""
+    """For each read, its page's depth in the list; 0 if the list lacks it, `BY_RING` if a ring evicted it."""
     length: NDArray[np.int64]
-    """The length of the list before the read."""
+    """For each read, the length of the list before it."""
     slice: NDArray[np.int64]
-    """The number of the slice of time in which the read was."""
+    """For each read, the number of the slice of time that has it."""
     cut: Cut
     second: Floats
-    """The time of the read, in seconds since its window began."""
+    """For each read, its time in seconds since its window began."""
     moved: NDArray[np.bool_]
-    """Whether the eviction of the read's page was not seen. Then it is assumed to have been just before."""
+    """For each read, whether its page's eviction was not seen. It is then assumed to have been just before the read."""
 
     @property
     def cold(self) -> NDArray[np.bool_]:

@@ -52,14 +52,17 @@ class TierCost:
     seconds: float
     events: int
     foretold_cores: float
-    """By the rates that were seen before anything was attached."""
+    """The cost that was foretold from the rates before anything was attached."""
     by_events_cores: float
-    """The counted stops, each at the known time of one."""
+    """The cost by the counted stops of the server's threads, each at the known time of a stop."""
     server_cores: float | None
-    """What the server's threads used more a get than in the seconds without; None with too few seconds of either."""
+    """The measured cost: the added processor time per get, compared with seconds without a tier, times gets a second.
+
+    None if too few seconds of either kind were seen.
+    """
     low: float | None
     high: float | None
-    """The interval of 95 % of `server_cores`, by the scatter of the seconds."""
+    """`low` and `high` are the 95 % interval of `server_cores`, by the scatter of the seconds; None without it."""
     ours_cores: float
 
     @property

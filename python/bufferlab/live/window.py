@@ -24,7 +24,7 @@ class SampledRow:
     """One interval between two samples."""
 
     t_s: float
-    """Its end, in seconds since the observation began."""
+    """The interval's end, in seconds since the observation began."""
     seconds: float
     counts: Mapping[str, float]
     levels: Mapping[str, float]

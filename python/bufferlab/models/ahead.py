@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _SHARE_OF_MEMORY = 2
-"""All threads may take half of the memory that is free."""
+"""The part of the free memory that all threads may take together: one half."""
 _INTERVAL_S = 0.1
 _BYTES_OF_PAGE = 40
 """The most bytes that a model keeps for each page and frame."""

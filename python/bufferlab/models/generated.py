@@ -66,7 +66,7 @@ _PER_S = {"tpcc": 400, "hot_rows": 10_000}
 _AS_LOADED = {"hot_rows": {"seed": 0, "hot_rows": 1, "layout": "clustered"}}
 """Settings that the core needs for a workload when only its loaded table is asked for."""
 _HOT_TABLE = "sbtest1"
-"""The table of hot_rows."""
+"""The name of the only table of the workload hot_rows."""
 _PREFILLED = ("hot_rows",)
 """Workloads whose prefill reads exactly the pages that their transactions get."""
 LEAST_RUNS = 3
@@ -91,7 +91,7 @@ class _Played:
     told: Mapping[str, Any]
     """The core's answer for the model's pool, at the generator's own speed."""
     beside: Sequence[Mapping[str, Any]]
-    """The core's answers for the other pools."""
+    """The core's answers for the pools of other sizes, to which the same accesses went."""
     run: GeneratedRun
     found: Replayed
     replays: dict[str, Replayed]

@@ -22,9 +22,9 @@ from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.units import format_duration
 
 _MOST_S = 60.0
-"""The most seconds of one processor that predictions may take before the first run, by the costs below."""
+"""The most seconds of one processor that predictions may take before the first run, by the costs in _TRANSACTION_S."""
 _MOST_SHARE = 0.01
-"""The share of a longer sweep's time that they may take: minutes before a night's runs are not missed."""
+"""The share of a longer sweep's time that predictions may take: minutes before a night's runs are not missed."""
 _TRANSACTION_S = {
     ("tpcc", "sqlite"): 40e-6,
     ("tpcc", "innodb"): 15e-6,

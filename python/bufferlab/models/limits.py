@@ -9,7 +9,7 @@ SPEED_LIMIT = 0.03
 FEW_READS = 30
 """Differences of up to this many reads are taken for single events, even if they are a large share."""
 MOST_HISTORY = 1000
-"""Transactions that purge has not processed yet: with more of them, purge reads pages that the transactions left long
+"""The most transactions that purge may not have processed yet: with more, it reads pages that transactions left long
 ago."""
 MOST_HISTORY_GROWTH = 0.05
-"""Share of the window's transactions: if the history grows by more, purge does not keep up."""
+"""The largest growth of the history in a window, as a share of its transactions: with more, purge does not keep up."""

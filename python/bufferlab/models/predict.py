@@ -55,7 +55,7 @@ class Clock:
 
 AS_TRACED = Clock()
 CLOCKS = {"half the time": Clock(0.5, 0.5), "twice the time": Clock(2.0, 2.0)}
-"""Speeds that a run may have besides its own, where speed may matter."""
+"""The speeds besides the run's own at which accesses are replayed if a setting makes reads depend on speed."""
 _AS_TRACED_COUNTERS = ("transactions_committed", "transactions_rolled_back", "rows_returned", "page_gets")
 """Counters of the traced window that no pool changes."""
 _SLOWEST = 10.0
@@ -272,9 +272,9 @@ class _Played:
     """The model's results for one pool, with its verdicts."""
 
     as_traced: Replayed
-    """The counts at the trace's own speed."""
+    """The model's counts at the trace's own speed."""
     found: Replayed | None
-    """The counts; None if they depend on the speed of the run."""
+    """The model's counts; None if they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
     verdicts: list[Verdict]

@@ -83,9 +83,9 @@ def estimate(plan: Plan, rates: DeclaredRates | None = None, *, loaded: int = 0)
             largest_bytes = max(largest_bytes, copied_bytes + grown_bytes + len(experiment.phases) * _PHASE_BYTES)
         results_bytes += repetitions * int(200_000 + 20_000 * measuring)
     sizes = _database_sizes(plan)
-    # `loaded` does not say which of them are loaded. Unless the scale is swept, all have one size.
+    # `loaded` does not say which of the databases are loaded. Unless the scale is swept, all have one size.
     missing = max(0, len(sizes) - loaded)
-    starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # To load, and to check.
+    starts_seconds = 2 * engine.start_seconds if engine.is_server else 0.0  # A start to load, one to check.
     missing_bytes = sum(sizes) * missing // max(1, len(sizes))
     return SweepCost(
         load_seconds=missing_bytes / rates.load_bytes_per_s + missing * starts_seconds,

@@ -43,7 +43,7 @@ class DataFacts:
     """The size and trees of one loaded database, found or estimated."""
 
     allocated_bytes: int
-    """Bytes of data and indexes."""
+    """The bytes of the database's data and indexes."""
     shape: Mapping[str, Any] | None = None
     """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
 
@@ -117,7 +117,7 @@ class GridPoint:
     data: DataKnobs
     """The knobs of the loaded database that the point runs on."""
     database_bytes: int
-    """Bytes of the database that percentages of this point refer to."""
+    """The bytes of the database to which this point's percentages refer."""
     point_key: str = ""
 
     @property

@@ -48,7 +48,7 @@ class Plan:
 
     experiment: Experiment
     database_bytes: int
-    """Bytes of the largest database that percentages of a point refer to."""
+    """The bytes of the largest database to which a point's percentages refer."""
     points: tuple[GridPoint, ...]
     runs: tuple[PlannedRun, ...]
     blocks: tuple[int, ...] | None = None

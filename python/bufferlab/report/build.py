@@ -327,7 +327,7 @@ def comparisons(analysis: Analysis) -> list[StepResult]:
 
 def publish(sweep: SweepFolder) -> Report:
     """Build the report, write summary.parquet, report.html and report.md with figures, and return the report."""
-    from bufferlab.report.html import write_html  # Late, both: tables alone need no page.
+    from bufferlab.report.html import write_html  # Both imported late: CSV files need no page.
     from bufferlab.report.markdown import write_markdown
 
     report = build(sweep)

@@ -68,17 +68,17 @@ class CurveResult:
     """The result of `curve` for programs: the misses of pools of each size, by LRU and by a model."""
 
     curve: tuple[CurvePool, ...]
-    """LRU pools of the sizes asked for."""
+    """The misses of LRU pools of the sizes asked for."""
     lru: MissCurve
     model: PlayedTrace | None
-    """The trace as the model replays it; its misses are in the order of `curve`."""
+    """The trace as a model replays it, with misses in the order of `curve`; None if no model was asked for."""
     measured: MeasuredPool | None
     by_table: dict[str, OfTable]
     working_set: tuple[WorkingSet, ...]
     read: TraceReading | None
     """The way in which a file was read; None for the trace of a run."""
     first_s: float
-    """The times of the first and the last touch."""
+    """`first_s` and `last_s` are the times of the first and the last touch of a page."""
     last_s: float
 
 

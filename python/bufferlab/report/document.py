@@ -66,7 +66,7 @@ class GeneratedResult:
 
     metric: str
     mean: Estimate | None
-    """None where reads depend on the speed of the run."""
+    """The mean of the metric over the generated runs; None if reads depend on the speed of the run."""
     verdicts: tuple[Verdict, ...]
 
 
@@ -85,7 +85,7 @@ class PointResult:
     failures: tuple[FailedRun, ...]
     statistics: tuple[Summary, ...]
     generated: GeneratedResult | None = None
-    """None for a sweep that ended without such a prediction."""
+    """The prediction of the point without any run; None for a sweep that ended without one."""
 
     @property
     def summaries(self) -> list[Summary]:
@@ -102,7 +102,7 @@ class StepResult:
     metric: str
     contrast: Literal["ratio", "difference"]
     estimate: Estimate
-    """B over A, or B minus A."""
+    """The mean of point `b` over that of point `a`, or minus it, as `contrast` says."""
     direction: Direction
     verdict: str
 
@@ -118,7 +118,7 @@ class PredictedRun:
     warm_up_transactions: int | None
     prediction: Prediction
     error: float | None
-    """How far reads are from those that the engine counted, at the traced run's own point; 0.01 is 1 %."""
+    """The share by which reads at the traced run's own point are off those that the engine counted; None elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class SweepResult:
     points: tuple[PointResult, ...]
     steps: tuple[StepResult, ...]
     stopped: Reason
-    """Why it has no more runs."""
+    """The reason why the sweep has no more runs; "running" if it will have more."""
     predictions: tuple[PredictedRun, ...]
-    """Of a sweep that a model filled: a row for each run; else empty."""
+    """The runs of a sweep that a model filled; empty for a measured sweep."""
 
 
 def stamped(report: Report, source: str) -> Report:

@@ -54,7 +54,7 @@ class Check:
     status: Status
     detail: str
     touches: tuple[Numbers, ...] = ALL
-    """The numbers that are in doubt when it fails; all others stand."""
+    """The numbers that are in doubt when the check fails; all others stand."""
     caveat: str = ""
     """Other programs' work that the touched numbers contain, without a fault of the sweep; "" for none."""
 
@@ -77,9 +77,9 @@ class MeasuredRun:
     phases: dict[str, dict[str, Value]] = field(default_factory=dict)
     """The values of each phase after the measured window, by the phase's name."""
     drift: float | None = None
-    """Misses per transaction in the window's last third, divided by those in its first (`drift.drift`)."""
+    """Misses per transaction in the window's last third over those in its first; None if too few (`drift.drift`)."""
     device_drift: float | None = None
-    """The same ratio for the pages that a server read from the device per transaction (`drift.device_drift`)."""
+    """The ratio `drift` for the pages that a server read from the device, not for misses (`drift.device_drift`)."""
 
     @property
     def settings(self) -> dict[str, StoredSetting]:
@@ -142,7 +142,7 @@ class SettingWords:
     name: str = ""
     """The words before a value in a legend; "" for the setting's name."""
     unit: str = ""
-    """The unit of a bare number: "KiB" makes "128" into "128 KiB"."""
+    """The unit of a bare number: "KiB" makes "128" into "128 KiB"; "" for none."""
     values: Mapping[str, str] = field(default_factory=dict)
     """The words for single values, by value; each is understood without the setting's name."""
 
@@ -178,17 +178,17 @@ class EngineResults:
     reads_beside: Callable[[MeasuredRun], float] = lambda run: 0.0
     """A function: the most bytes that the engine's process may have read in a window from files of no database."""
     reads_beside_are: str = ""
-    """The description of those reads outside of the database, for the text of the check that allows them."""
+    """The words for the reads that `reads_beside` allows, in the text of the check; "" if it allows none."""
     pool: str = ""
     """The setting with the size of the engine's pool in bytes; "" if the engine has no pool."""
     version_of: str = ""
-    """The program of which a run records the version, if not of the engine: the kernel, for a bare file."""
+    """The program whose version a run records: the kernel, for a bare file; "" if it is the engine's version."""
     needs_long_windows: bool = True
     """True if the engine's writes and rates depend on checkpoints, which only a long window evens out."""
     log: str = ""
     """The metric of log bytes per unit of work; "" for the metric of the embedded engine's log."""
     device_reads: str = ""
-    """The count of pages read from the device, if one budget of memory holds the pool and the page cache together."""
+    """The count of pages read from the device, used if one budget of memory holds pool and page cache; "" for none."""
     courses: frozenset[str] = frozenset()
     """The engine's counters of which `Window.counts` keeps each sample, because some values need rates between them."""
     knob_words: Mapping[str, SettingWords] = field(default_factory=dict)

@@ -50,7 +50,7 @@ class PageTrace(_Strict):
     hint: str | None = None
     page_size_bytes: int | None = Field(default=None, gt=0, le=1 << 30)
     start_ns: int | None = None
-    """The value of CLOCK_MONOTONIC at the first access. The column delta_us counts from there."""
+    """The value of CLOCK_MONOTONIC at the first access, from which delta_us counts; None if no access was recorded."""
     window_start_ns: int | None = None
     window_end_ns: int | None = None
     events: dict[str, int] = {}
@@ -65,7 +65,10 @@ class PageTrace(_Strict):
     recorder: Literal["engine", "inside", "uprobes"] | None = None
     """The recorder: the engine's own pool, our code in the server, or in earlier runs the kernel; None if unknown."""
     set_up_us: float | None = Field(default=None, ge=0)
-    """The time that our code in the server took to prepare the recording, before the server's first instruction."""
+    """The time in which our code in the server prepared the recording, before the server's first instruction.
+
+    None for other recorders.
+    """
     waits: int = Field(default=0, ge=0)
     """The number of times that a thread of the server waited for the thread that reads the records."""
     wait_us: float = Field(default=0.0, ge=0)
@@ -99,9 +102,9 @@ class Replayed(_Strict):
     ALSO_PRINTED: ClassVar = ("reads",)
 
     gets: int = Field(ge=0)
-    """Pages wanted."""
+    """Accesses to a page that is wanted even if it is not in the pool."""
     gets_if_in_pool: int = Field(ge=0)
-    """Pages wanted only where the pool had them."""
+    """Accesses to a page that is wanted only if it is in the pool."""
     misses: int = Field(ge=0)
     """Pages read because a get wanted them."""
     prefetch_reads: int = Field(ge=0)
@@ -109,7 +112,7 @@ class Replayed(_Strict):
     creates: int = Field(ge=0)
     """New pages, which got a frame without a read."""
     evictions: int = Field(ge=0)
-    """Pages that lost their frame to another."""
+    """Pages that lost their frame to another page."""
     made_young: int = Field(ge=0)
     """InnoDB's moves from the old sublist to the head; 0 in other managers."""
     not_made_young: int = Field(ge=0)
@@ -216,7 +219,7 @@ class Touches(_Strict):
     """How often transactions touched a group of pages in a measured window."""
 
     gets: float = Field(ge=0)
-    """Gets and creations for each transaction."""
+    """The gets and creations of these pages for each transaction."""
     pages: dict[int, Annotated[float, Field(ge=0)]]
     """Transactions of a stretch -> mean number of distinct pages that a stretch of this length touches.
 
@@ -248,7 +251,7 @@ class GeneratedRun(_Strict):
     database_bytes: int | None = Field(gt=0)
     """Data and indexes after the load, as an engine reports them; None for hot_rows, whose index on k has no rules."""
     pages: int = Field(gt=0)
-    """Pages of the loaded database; of hot_rows without that index."""
+    """Pages of the loaded database; of hot_rows without the pages of its index on k."""
     work: Work
     simulated: SimulatedPart
     notes: list[str] = []
@@ -281,12 +284,12 @@ class Prediction(_Strict):
     nominal_frames: int = Field(gt=0)
     """The pool's bytes / page size: the frames with which LRU and OPT were replayed for comparison."""
     found: Replayed | None
-    """None where the reads depend on the speed of the run."""
+    """The model's counts in the window; None if the reads depend on the speed of the run."""
     replays: dict[str, Replayed]
-    """Replays at several speeds, by name, where a setting makes time matter; else empty."""
+    """Name of a speed -> counts of the replay at that speed; empty if no setting makes reads depend on speed."""
     lru: Replayed
     opt: Replayed | None = None
-    """None for generated accesses: they are not kept, so OPT cannot look ahead."""
+    """The counts of OPT with `nominal_frames`; None for generated accesses: OPT looks ahead, and they are not kept."""
     turnovers: float = Field(ge=0)
     """Pages that the accesses bring into this pool, from the load's first transaction on, divided by the pool's
     frames."""
@@ -365,7 +368,7 @@ class GeneratedReads(_Strict):
 
     seed: int
     reads: int | None = Field(ge=0)
-    """Pages read; None if the number depends on the speed of the run."""
+    """Pages read in the generated window; None if the number depends on the speed of the run."""
     work: Work
 
 

@@ -145,13 +145,13 @@ class StoredSetting(_Strict):
     """One setting of a point under its only name: as asked for, as planned and as read back."""
 
     asked: str | None = None
-    """The canonical text ("10%"); None for a setting that an engine reports unasked."""
+    """The canonical text of the value asked for ("10%"); None for a setting that an engine reports unasked."""
     planned: Value = None
-    """The value that was to run; None where it was left to the engine."""
+    """The value that was to run; None if the value was left to the engine."""
     actual: Value = None
     """The value that ran, read back; None where none was read back."""
     unit: str = ""
-    """The unit of both values: "bytes", "s"; "" for a word or a bare number."""
+    """The unit of `planned` and `actual`: "bytes", "s"; "" for a word or a bare number."""
     note: str = ""
     """The engine's note on the value: why it is not the one asked for, or where a server's password was."""
 
@@ -294,7 +294,7 @@ class BlockTrace(_Strict):
     Then the events carry the host's process numbers, which `ps` in the container does not show.
     """
     window_start_ns: int | None = None
-    """The value of CLOCK_MONOTONIC when recording began. The trace's t_ns counts from there."""
+    """The value of CLOCK_MONOTONIC when recording began, from which t_ns counts; None if recording did not begin."""
     window_ns: int | None = Field(default=None, ge=0)
     buffer_kib_per_cpu: int = Field(default=0, ge=0)
     cpus: int = Field(default=0, ge=0)
@@ -352,18 +352,18 @@ class Run(_Strict):
     versions: dict[str, str] = {}
     warm_up: WarmUp | None = None
     load: Load = Load()
-    """Runs from before open loops existed lack this field; they were closed loops."""
+    """The way in which transactions arrived. Runs made before open loops existed lack it: their loop was closed."""
     measured: Measured | None = None
     phases: list[PhaseDone] = []
     database: Database | None = None
     consistency: Consistency | None = None
     integrity: list[IntegrityRow] = []
     block_trace: BlockTrace | None = None
-    """None if the run was to have no block trace."""
+    """The facts on the run's block trace; None if none was to be made."""
     page_trace: PageTrace | None = None
-    """None if the run was to have no page trace."""
+    """The facts on the run's page trace; None if none was to be made."""
     prediction: Prediction | None = None
-    """None for a measured run."""
+    """The model's counts and their origin; None for a measured run."""
     status: Literal["ok", "failed", "skipped", "interrupted"]
     failure: StoredFailure | None = None
     """The reason why the run did not end well; None when it did."""
@@ -410,7 +410,7 @@ class StoredPlan(_Open):
     runs: list[StoredPlannedRun] = []
     versions: dict[str, str] = {}
     page_trace: PlannedTraces | None = None
-    """None in sweeps of earlier versions, and in predicted sweeps."""
+    """The page traces that the runs were to have; None in sweeps of earlier versions, and in predicted sweeps."""
     blocks: list[Place] | None = None
     """The blocks that `run --blocks` chose for this folder; None for all blocks of the plan."""
     predicted_from: dict[str, Any] = {}

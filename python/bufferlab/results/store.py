@@ -500,7 +500,7 @@ class SweepFolder:
             return None
         hint = f"remove it; bufferlab run --resume {self.path} makes it anew"
         found = validated(OtherPools, read_json(path, hint), path, hint)
-        # Reading the runs hashes all of their files.
+        # Reading the runs hashes all of their files, so they are read only if a prediction is from a traced run.
         files = {record.run_id: record.run.files for record in self.runs() if record.ok} if found.of else {}
         for one in found.of:
             stored = files.get(one.traced.run_id, {}).get(PAGE_TRACE_FILE)

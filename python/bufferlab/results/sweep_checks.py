@@ -30,15 +30,16 @@ PROCESS_BYTES_LIMIT = 0.005
 DEVICE_BYTES_LIMIT = 0.02
 DEVICE_MIN_READS = 20_000
 LITTLE_LIMIT = 0.02
-#: A connection is idle from its last transaction to the window's end, while other connections finish theirs.
+#: The share of connections that may be idle on average: a connection is idle from its last transaction to the window's
+#: end, while other connections finish theirs.
 CONNECTIONS_LIMIT = 0.05
-#: A sum of N service times scatters by about 1 / sqrt(N), relatively. A deviation of up to 3 times that is not a fault.
+#: A sum of N service times scatters by about the share 1 / sqrt(N). A deviation of up to 3 times that is not a fault.
 CONNECTIONS_SIGMAS = 3.0
-#: N page gets scatter by about sqrt(20) / sqrt(N), because a transaction gets about twenty pages at once
-#: (tools/known-scatter.csv). A deviation of up to 3 times that is not a fault: 3 * sqrt(20) is 13.
+#: A number N of page gets scatters by about the share sqrt(20 / N), because a transaction gets about twenty pages at
+#: once (tools/known-scatter.csv). A deviation of up to 3 times that is not a fault: 3 * sqrt(20) is 13.
 PAGE_GETS_SIGMAS = 13.0
 ARRIVALS_LIMIT = 0.005
-#: N random arrivals scatter by 1 / sqrt(N), relatively. A deviation of up to 4.5 times that is not a fault.
+#: A number N of random arrivals scatters by the share 1 / sqrt(N). A deviation of 4.5 times that is not a fault.
 ARRIVALS_SIGMAS = 4.5
 STOLEN_LIMIT = 0.20
 

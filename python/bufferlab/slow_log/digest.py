@@ -31,7 +31,7 @@ class SqlStatement:
     schema: str = ""
     """The schema of the statement's tables; "" if the log lacks it."""
     why_not: str = ""
-    """The reason why it is not a statement of the application, or not of one schema; "" if a script may hold it."""
+    """The reason why the statement is not of the application, or not of one schema; "" if a script may hold it."""
 
 
 def digest(sql: str) -> str:

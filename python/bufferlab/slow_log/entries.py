@@ -57,7 +57,7 @@ class LogEntry:
     sql: str = ""
     """The statement without its last `;`. Bytes that are not UTF-8 are lone surrogates."""
     unread: str = ""
-    """The reason why the statement was not read (it is cut, or too large); "" if it was."""
+    """The reason why the statement was not read (it is cut, or too large); "" if it was read."""
 
 
 def entries(file: BinaryIO, reader: Reader | None = None) -> Iterator[LogEntry]:
@@ -83,7 +83,7 @@ class Reader:
         self.body: list[bytes] = []
         self.size = 0
         self.tail = b""
-        """The last bytes of the body."""
+        """The last bytes of the entry's body, by which its end is recognised."""
         self.schema = ""
         self.is_first = True
         self.skips = 0

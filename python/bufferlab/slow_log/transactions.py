@@ -405,7 +405,7 @@ class Transactions:
         kind.seconds += seconds
         for at, (value, first) in enumerate(zip(values, kind.first, strict=True)):
             if value != first or type(value) is not type(first):
-                kind.varies[at], kind.first[at] = True, None  # Now only `samples`, whose bytes are counted, have it.
+                kind.varies[at], kind.first[at] = True, None  # Now only `samples` have the value.
         if len(kind.samples) < self._most_samples:
             kind.samples.append(values)
             self._value_bytes += _memory(values)

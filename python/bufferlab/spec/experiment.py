@@ -200,7 +200,7 @@ class Design(TomlTable):
     smallest_effect: Share = 0.05
     """The least change of the headline between points that matters: "auto" stops when a step is shown to be smaller."""
     precision: Share | None = None
-    """The half-width of each mean's interval, relative to the mean, that "auto" goes on to reach."""
+    """The half-width of each mean's interval, relative to the mean, that "auto" goes on to reach; None: any width."""
     seed: int = Field(default=1, ge=0, le=MAX_SEED)
 
     @field_validator(*AIM)

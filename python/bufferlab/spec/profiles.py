@@ -36,9 +36,9 @@ class Overrides:
     profile: Profile | None = None
     engine: str | None = None
     script: str | None = None
-    """The script given in place of an experiment."""
+    """The path of the script given in place of an experiment; None if none was given."""
     dump: str | None = None
-    """The dump whose data the script works on."""
+    """The path of the dump whose data the script works on; None if none was given."""
     set_knobs: tuple[tuple[str, str], ...] = ()
     sweep: tuple[tuple[str, tuple[str, ...]], ...] = ()
     repetitions: int | Literal["auto"] | None = None

@@ -43,7 +43,7 @@ class Change:
     earliest: int
     latest: int
     p: float
-    """The share of orders in which some series has a change as clear in the stretch around this one."""
+    """The share of random orders of the stretch's values in which some series has a change at least as clear."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Comparison:
 
     method: Method
     level: float
-    """The level of each single interval."""
+    """The confidence level of each single interval."""
     compared: tuple[Compared, ...]
 
 

@@ -20,12 +20,12 @@ class Estimate:
     n: int
     """The number of runs behind a mean; of a comparison, the smaller of the two sides' numbers."""
     df: float | None = None
-    """The degrees of freedom of the interval (Satterthwaite's for a mean, so not always whole)."""
+    """The degrees of freedom of the interval (Satterthwaite's for a mean, so not always whole); None if not known."""
     note: str | None = None
     identical: bool = False
     """Whether this is a comparison whose two sides gave the very same numbers in every block."""
     times: float | None = None
-    """A comparison's step divided by the usual difference of two runs, if its interval comes from a known scatter."""
+    """A comparison's step over the usual difference of two runs; None if the interval is not from a known scatter."""
 
     @property
     def has_interval(self) -> bool:

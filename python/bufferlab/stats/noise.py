@@ -31,7 +31,7 @@ class Scatter:
     ci_high: float | None
     df: float
     n: int
-    """The number of runs behind it."""
+    """The number of runs from which the scatter was computed."""
 
 
 @dataclass(frozen=True)

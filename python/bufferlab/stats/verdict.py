@@ -41,7 +41,7 @@ class Verdict:
     estimate: Estimate
     contrast: Literal["ratio", "difference"]
     detectable: float | None
-    """The smallest change that would have been resolved in 80 % of such sweeps."""
+    """The smallest change that would have been resolved in 80 % of such sweeps; None if it was not computed."""
 
     @property
     def resolved(self) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from math import gcd
 
 PAGE_BYTES = 4096
-"""The bytes of a page of the page cache."""
+"""The bytes of a page of the kernel's page cache."""
 
 
 def pages_per_read(io_size_bytes: int, alignment_bytes: int) -> float:

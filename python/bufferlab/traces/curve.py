@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Accesses between two reports of progress: a tenth of a second's work.
 _CHUNK = 1 << 21
 _PARTS = 50
-#: Shares of the gets between the ends of the curve.
+#: The least depth of a knee, and the least height of a step, as shares of the misses that the curve falls in all.
 _KNEE_SHARE, _STEP_SHARE = 0.05, 0.5
 
 

@@ -41,7 +41,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
         elif kind in _RECORDS:
             found = records.read_vscsi(path, page_bytes)
         else:
-            from bufferlab.traces import text  # Late: tables are read by polars, records are not.
+            from bufferlab.traces import text  # Imported late, because only tables of text are read by polars.
 
             data = unpacked.all_bytes(path)
             is_list = kind == ".txt" and not columns and not text.is_table(data)

@@ -51,21 +51,21 @@ class Accesses:
     """
 
     page: NDArray[np.uint32]
-    """Pages, numbered from 0 without a gap."""
+    """The page of each access; pages are numbered from 0 without a gap."""
     kind: NDArray[np.uint8]
-    """The number of each kind: a touch, or the drop of a page that is touched at some time."""
+    """The number of each access's kind: a touch, or the drop of a page that is touched at some time."""
     time_s: NDArray[np.float64]
     """The time of each access, in seconds since some moment; times never run backwards."""
     page_size_bytes: int | None = None
-    """Bytes of a page, if the file has them."""
+    """The bytes of a page; None if the file does not have them."""
     window_s: tuple[float, float] | None = None
-    """The first and the last second of a run's measured window."""
+    """The first and the last second of a run's measured window; None for a file of another program."""
     objects: tuple[PagesOfObject, ...] = ()
     """The tables and indexes of a run's database."""
     measured: MeasuredPool | None = None
-    """The pool from which a run's accesses come."""
+    """The pool from which a run's accesses come; None for a file of another program, or for another window."""
     sizes_bytes: tuple[int, int] | None = None
-    """The smallest and the largest object of a file whose objects differ in size."""
+    """The bytes of a file's smallest and largest object, if objects differ in size; else None."""
     reading: TraceReading | None = None
     """The way in which a file was read; None for the trace of a run."""
 
@@ -248,7 +248,7 @@ def read(folder: Path) -> RunTrace:
 
     Raises DataFileError when there is no good trace, or several runs have one.
     """
-    from bufferlab.registry import open_sweep  # Late: files of other programs need no sweep, and no polars either.
+    from bufferlab.registry import open_sweep  # Imported late: files of other programs need no sweep and no polars.
 
     if (folder / "run.json").exists():
         runs = [run for run in open_sweep(folder.resolve().parent.parent).runs() if run.run_id == folder.name]

@@ -33,7 +33,7 @@ class TraceReading:
     has_head: bool | None = None
     """Whether the first line names the columns; None if the format has no such line."""
     notes: tuple[str, ...] = ()
-    """Further remarks, in sentences."""
+    """Further remarks on how the file was read, in sentences."""
 
     def sentence(self, first_s: float, last_s: float) -> str:
         """Return how the file was read; the arguments are the times of its first and last touch."""

@@ -42,7 +42,7 @@ _LCS = {
     3: np.dtype(_LCS_WIDE),
     **{3 + more: np.dtype([*_LCS_WIDE, ("features", f"V{2 << more}")]) for more in range(1, 6)},
 }
-"""The records of each version; those from version 4 on have 1, 2, 4, 8 or 16 further numbers of 32 bits."""
+"""Version of a libCacheSim file -> layout of a record, which from 4 on has 1, 2, 4, 8 or 16 further 32-bit numbers."""
 _VSCSI = {
     2: np.dtype([("cmd", "<u2"), ("version", "<u2"), ("", "V4"), ("bytes", "<u4"), ("", "V4"), ("sector", "<u8"),
                  ("time", "<u8"), ("", "V8")]),

@@ -19,9 +19,9 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 from bufferlab.meminfo import assumed_bytes
 from bufferlab.units import format_bytes
 
-#: For the columns of a text polars takes several times the text's bytes.
+#: A file may have one byte in this many of free memory: polars takes several times a text's bytes for its columns.
 _SHARE_OF_MEMORY = 8
-#: An access takes thirteen bytes, and several times as many while pages are numbered and counted.
+#: The bytes of memory for an access: it takes thirteen, and several times as many while pages are numbered and counted.
 _BYTES_OF_ACCESS = 128
 _CHUNK_BYTES = 1 << 20
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}

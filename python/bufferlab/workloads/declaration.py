@@ -26,7 +26,7 @@ class PoolAndData:
     shape: Mapping[str, Any] | None
     """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
     edge_rows: int = 0
-    """The number of rows beside each leaf of a table whose lookup by key reads that leaf too, before their own."""
+    """For each leaf of a table, the number of its neighbours' rows whose lookup by key gets this leaf as well."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class OnlyOn:
     value: str
     engines: tuple[str, ...]
     why: str
-    """The reason, in words, why the other engines do not support it."""
+    """The reason, in words, why the other engines do not support the value."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class WorkloadDeclaration:
     relative_cost: float = 1.0
     """The cost of a transaction, in transactions of the engine's declared rate; used until a run here measured it."""
     estimate_shape: Callable[[Parameters, int], Mapping[str, Any]] | None = None
-    """Returns the trees of the loaded database, given the parameters and the page size; for plans before a load."""
+    """Returns the loaded database's trees, from the parameters and the page size, for plans before a load; or None."""
     resolve_share: Callable[[str, Decimal, Parameters, PoolAndData], int | Impossible] | None = None
-    """Returns the count that a parameter's percentage stands for; needed if a parameter may be a percentage."""
+    """Returns the count that a parameter's percentage stands for; None if no parameter may be a percentage."""
     impossible: Callable[[Parameters], Impossible | None] | None = None
     """Returns the reason why parameters cannot be combined; None if they can."""
     too_many: Callable[[Parameters, int], Impossible | None] | None = None

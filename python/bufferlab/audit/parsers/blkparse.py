@@ -146,7 +146,7 @@ class SeenRequests:
         self.pages += times * ((read.end - 1) // PAGE_SECTORS - read.sector // PAGE_SECTORS + 1)
 
 
-#: Times that go back by less are no fault: lines of several processors may be out of order.
+#: Times that go back by fewer seconds are not a fault: lines of several processors may be out of order.
 _LEAST_BACK_S = 0.001
 _ENOUGH_EVENTS = 10
 
@@ -161,7 +161,7 @@ class EventClock:
     backwards: int = 0
     """The number of jumps back in time by more than half of the time that the trace covered before."""
     first_back: tuple[int, float, float] | None = None
-    """The first such jump: number of the line, its time, and the time of the line above, in seconds."""
+    """The first jump back: number of the line, its time and that of the line above, in seconds; None without a jump."""
 
     def read(self, at_s: float, line: int) -> None:
         """Take the time of the next event."""
@@ -186,9 +186,9 @@ class BlockTraceText:
     """Device's name -> printed name of a counter ("Reads Queued", or "Reads Queued KiB" for its size) -> range."""
     events: dict[str, Range] = field(default_factory=dict)
     operations: int | None = None
-    """The program's number of operations, if the text around the trace states it."""
+    """The program's number of operations; None if the text around the trace does not state it."""
     io_bytes: int | None = None
-    """The size of one operation in bytes, if the text around the trace states it."""
+    """The size of one operation in bytes; None if the text around the trace does not state it."""
     has_processes: bool = False
     """Whether events end with their process, or their error, in brackets."""
     shortened: str = ""

@@ -21,7 +21,7 @@ MAX_LINE_BYTES = 8192
 #: A mark of a status text in one line: without \\G or --raw MySQL's client prints \\n in place of line ends.
 _STATUS_IN_A_LINE = b"INNODB MONITOR OUTPUT\\n"
 _MAX_STATUS_BYTES = 1 << 21
-#: A JSON document may be one line; larger ones are not read.
+#: The most bytes of a JSON document, which may be a single line; larger documents are not read.
 MAX_DOCUMENT_BYTES = 1 << 25
 _DOCUMENT = re.compile(
     rb'\s*[\[{].*?"(?:fio version|sysstat|(?:Throughput|Goodput) \(requests/second\)|NEWORD|PAYMENT)"', re.DOTALL

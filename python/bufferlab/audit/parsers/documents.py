@@ -14,18 +14,18 @@ from typing import Any
 
 from bufferlab.audit.parsers.captions import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, Line
 
-#: Program -> a key that only its documents have.
+#: Program -> pattern of a key that only this program's JSON documents have.
 _KEYS = {
     "fio": re.compile(r'"fio version"\s*:'),
     "iostat": re.compile(r'"sysstat"\s*:'),
     "BenchBase": re.compile(r'"(?:Throughput|Goodput) \(requests/second\)"\s*:'),
     "HammerDB": re.compile(r'"(?:(?i:neword|payment|delivery|slev|ostat)|[\w ]{2,30} tpm)"\s*:\s*\{'),
 }
-#: The most lines of a possible document that are held back until a key shows its program.
+#: The most lines of a possible JSON document that are held back until a key shows its program.
 _MOST_HEAD_LINES = 60
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 32
-#: The beginning of a line that no document has.
+#: The beginning of a line that no JSON document has: a word that is not true, false or null.
 _OTHER_TEXT = re.compile(r"(?!true|false|null)[A-Za-z]")
 _LIST = re.compile(r'\[\s*(?:$|[\[{"])')
 
@@ -37,7 +37,7 @@ class Document:
     program: str
     number: int
     lines: int
-    """The number of its lines that are not blank."""
+    """The number of the document's lines that are not blank."""
     value: Any
     problem: str
     """The reason why the document cannot be read; "" if it can."""

@@ -85,14 +85,15 @@ class FioParser(LoadParser):
         self._in_group: list[LoadRun] = []
         self._process: tuple[str, ...] = ()
         self._reports: dict[tuple[str, ...], tuple[int, LoadRun | None]] = {}
-        """(process, direction) -> place of its run in `_runs`, and its last earlier report that has a count."""
+        """(process, direction) -> place of the newest interim report in `_runs`, and the last earlier one with a count.
+        """
         self._unit = ""
         self._printed: dict[tuple[str, ...], LoadRun] = {}
         """The runs of JSON documents, by number of fio's run, job's name, number among jobs of the name, direction."""
         self._began: list[float] = []
         """The time at which each run of fio with JSON documents began, in seconds of the epoch."""
         self._older: list[Place] = []
-        """The places of documents of fio 2, whose units differ."""
+        """The places of JSON documents of fio 2, whose units differ from those of fio 3."""
 
     def take(self, number: int, text: str, label: str) -> bool:
         """Parse a line under a caption's label; return whether it is fio's."""

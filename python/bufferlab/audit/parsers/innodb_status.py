@@ -76,15 +76,15 @@ class StatusDump:
 
     place: Place
     t_s: float | None = None
-    """The seconds since the start of the load, if the caption has them."""
+    """The seconds since the start of the load; None if the caption does not have them."""
     at: datetime | None = None
-    """The server's time stamp, if the printout has its head."""
+    """The server's time stamp; None if the printout lacks its head."""
     fields: dict[str, float] = field(default_factory=dict)
     instances: dict[int, dict[str, float]] = field(default_factory=dict)
     whole: bool = False
     """Whether the printout has its head and its end. Then lines that are missing were never printed."""
     server: str = ""
-    """The server, if its counters identify it: "mysql", "mariadb" or "postgres"."""
+    """The server: "mysql", "mariadb" or "postgres"; "" if its counters do not identify it."""
     words: dict[str, str] = field(default_factory=dict)
     """The name of the server's variable for each field that is not from the status text."""
     counters: dict[str, float] = field(default_factory=dict)

@@ -99,7 +99,7 @@ class IostatParser:
         """The columns in the headers of this report so far."""
         self._device_last = False
         self._is_cut = False
-        """Whether the last row had fewer cells than its head."""
+        """Whether the row read last had fewer cells than its head."""
         self._after_banner = False
         self._stream = 0
         self._wrapped = ""

@@ -46,19 +46,19 @@ class LoadRun:
     name: str = ""
     """The name of the job or transaction type; "" for a whole run."""
     clients: int | None = None
-    """The number of threads, clients or virtual users; for fio, jobs times their depth."""
+    """The number of threads, clients or virtual users; for fio, jobs times their depth. None if the log lacks it."""
     seconds: float | None = None
     is_asked: bool = False
     """Whether `seconds` is the time asked for, not a measured time."""
     connecting_s: float = 0.0
     """The part of the run's seconds in which clients connected, if the rate leaves it out."""
     transactions: int | None = None
-    """The number of transactions, events or requests."""
+    """The number of transactions, events or requests; None if the log lacks it."""
     per_s: float | None = None
-    """The rate as printed."""
+    """The transactions, events or requests per second, as printed; None if no rate was printed."""
     mean_ms: float | None = None
     latency_ms: dict[str, float] = field(default_factory=dict)
-    """The percentiles by name ("95 %"), the least ("min") and the greatest ("max"), all of the whole run."""
+    """The latency percentiles by name ("95 %"), the least ("min") and the greatest ("max"), all of the whole run."""
     spans_ms: list[tuple[float, float, float]] = field(default_factory=list)
     """The (least, mean, greatest) of each kind of latency, if a report has several kinds."""
     mean_slack_ms: float = 0.0051
@@ -70,9 +70,9 @@ class LoadRun:
     lost: set[str] = field(default_factory=set)
     """The clients that ended before the run did."""
     nopm: float | None = None
-    """New-Orders per minute: HammerDB's NOPM, go-tpc's tpmC."""
+    """New-Orders per minute: HammerDB's NOPM, go-tpc's tpmC; None for other programs, or without a result."""
     tpm: int | None = None
-    """HammerDB's transactions per minute, as the database counts them."""
+    """HammerDB's transactions per minute, as the database counts them; None for other programs, or without a result."""
     queries: dict[str, int] = field(default_factory=dict)
     """sysbench's queries by kind, with their total."""
     block_bytes: int | None = None
@@ -82,7 +82,7 @@ class LoadRun:
     directions: dict[str, Direction] = field(default_factory=dict)
     """The directions in sysbench's test of files: "read" and "written"."""
     cut: str = ""
-    """The words for the missing part of a report that breaks off. Its counts may end before the run did."""
+    """The words for the missing part of a report that breaks off, whose counts may end before the run; "" if whole."""
 
     @property
     def counted_s(self) -> float | None:

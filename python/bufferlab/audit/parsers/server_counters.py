@@ -55,7 +55,7 @@ _NAME = re.compile(r"variable_name:\s*(\w{1,64})\s*$", re.IGNORECASE)
 _VALUE = re.compile(r"(?:variable_)?value:\s?(.*)$", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?")
 
-#: Column that only one view has -> that view's columns which only grow.
+#: Column that only one of PostgreSQL's statistics views has -> that view's columns which only grow.
 _VIEWS: dict[str, tuple[str, ...]] = {
     "blks_hit": ("xact_commit", "xact_rollback", "blks_read", "blks_hit", "tup_returned", "tup_fetched", "tup_inserted",
                  "tup_updated", "tup_deleted", "temp_files", "temp_bytes"),
@@ -132,7 +132,7 @@ class ServerCountersParser:
             self._is_open = False
             return True
         if self._is_open and (match := _VARIABLE.match(text)) and match["name"][0].isupper():
-            return True  # Questions, Queries, Connections.
+            return True  # A variable without an underscore: Questions, Queries, Connections.
         if not text or text.isspace():
             self._is_open = False
         return False
@@ -284,7 +284,7 @@ class _View:
     names: list[str]
     is_expanded: bool = False
     is_framed: bool = False
-    """Whether each line also begins and ends with a |."""
+    """Whether each line of the printed view also begins and ends with a |."""
 
     def __post_init__(self) -> None:
         self.rows: list[dict[str, str]] = []

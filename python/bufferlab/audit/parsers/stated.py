@@ -36,7 +36,7 @@ _CONNECTIONS = re.compile(
     rf"|(?<!max )\b(?:connections?|clients|virtual users|terminals){_GAP}(\d{{1,6}})\b",
     re.IGNORECASE,
 )
-#: Every text that a pattern matches contains one of these words in lower case. They are a quick first test.
+#: Every text that a pattern of this file matches contains one of these words, in any case. They are a quick first test.
 _OF_RUNTIME = ("run", "measure", "duration")
 _OF_CONNECTIONS = ("connection", "clients", "virtual users", "terminals")
 _WORDS = (
@@ -75,7 +75,7 @@ class Stated:
     instances: int | None = None
     instances_place: Place | None = None
     shared_buffers_bytes: int | None = None
-    """The size of PostgreSQL's pool."""
+    """The stated size of PostgreSQL's pool; None if the text states none."""
     version: tuple[str, tuple[int, ...]] | None = None
     warehouses: dict[int, Place] = field(default_factory=dict)
     """Each stated number of warehouses, with the place of its first statement."""
@@ -159,7 +159,7 @@ class StatedParser:
             stated.page_size_bytes, stated.page_size_place = parse_lenient_bytes(match["size"]), place
         for match in _RUNTIME.finditer(text) if any(word in lowered for word in _OF_RUNTIME) else ():
             if match["of"] or len(stated.runtimes_s) >= _MOST_STATED:
-                continue  # It is the duration of a ramp-up or of another thing, not of the run.
+                continue  # The time is that of a ramp-up or of another thing, not of the run.
             runtime_s = int(match["time"]) * (60 if match["unit"].lower().startswith("m") else 1)
             stated.runtime_s = float(runtime_s) if stated.runtime_s is None else stated.runtime_s
             stated.runtimes_s.setdefault(runtime_s, place)

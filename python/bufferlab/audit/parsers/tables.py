@@ -54,7 +54,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 #: Roles of which no results can be made without other roles; rules need them only together with others.
 MEANINGLESS = {None, "mb_per_s", "spread", "n"}
 _ANY = re.compile("|".join(pattern.pattern for role, pattern in _ROLES if role not in MEANINGLESS), re.IGNORECASE)
-#: Every text that _ANY matches contains one of these words in lower case. They are a quick first test.
+#: Every text that _ANY matches contains one of these words, in any case. They are a quick first test.
 _WORDS = (
     "read",
     "write",

@@ -59,7 +59,7 @@ class Interval:
     p99_ms: float | None = None
     late: tuple[int, ...] | None = None
     p90_ms: tuple[float, ...] | None = None
-    """The older form's column of 90th percentiles, for each type."""
+    """The 90th percentile of each transaction type, a column of the older form; None in the newer form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ class DeviceCounts:
     trace: BlockTraceText
     device: str
     side: str
-    """ "read" or "write"."""
+    """The direction of the row's requests: "read" or "write"."""
     is_first: bool
     """Whether this is the device's first row: its reads, or its writes if it has no reads."""
     requests: Range

@@ -215,7 +215,8 @@ _BY_CHANCE = 10_000
 _ENOUGH_ROWS = 3
 #: More reads per New-Order than this are impossible: a New-Order and its 1.3 other transactions touch 600 to 900 pages.
 _MOST_READS_PER_NEW_ORDER = 2_000
-#: The steps of a counter from row to row differ by less than this factor, if its rate is level.
+#: A column is taken for a counter with a level rate if its steps from row to row differ at most by this factor, and its
+#: last value is at least this many times its first one.
 _ALIKE = 2.0
 _TIME = re.compile(r"(\d{1,7})\s*(s|secs?|seconds?)?\.?", re.IGNORECASE)
 _TIME_NAME = re.compile(r"\b(time|seconds?|secs?|elapsed|progress|s)\b", re.IGNORECASE)

@@ -285,7 +285,7 @@ def _first_odd_finding(report: IostatReport, column: _Column, level: tuple[float
     )
 
 
-#: Sectors in a KiB.
+#: The sectors of 512 bytes in a KiB: columns of kilobytes that hold sectors are too large by this factor.
 _RATIO = 2.0
 #: The largest relative rounding error of a row that is judged, and the tolerance for its numbers.
 _KNOWN = 0.03
@@ -409,7 +409,7 @@ def busy_above_whole(case: Case) -> Iterator[AuditFinding]:
 
 
 _LITTLE, _ENOUGH_LINES = 0.20, 3
-#: The shortest queue that is judged: shorter ones are printed with too few digits.
+#: The shortest queue that is judged, in requests: shorter ones are printed with too few digits.
 _LEAST_QUEUE = 0.1
 _KINDS = (("r/s", "r_await"), ("w/s", "w_await"), ("d/s", "d_await"), ("f/s", "f_await"))
 

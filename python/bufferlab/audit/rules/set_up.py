@@ -175,7 +175,7 @@ _Said = tuple[str, dict[int, Place], int, str]
 """(parameter's name, stated number -> place of the statement, number that ran, place in the output that shows it)."""
 
 
-#: A load generator ends with its last transactions. So the printed time may exceed the time asked for by 5 % and 2 s.
+#: A load generator ends with its last transactions. So the printed time may be off the time asked for by 5 % and 2 s.
 _CLOCKS, _SLOW_END_S = 0.05, 2.0
 
 

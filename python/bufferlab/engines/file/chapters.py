@@ -23,7 +23,7 @@ from bufferlab.theory.random_read import pages_per_read
 #: The two figures that a sweep of factors may ask for. `_FIGURES` are those whose effects the tables show.
 SCATTER, COST = "reads_cv", "requests_per_read"
 _FIGURES = ("iops", SCATTER, "requests_cv", COST, "read_amplification", "cpu_us_per_transaction")
-#: The factor on which the effects of the others depend most: whether the page cache is in the way.
+#: The factor on which the effects of the other factors depend most: whether reads pass through the page cache.
 _SPLIT = "io_mode"
 #: The words of a sentence on each figure's effects, and their direction: up, or down.
 _ASKED = {
@@ -31,7 +31,7 @@ _ASKED = {
     "iops": ("slows reads", -1),
     COST: ("makes a read take more requests", 1),
 }
-#: A sweep over kinds of devices asks what makes reads erratic.
+#: The setting whose sweep asks what makes reads erratic: the kind of device.
 _ASKS_FOR_SCATTER = "device"
 
 

@@ -14,7 +14,7 @@ from bufferlab.units import GIB, KIB, MIB
 OWN = "own"
 """The value of `path` that stands for a file that bufferlab makes."""
 OWN_BYTES = 1 * GIB
-"""The size of that file, unless file_size says another."""
+"""The bytes of the file that bufferlab makes, unless the setting file_size gives another size."""
 
 
 def _data_bytes(knobs: Values) -> int:

@@ -41,7 +41,7 @@ class AttachedLoop:
 
     path: Path
     direct_io: bool
-    """Whether it reads its file past the page cache, so that nothing is cached twice."""
+    """Whether the loop device reads its file past the page cache, so that nothing is cached twice."""
 
 
 @contextmanager

@@ -27,9 +27,10 @@ from bufferlab.results.window import Value
 REPLAY_LIMIT = 0.005
 PROCESS_LIMIT = 0.005
 LITTLE_LIMIT = 0.03
-#: The tolerance in seconds: the driver starts its threads, and sees them end, some milliseconds apart.
+#: The shortest window, in seconds, for a check of Little's law: the driver starts its threads, and sees them end, some
+#: milliseconds apart.
 LITTLE_LEAST_S = 1.0
-#: Larger direct reads may be split by the device's own limit.
+#: The bytes of the largest direct read that is taken for one request: the device's own limit may split larger ones.
 LARGEST_WHOLE_BYTES = 128 * 1024
 _OTHERS = "the device is shared with other programs (device = as_is)"
 

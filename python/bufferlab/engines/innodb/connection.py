@@ -37,7 +37,8 @@ from bufferlab.errors import EnvironmentLackingError
 _USUAL_FILE = "~/.my.cnf"
 _USUAL_GROUPS = ("client", "bufferlab")
 _GROUPS = (*_USUAL_GROUPS, "mysql", "mariadb")
-"""The groups that count in a file named by a URL, which may have been written for the servers' own clients."""
+"""The groups that are read of an option file named by a URL, which may have been written for the servers' own clients.
+"""
 _DEEPEST_INCLUDE = 10
 _SPACE = " \t\n\v\f\r"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}

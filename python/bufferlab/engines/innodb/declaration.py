@@ -129,7 +129,7 @@ _DEPTH = 1536
 
 def _mariadb_data_frames(values: Mapping[str, Value], frames: int) -> int:
     """Return how many of a pool's frames hold pages. A build whose version is not known yet is taken for a new one."""
-    from bufferlab.theory.hot_rows import frames_of_data  # It imports numpy, which a declaration must not need.
+    from bufferlab.theory.hot_rows import frames_of_data  # Imported late: a declaration must not need numpy.
 
     found = re.search(r"(\d+)\.(\d+)", str(values.get("version") or values.get("server") or ""))
     if found and (int(found[1]), int(found[2])) < (10, 5):

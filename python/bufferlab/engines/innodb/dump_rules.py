@@ -39,7 +39,8 @@ _SET = re.compile(
     rb"SET\s++(?:NAMES\s++\w++(?:\s++COLLATE\s++\w++)?|" + _ASSIGNED + rb"(?:,\s*+" + _ASSIGNED + rb")*+)",
     re.IGNORECASE,
 )
-"""The pattern does not backtrack: a list of thousands of settings takes time in proportion."""
+"""A SET of settings that a dump may change. The pattern does not backtrack: its time grows linearly with the list.
+"""
 _MISLEADING = re.compile(
     rb"NO_BACKSLASH_ESCAPES|\bANSI|\b(?:ORACLE|MSSQL|DB2|POSTGRESQL|MAXDB)\b|\b(?:gbk|gb18030|gb2312|big5|sjis|cp932|"
     rb"euckr|ujis|eucjpms|ucs2|utf16|utf16le|utf32)",

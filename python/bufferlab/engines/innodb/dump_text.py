@@ -17,7 +17,7 @@ from typing import BinaryIO
 from bufferlab.engines.servers.builds import Flavour
 
 MOST_STATEMENT_BYTES = 64 << 20
-"""The longest statement: mysqldump's own are 1 MB, or one row (its max_allowed_packet is 24 MB)."""
+"""The most bytes of a dump's statement. mysqldump's own have 1 MB, or one row (its max_allowed_packet is 24 MB)."""
 _CHUNK_BYTES = 1 << 20
 _MARGIN_BYTES = 16
 """How many bytes must be known from a special character on: a comment's beginning with its version is the longest."""
@@ -157,8 +157,7 @@ class Splitter:
         if sign == b"#" or _is_line_comment(buffer, place):
             return b" ", self._end_of_line(place), 0
         if sign == b"-":
-            # One of two characters that together begin a comment. If a comment between them is left out, they must not
-            # join.
+            # Two dashes begin a comment. If a comment between two single dashes is left out, the dashes must not join.
             return b"- ", place + 1, 0
         if sign == b";":
             return b";", place + 1, 0

@@ -97,7 +97,7 @@ class InnodbFamily(Family):
             accounts.make(connection, identity, build)
 
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        # Imported late: this client is large, and few jobs check.
+        # Imported late: this client is large, and few jobs check a database.
         from bufferlab.engines.innodb import consistency_by_pymysql
 
         return consistency_by_pymysql.check(address, job, database)

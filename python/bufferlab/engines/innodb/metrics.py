@@ -141,7 +141,7 @@ def _victim(name: str, of: Callable[[float, float, float, float], float]) -> Qua
 FREE_LIST = _victim("free-list hits", lambda searches, loops, waits, failures: searches - loops + failures)
 LRU_SCAN = _victim("LRU-scan hits", lambda searches, loops, waits, failures: loops - waits)
 SINGLE_PAGE = _victim("single-page flushes", lambda searches, loops, waits, failures: waits - failures)
-#: A page read or created takes a frame and keeps it.
+#: The frames that pages took and kept: one for each page read or created.
 FRAMES_HELD = (Engine.pages_read + Engine.pages_created).counted_as("frames")
 FRAME_REQUESTS = Metrics.buffer_lru_get_free_search.growth()
 
@@ -231,7 +231,7 @@ class Inside(MetricTable):
 
 
 RAW = (*Status.rows, *Metrics.rows)
-#: The metrics of one unit of work stand together.
+#: The derived metrics of InnoDB. Those of one unit of work stand together.
 DERIVED = (*sorted((*VictimPath.rows, *InnodbPerWork.rows), key=lambda metric: metric.work or ""), *Inside.rows)
 OWN_COUNTS = tuple(dict.fromkeys(metric.count for metric in InnodbPerWork.rows))
 # fmt: on
@@ -265,4 +265,4 @@ LOOK_LEVELS = {
     "innodb_history_list_length": "history_list_length",
     "threads_connected": "connections",
 }
-"""Status variables that are levels -> the names by which a look reads them."""
+"""Status variables that are levels and not counters -> the names by which a look reads them."""

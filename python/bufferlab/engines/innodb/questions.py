@@ -29,7 +29,7 @@ _PROCESS_RIGHT: Mapping[Refusal, str] = {"rights": "GRANT PROCESS ON *.* TO the 
 PAGE_S = 15e-6
 """Seconds per page of the pool that the first question on its contents takes after a start; later ones: a third."""
 TEMPORARY_TABLE_RATIO = 0.01
-"""The share of the pool that this answer's temporary table takes in MySQL."""
+"""The share of the pool that the temporary table for the answer on the pool's contents takes in MySQL."""
 
 # MariaDB sets oldest_modification to 1 when it has written a page, until the page leaves the flush list, and to 2 for a
 # changed page of its temporary tablespace: neither is counted as dirty (buf0buf.h, oldest_modification_).
@@ -135,7 +135,7 @@ SEQUENTIAL = ("handler_read_rnd_next", "handler_read_next", "handler_read_prev")
 
 
 UNITS_PER_S = 1e12
-"""Timers count picoseconds."""
+"""The units of a second in performance_schema's timers, which count picoseconds."""
 _TABLE = "performance_schema.events_statements_summary_by_digest"
 _SUBJECT = "what each statement does"
 _DIGEST_REMEDIES: Mapping[Refusal, str] = {

@@ -31,7 +31,7 @@ FRAMES_MIN = 2000
 #: The state of the leaves may change the number of frames given back by this share: twice the difference seen between
 #: points.
 GIVEN_BACK_LIMIT = 0.10
-#: MONITOR_INC is a plain increment (srv0mon.h): two threads at once may lose one.
+#: The share of counts that may be lost: MONITOR_INC is a plain increment (srv0mon.h), so two threads may lose one.
 COUNTING_LIMIT = 0.005
 POOL_PAGES_LIMIT = 0.01
 WHOLE_PAGES_LIMIT = 0.01

@@ -41,7 +41,10 @@ class FoundTrend:
     last: float
     """`first` and `last` are the figure's means at the ends of the axis."""
     turn: Turn | None = None
-    """The place where the figure turns from falling to rising or back; the slope does not describe such a figure."""
+    """The place where the figure turns from falling to rising or back; None without a turn.
+
+    The slope does not describe a figure that turns.
+    """
 
 
 def is_scan_depth(analysis: Analysis) -> bool:

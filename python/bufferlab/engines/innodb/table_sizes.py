@@ -31,7 +31,8 @@ INDEX_PAGE = 17855
 _BLOB_PAGES = (10, 11, 12)
 _HEADER = struct.Struct(">H")
 _PAGE = struct.Struct(">HHH2xH6xH8xHQ")
-"""The header from byte 38: directory slots, heap top, records in the heap, garbage, records, level, index id."""
+"""An index page's header from byte 38: directory slots, heap top, records in heap, garbage, records, level, index id.
+"""
 _FIRST_RECORD_BYTE = 120
 _TRAILER_BYTES, _SLOT_BYTES = 8, 2
 _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
@@ -59,7 +60,7 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
 
 
 def _indexes(connection: Client, build: Build, schema: str) -> list[dict[str, Any]]:
-    # 8.0 renamed the views; MariaDB kept them.
+    # MySQL 8.0 renamed INNODB_SYS_INDEXES and INNODB_SYS_TABLES; MariaDB kept the names.
     sys = "" if build.flavour == "mysql" and build.numbers >= (8,) else "SYS_"
     indexes = connection.rows(
         f"SELECT t.name, i.name, i.index_id, i.type FROM information_schema.INNODB_{sys}INDEXES AS i "
@@ -155,7 +156,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
 
     A page's number is its tablespace's times 2^32, plus its own. The pages of a clustered index have the table's name.
     """
-    import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
+    import numpy as np  # Imported late: it would take a third of the time of a worker's start, and few workers need it.
 
     sizes = data_folder.read_sizes(database)
     names = {

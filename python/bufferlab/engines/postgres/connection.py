@@ -114,7 +114,7 @@ _HINTS = {
     "57P03": "it starts or shuts down: try again when it is ready; a standby answers with hot_standby = on alone",
     "08P01": f"a pooler such as pgbouncer answers: {_NOT_A_POOLER}",
 }
-"""Hints by the code of a refused login."""
+"""SQLSTATE of a refused login -> hint for the user."""
 _SAID_HINTS = {
     "unsupported startup parameter": _HINTS["08P01"],
     "asked for TLS": "a tunnel that speaks TLS itself may answer: ?sslmode=disable",

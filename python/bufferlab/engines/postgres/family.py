@@ -69,7 +69,7 @@ class PostgresFamily(Family):
     further_files: ClassVar = {"hba.conf": "local all all scram-sha-256\n", "ident.conf": ""}
     failure = staticmethod(failure)
     stop_signal = signal.SIGINT
-    """Fast shutdown: the server rolls transactions back and makes a checkpoint."""
+    """The signal for a fast shutdown: the server rolls transactions back and makes a checkpoint."""
     own_ipc = True
     end_processes = staticmethod(cluster.end_processes)
     clean_up = staticmethod(cluster.clean_up)
@@ -129,7 +129,7 @@ class PostgresFamily(Family):
             control.make_extensions(connection)
 
     def conditions(self, address: Address, job: Mapping[str, Any], database: Path) -> dict[str, Any]:
-        # Imported late: this client is large, and few jobs check.
+        # Imported late: this client is large, and few jobs check a database.
         from bufferlab.engines.postgres import consistency_by_psycopg
 
         return consistency_by_psycopg.check(address, job, database)

@@ -50,7 +50,7 @@ _NO_TIME = {
     "cost)",
     "activities": f"track_activities is off; ALTER SYSTEM SET track_activities = on {_RELOAD}",
 }
-"""Why times are not known, by the name in `_FACTS`."""
+"""Column of `_FACTS` with a setting -> why the time of reads is not known if the setting is not on."""
 _FACTS = """\
 SELECT current_setting('server_version') AS version, current_setting('server_version_num')::int AS number,
 current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
@@ -128,7 +128,7 @@ class PostgresLook(Look):
         counters = {name: int(value) for name, value in row.items() if value is not None and name in _COUNTED}
         if facts.no_time:
             counters.pop("read_us"), counters.pop("active_us")
-        # The work of this statement is published only after it.
+        # The server counts the work of this statement only after the statement has ended.
         before = own() - 1
         mine = {"transactions": before, "page_gets": before * int(facts.settings["own_gets"])}
         levels = {

@@ -22,7 +22,7 @@ from bufferlab.engines.servers.look import NotTold, Query, Question, Refusal, Ro
 from bufferlab.versions import numbers
 
 MOST_BUFFERS = 131_072
-"""The most buffers whose full view is read without a confirmation: 1 GiB."""
+"""The number of buffers from which on the full view of the pool is read only after a confirmation: 1 GiB."""
 PAGE_S = 0.5e-6
 """The seconds that the view takes for each buffer, with the grouping.
 
@@ -125,7 +125,7 @@ def large_indexes(pool_pages: int) -> Question:
 
 
 UNITS_PER_S = 1e3
-"""Times are counted in milliseconds."""
+"""The units of a second in pg_stat_statements, which counts times in milliseconds."""
 _SUBJECT = "what each statement does"
 _LOAD = "shared_preload_libraries = 'pg_stat_statements' in postgresql.conf, a restart of the server, and " \
         "CREATE EXTENSION pg_stat_statements"  # fmt: skip

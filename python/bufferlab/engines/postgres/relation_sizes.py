@@ -32,7 +32,7 @@ _SEGMENT_PAGES = 131_072
 """RELSEG_SIZE, in pages: after 1 GiB a relation goes on in another file."""
 _HEADER_BYTES, _POINTER_BYTES, _SPECIAL_BYTES = 24, 4, 16
 _HEADER = struct.Struct("<HHH")
-"""The header from byte 12: where item pointers end, where items begin, where the special space begins."""
+"""A page's header from byte 12: where item pointers end, where items begin, where the special space begins."""
 _OPAQUE = struct.Struct("<IIIHH")
 _DELETED, _META, _HALF_DEAD = 1 << 2, 1 << 3, 1 << 4
 
@@ -179,7 +179,7 @@ def owners(database: Path, touched: NDArray[np.uint64], relations: Sequence[Sequ
     A page's number is its relation's place in `relations` (tablespace, database, relation, fork) times 2^32, plus its
     number in the relation.
     """
-    import numpy as np  # Imported here: it would be a third of a worker's start, and few workers need it.
+    import numpy as np  # Imported late: it would take a third of the time of a worker's start, and few workers need it.
 
     stored = data_folder.read_sizes(database)["relations"]
     names, trees = _names(stored), {_number(one): one for one in stored if one.get("method") == "btree"}

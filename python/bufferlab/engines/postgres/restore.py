@@ -46,7 +46,8 @@ _LIMITS = {
 _POLL_SECONDS = 0.1
 _ERROR = re.compile(r"^pg_restore: error: (.*)$", re.MULTILINE)
 _TOLERATED = re.compile(r'unrecognized configuration parameter "(?:transaction_timeout|idle_session_timeout)"')
-"""Errors about settings that a pg_restore newer than the server sets (_doSetFixedOutputState)."""
+"""The errors that do not fail a restore: of settings that a pg_restore newer than the server sets
+(_doSetFixedOutputState)."""
 _VALUE = re.compile(
     r"(?P<known>\b(?:relation|schema|type|role|extension|function|language|column|constraint|database|index|table|"
     r'collation|operator|parameter|view|sequence|trigger|method|class|aggregate|server|library)(?: name)?:? "[^"]*")'

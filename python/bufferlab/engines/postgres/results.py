@@ -112,7 +112,7 @@ def _device_split(runs: Sequence[MeasuredRun]) -> Check:
         read, device = run.window.change("pages_read"), run.values["device_pages_per_transaction"]
         if read.value is None or device.value is None:
             return Off(run, None, read.reason or device.reason)
-        # The kernel reads ahead of scans in table order. That is no fault, and the values say why they are missing.
+        # The kernel reads ahead of scans in table order. That is not a fault, and the values say why they are missing.
         return Off(run, 0.0 if found.value is not None else None, found.reason)
 
     return worst_of(name, title, 0.0, map(off, runs))

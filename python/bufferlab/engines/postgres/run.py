@@ -36,7 +36,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('e', 'i', 'a'))
 ORDER BY 1, 2
 """
-"""Tables, views and sequences that belong to no catalogue, no extension and no column."""
+"""Asks for the tables, views and sequences that belong to no catalogue, no extension and no column."""
 _OBJECTS = r"""
 WITH ours AS (
   SELECT oid FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%' AND nspname <> 'information_schema'
@@ -58,7 +58,7 @@ SELECT pg_describe_object(class, oid, 0) || coalesce(more, '') FROM there
 WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = class AND d.objid = there.oid AND d.deptype = 'e')
 ORDER BY 1
 """
-"""All that a database holds beyond its catalogue and its extensions, in words."""
+"""Asks for all that a database holds beyond its catalogue and its extensions, in words."""
 _GREAT = """
 SELECT rolsuper OR rolcreaterole OR rolreplication OR rolbypassrls OR EXISTS (
   SELECT FROM pg_auth_members m JOIN pg_roles g ON g.oid = m.roleid

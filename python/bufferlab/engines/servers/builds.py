@@ -30,14 +30,14 @@ class Build:
     share: Path | None = None
     """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's own."""
     libraries: Path | None = None
-    """The folder of shared libraries that came with the server, if it has one."""
+    """The folder of shared libraries that came with the server; None if none came with it."""
     system_tables: Path | None = None
-    """A data directory to copy the system tables from, for builds that cannot make them (MySQL 5.6)."""
+    """A data directory to copy the system tables from; None for builds that make them, which MySQL 5.6 cannot."""
 
     tried: str | None = None
     """The version that bufferlab was tried with, if the package may hold a newer one; None: it is always `version`."""
     script: Path | None = None
-    """The script that was named in the binary's place; it is not run."""
+    """The script that was named in the binary's place, and is not run; None if the binary was named."""
 
     @property
     def untried(self) -> bool:

@@ -61,7 +61,7 @@ class Preload:
     """The environment and descriptor that make a program load a library of ours before it begins."""
 
     environment: Mapping[str, str]
-    """Variables in addition to those that the function `environment` returns."""
+    """The environment variables for the program, in addition to those that the function `environment` returns."""
     descriptor: int
     """A descriptor of ours that the program inherits."""
 

@@ -21,7 +21,7 @@ MOST_ANSWER_BYTES = 8 << 20
 MOST_OF_OUR_OWN_BYTES = 512 << 20
 """The limit of an answer's bytes for a private server, which may hold any number of tables of a restored dump."""
 LATE_SECONDS = 5.0
-"""How many seconds longer we wait for a server that ends statements itself (statement_timeout)."""
+"""The seconds that we wait after a statement's limit, for a server that ends statements itself (statement_timeout)."""
 T = TypeVar("T")
 
 

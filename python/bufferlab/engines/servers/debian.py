@@ -55,7 +55,7 @@ def options(folder: Path, release: str = RELEASE) -> list[str]:
         "APT::Get::AllowUnauthenticated": "false",
         "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
     }
-    # Commands that this machine's apt runs after an update, such as emptying its cache, are for its own lists.
+    # Clear the commands that this machine's apt runs with an update, such as emptying its cache: those are not for us.
     cleared = folder / "cleared.conf"
     cleared.write_text("".join(f"#clear {hook};\n" for hook in _HOOKS))
     return ["-c", str(cleared), *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]

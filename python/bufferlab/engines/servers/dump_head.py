@@ -35,9 +35,9 @@ class ArchiveHead:
 
     is_custom: bool
     version: str = ""
-    """The server's version."""
+    """The version of the dumped server; "" if the archive has none."""
     made_by: str = ""
-    """pg_dump's version."""
+    """The version of the pg_dump that made the archive; "" if the archive has none."""
 
 
 class CutArchiveError(ValueError):
@@ -138,7 +138,7 @@ _BARE = re.compile(
     rb"/\*!(?:40101|50503) SET (?:@saved_cs_client +=|character_set_client = )|INSERT INTO `|CREATE TABLE `)",
     re.MULTILINE,
 )
-"""Lines by which a dump that mysqldump wrote without comments is recognised."""
+"""The line by which a dump that mysqldump wrote without comments is recognised."""
 _COMPLETED = re.compile(rb"^-- Dump completed[^\n]*\s*\Z", re.MULTILINE)
 _USE_FC = "use -Fc: pg_dump -Fc --file=app.dump app"
 _USE_MYSQLDUMP = "write it with: mysqldump --single-transaction app > app.sql"
@@ -151,9 +151,9 @@ class DumpHead:
     flavour: Flavour
     """The flavour also decides the tool: mysqldump (or mariadb-dump) of MySQL and MariaDB, pg_dump of PostgreSQL."""
     version: str
-    """The server's version."""
+    """The version of the dumped server."""
     made_by: str
-    """pg_dump's version; for mysqldump, whose version does not matter, the server's."""
+    """The version of the pg_dump that made the dump; for mysqldump, whose version does not matter, the server's."""
 
     @property
     def release(self) -> tuple[int, ...]:

@@ -129,7 +129,7 @@ class Family(ABC):
             raise EnvironmentLackingError("this engine has no servers that run already", None)
         return self.run
 
-    # A server, wherever it runs.
+    # Methods for every server: private ones, and servers that run already.
 
     @abstractmethod
     def connect(
@@ -188,7 +188,7 @@ class Family(ABC):
         Before: the run that `job` describes has ended, and the schema still holds its data.
         """
 
-    # A private server and its data.
+    # Methods for a private server and its data.
 
     @abstractmethod
     def configuration(
@@ -231,7 +231,7 @@ class Family(ABC):
         this server cannot restore, without any value of its rows in the text.
         """
 
-    # Only some families override these.
+    # Only some families override the following methods.
 
     def end_processes(self, data: Path, build: Build) -> None:  # noqa: B027 - most servers are one process.
         """Kill what remains of a killed server: a stopped child does not see its end, and keeps its client waiting."""
@@ -270,7 +270,7 @@ class Family(ABC):
         """Return the objects of a page trace, by their place in `relations`, that the server's counters leave out."""
         return []
 
-    # All families share these.
+    # All families share the following methods.
 
     def target(self, address: Address) -> dict[str, Any]:
         """Return the connection settings that the core needs: address, account, password and schema.

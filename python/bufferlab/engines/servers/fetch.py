@@ -77,7 +77,7 @@ class Servers:
     """The packages that can be fetched, by name."""
     ask_version: Ask
     listed: Callable[[tuple[str, ...]], list[Listed]]
-    """Returns a line for every server that is installed, then for each of these names."""
+    """Returns a line for every server that is installed, then for each name of a package that it gets."""
 
 
 def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:

@@ -134,7 +134,7 @@ class Facts:
     flavour: Flavour
     version: str
     numbers: tuple[int, ...]
-    """The version's first numbers."""
+    """The numbers of the server's version, such as (8, 0, 41) or (17, 2)."""
     identity: str
     """A text that stays the same over a restart, and differs on another server."""
     page_size_bytes: int

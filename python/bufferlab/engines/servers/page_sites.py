@@ -35,7 +35,7 @@ T = TypeVar("T")
 _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
-"""Entries of a site that the core does not get."""
+"""Entries of a site in page_sites.toml that the core does not get."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
 """The processor that all known builds are made for, as `platform.machine` names it."""
@@ -46,7 +46,7 @@ class PageSites:
     """The sites of one build."""
 
     server: str
-    """The build's name in messages."""
+    """The name of the server's build in messages."""
     settings: dict[str, Any]
     """The entries `fields`, `modes_if_in_pool`, `site` and others of page_sites.toml."""
 

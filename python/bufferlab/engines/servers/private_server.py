@@ -67,9 +67,9 @@ class PrivateServer:
     ready_seconds: float = READY_SECONDS
     stop_seconds: float = STOP_SECONDS
     trace: Recording | None = None
-    """The trace of the server's page accesses, from its start on."""
+    """The trace of the server's page accesses, from its start on; None if they are not recorded."""
     group: Path | None = None
-    """The cgroup.procs of the group that the process joins before it becomes the server."""
+    """The cgroup.procs of the group that the process joins before it becomes the server; None: it joins none."""
     own_net: bool = False
     """Whether the server can reach no network; entering raises EnvironmentLackingError if the host cannot do that."""
     conf: str = field(default="", init=False)

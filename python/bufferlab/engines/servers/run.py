@@ -34,13 +34,13 @@ class Survey:
     version: str
     """The version in the server's words."""
     tls: str | None
-    """The version of TLS and the cipher of our connection; None: it is not encrypted."""
+    """The version of TLS and the cipher of our connection; None: the connection is not encrypted."""
     variables: Mapping[str, str]
     """Every variable with the server's value in words."""
     page_bytes: int
     pool_bytes: int
     schema_bytes: int | None
-    """The bytes of the URL's schema; None: it does not exist."""
+    """The bytes of the URL's schema; None: the schema does not exist."""
     missing: Mapping[str, str]
     """The rights that a run needs and the account lacks, each with the statement that grants it."""
     read_only: str = ""
@@ -50,9 +50,9 @@ class Survey:
     roles: tuple[str, ...] = ()
     """Sentences on the server's place among others: replica, primary, cluster."""
     proxy: str = ""
-    """The proxy or pooler between us and the server."""
+    """The proxy or pooler between us and the server; "" if none was recognised."""
     managed: str = ""
-    """The service that runs the server for its owner."""
+    """The service that runs the server for its owner; "" if none was recognised."""
     nulls: tuple[str, ...] = ()
     """Sentences on figures that a run on this server will not have, each with the reason."""
     data_folder: str | None = None
@@ -132,7 +132,7 @@ class FamilyRun(ABC):
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
         """Return the schema's mark; None when the schema is missing, or has no readable mark."""
 
-    # Only some families override these.
+    # Only some families override the following methods.
 
     def make_sure_of(self, address: Address) -> None:  # noqa: B027 - most connections enter no schema.
         """Create the schema if it is missing and connections need one. Must not touch its contents."""
@@ -148,7 +148,7 @@ class FamilyRun(ABC):
         """Return the flavour of a server, by its answer to `version_query`; None: the family has only one."""
         return None
 
-    # All families share these.
+    # All families share the following methods.
 
     def clients(self, connection: Client) -> int:
         """Return how many clients are connected to the server now, bufferlab's connections included."""

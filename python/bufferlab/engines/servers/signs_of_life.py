@@ -17,7 +17,7 @@ from bufferlab.engines.behaviour import EngineFailure, OnEvent
 _SECONDS = 1.0
 
 OnWait = Callable[[str], None]
-"""Called now and then with the awaited step, such as "starting"; may raise to give up."""
+"""A function that is called now and then with the awaited step, such as "starting". It raises to give the wait up."""
 
 
 def patience(on_event: OnEvent, cancelled: Callable[[], bool]) -> OnWait:

@@ -78,7 +78,7 @@ def _open(database: Path) -> sqlite3.Connection:
 def _read_ahead(database: Path, interrupt: Callable[[], None] | None) -> None:
     """Bring the file into the page cache: reading it in the order of its trees took some twenty times as long."""
     piece = bytearray(MIB)
-    # SQLite meets the same error, and says it.
+    # An error of reading is ignored here, because SQLite meets and reports it too.
     with suppress(OSError), database.open("rb", buffering=0) as file:
         while file.readinto(piece):
             if interrupt is not None:

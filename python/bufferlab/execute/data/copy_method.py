@@ -64,14 +64,14 @@ def restore(source: Path, target: Path, method: Method, check: Callable[[], None
         else:
             _copy_file(path, copy, method, check, owner)
             copies.append(copy)
-    # Waiting comes last: to wait for each of a server's thousand files before the next was written took seconds.
+    # Wait for the disk only now: to wait for each of a server's thousand files before writing the next took seconds.
     for copy in copies:
         with copy.open("rb") as written:
             _wait_until_written(written.fileno())
             _drop(written.fileno())
     if not made:
         fsync(target)
-    # Given away last, so that nobody can put anything else in a place whose path is still used.
+    # Folders are given away last, so that their owner cannot put anything else in a place whose path is still used.
     for directory in reversed(made):
         if owner is not None:
             os.chown(directory, *owner)

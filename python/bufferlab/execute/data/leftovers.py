@@ -41,7 +41,7 @@ class Leftover:
     path: Path
     size_bytes: int
     last_used_s: float
-    """Seconds since the epoch."""
+    """The time of the folder's last use, in seconds since the epoch."""
     in_use: bool
 
     @property

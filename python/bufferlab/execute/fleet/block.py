@@ -20,7 +20,7 @@ from bufferlab.execute.run.worker import Tell, leave, serve
 
 MODULE = "bufferlab.execute.fleet.block"
 BEAT_S = 5.0
-"""Seconds between two signs of life of the process."""
+"""Seconds between two signs of life of the process that does a block."""
 _SHOWN_S = 1.0
 
 Send = Callable[[Mapping[str, Any]], None]

@@ -25,7 +25,7 @@ RAY = "2.60"
 INSTALL = "pip install 'bufferlab[fleet]'; in a clone: .venv/bin/pip install -r requirements-fleet.lock"
 _CONNECT_S = 5.0
 _ANSWER_S = 120.0
-"""The longest wait for an answer: importing Ray alone takes seconds of CPU."""
+"""The longest wait, in seconds, for an answer about the cluster: to import Ray takes seconds of processor time."""
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/\[\]]+)):([0-9]{1,5})")
 _MAKE = "ray get-auth-token --generate makes one; copy it to the same place of every node"
 _MOST_TOKEN_BYTES = 1 << 16

@@ -40,7 +40,7 @@ class Bounds:
     no_node: float = 60.0
     """Seconds to wait for a node, while none lives."""
     stop: float = 25.0
-    """Seconds that tasks get to end."""
+    """Seconds that tasks get to end after they were asked to stop."""
     look: float = 2.0
     """Seconds between two looks at the list of nodes."""
 
@@ -343,7 +343,7 @@ class Gather:
         for running in self._running:
             self.cluster.cancel(running.task, hard=True)
 
-    # --- Words ---------------------------------------------------------------------------------------
+    # --- The display and messages --------------------------------------------------------------------
 
     def _show(self, rounds: Rounds, started_s: float) -> None:
         """Send the state of the sweep, twice a second: finished blocks, and the done share of each running block."""

@@ -155,7 +155,7 @@ def _not_connected(gathering: Gathering, outcome: Outcome, hint: str) -> Bufferl
     A folder in which nothing has arrived is removed: no run can be continued.
     """
     failure, more = outcome.failure or Failure("the courier ended without a word"), _more(outcome)
-    said_how = gathering.resume_command in (failure.hint or "")  # The data sent could not be written to our disk.
+    said_how = gathering.resume_command in (failure.hint or "")  # Only an error of writing to our disk names it.
     # A block that another host began anew has its first host's runs in superseded/.
     places = [*(gathering.part(block) for block in gathering.blocks), gathering.path / SUPERSEDED]
     is_begun = said_how or any(place.exists() for place in places)

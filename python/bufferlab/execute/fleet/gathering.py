@@ -58,9 +58,9 @@ class PartState:
     host: Host | None = None
     """The host that did the block's runs; None without runs."""
     done: frozenset[str] = frozenset()
-    """The names of the runs that ended well."""
+    """The names of the block's runs that ended well."""
     known: frozenset[str] = frozenset()
-    """The names of all runs."""
+    """The names of all runs of the block that have arrived."""
     missing: int = 0
     lasting: bool = False
     """Whether every missing run failed for a reason that another try does not change."""

@@ -39,7 +39,7 @@ class NodeOptions:
 
     def for_block(self, block: int, device_wait_s: float) -> SweepOptions:
         """Return the options of the sweep that does one block, which is counted from 0."""
-        from bufferlab.execute.sweep import SweepOptions  # Late, because it loads the models too.
+        from bufferlab.execute.sweep import SweepOptions  # Imported late, because it loads the models too.
 
         return SweepOptions(
             data_dir=Path(self.data_dir) if self.data_dir else None,

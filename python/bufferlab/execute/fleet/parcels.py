@@ -63,7 +63,7 @@ class Arriving:
     folder: Path
     trace_bytes: int
     where: str
-    """The node, for messages."""
+    """The name of the sending node, for messages."""
     _left: list[tuple[str, int]] = field(default_factory=list)
     _written: int = 0
 

@@ -17,9 +17,9 @@ from bufferlab.execute.fleet.parcels import Item
 from bufferlab.execute.fleet.rounds import Node
 
 _CALL_S = 120.0
-"""Seconds for a small task, which may have to wait until Ray has started a Python for it."""
+"""The longest wait, in seconds, for a small task: Ray may first have to start a Python for it."""
 _ITEM_S = 30.0
-"""Seconds until an item that a node has sent arrives."""
+"""The longest wait, in seconds, until an item that a node has sent arrives."""
 _AHEAD = 8
 """The most items that a node may have sent before this process takes them."""
 _MOST_TEXT = 300
@@ -43,7 +43,7 @@ _KNOWN: dict[str, tuple[str, str | None]] = {
     "OutOfDiskError": ("the node's object store is full, and so is its disk", "free some space there"),
     "GetTimeoutError": ("what it said did not arrive in time", "look at the network"),
 }
-"""Ray's errors in words, the most specific ones first."""
+"""Name of an error of Ray -> the error in words, and a hint; the most specific ones first."""
 
 
 class RayCluster:

@@ -38,7 +38,7 @@ class Receiver:
     gathering: Gathering
     block: int
     where: str
-    """The node, for messages."""
+    """The name of the sending node, for messages."""
     _arriving: Arriving | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
     _has_begun: bool = False
@@ -147,7 +147,7 @@ class Receiver:
         named = arriving.folder.rename(arriving.folder.with_name(run_id))
         told = read_json(named / "run.json", COPY_HINT).get("files") if "run.json" in arriving.header["files"] else None
         if not isinstance(told, dict) or {"run.json", *told} != {*arriving.header["files"]}:
-            self._refuse("other files than run.json names")  # Readers of the folder would ignore them.
+            self._refuse("other files than run.json names")  # Readers of the folder would ignore other files.
         record = open_run(named, registry())
         if (record.run.point.index, record.run.block) not in cells_of(read_json(part / "plan.json")):
             self._refuse("a run that is not of its block")

@@ -31,7 +31,7 @@ class Patience:
     seconds: float = 0.0
     say: Callable[[str], None] = lambda text: None
     check: Callable[[], None] = lambda: None
-    """Called while waiting; it raises when the user wants to stop."""
+    """A function that is called while the lock is awaited. It raises when the user wants to stop."""
 
 
 NONE = Patience()

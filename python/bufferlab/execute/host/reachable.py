@@ -14,7 +14,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.errors import EnvironmentLackingError
 
 Owner = tuple[int, int]
-"""User and group, by number."""
+"""The numbers of a user and a group."""
 
 _TRAVERSE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 

@@ -21,9 +21,9 @@ class EndedRun:
     home: Path
     """The run's folder, into which the core wrote its records."""
     database: Path
-    """The closed database."""
+    """The path of the run's database, which is closed."""
     samples: Sequence[Mapping[str, Any]]
-    """The rows of samples.parquet."""
+    """The rows of the run's samples.parquet."""
     block: int = 0
     """The run's block in its sweep."""
 

@@ -135,10 +135,10 @@ class _OneRun:
     filled: FilledRun
     on_stage: OnStage
     sizes: list[int] = field(default_factory=list)
-    """Bytes of the database at the edges of the window, from the worker's events."""
+    """The bytes of the database at each edge of the measured window seen so far, from the worker's events."""
     status_texts: list[Event] = field(default_factory=list)
     phase_began_s: float = 0.0
-    """The phase's begin on the monotonic clock."""
+    """The begin of the phase that runs now, in seconds of the monotonic clock."""
 
     @property
     def database(self) -> Path:

@@ -138,7 +138,7 @@ def _near(name: str, setting: StoredSetting, page_bytes: int) -> bool:
     planned, actual = setting.planned, setting.actual
     if not isinstance(planned, int | float) or not isinstance(actual, int | float) or not planned:
         return False
-    # A size comes in whole pages, and the engine may add some bytes of its own to each page.
+    # A size comes in whole pages, and the engine may add some bytes to each page.
     unit_bytes = page_bytes * (1 + _ROUNDING_RATIO) if setting.unit == "bytes" and name != "page_size" else 0
     return bool(abs(actual - planned) <= max(_ROUNDING_RATIO * planned, unit_bytes))
 

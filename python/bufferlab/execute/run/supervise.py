@@ -84,7 +84,7 @@ class Worker:
         _send_job(process, {"kind": kind, "engine": self._engine, "job": job, "parent_pid": os.getpid()})
         watch.until_end()
         if watch.last is None or watch.last["event"] == "error":
-            _end(process)  # If it sent no last event, its exit code says why.
+            _end(process)  # If the worker sent no last event, its exit code says why.
         outcome = _outcome(process, watch, _tail(self._log_file))
         _LOG.debug("%s ended as %s after %.2f s", kind, outcome.kind, time.monotonic() - started)
         return outcome

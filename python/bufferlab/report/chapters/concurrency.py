@@ -37,7 +37,7 @@ class Concurrency:
     points: tuple[PointRuns, ...]
     """The points that have a throughput."""
     best: BestSet | None
-    """The numbers of connections that may be the best."""
+    """The numbers of connections that may be the best; None if no number is claimed as the best."""
     refused: str
     """The reason why no number is claimed as the best; "" if some are."""
     highest: PointRuns

@@ -59,11 +59,11 @@ class Saturation:
 
     group: Group
     served_per_s: float | None
-    """None if not even the lowest rate was served."""
+    """The highest rate that was served; None if not even the lowest rate was served."""
     first_not_served_per_s: float | None
-    """None if every rate was served."""
+    """The lowest rate that was not served; None if every rate was served."""
     completed_per_s: float | None
-    """The mean rate that the runs at `first_not_served_per_s` completed."""
+    """The mean rate that the runs at `first_not_served_per_s` completed; None if every rate was served."""
     runs: int
 
 

@@ -60,7 +60,7 @@ class _Group:
 def other_pools(analysis: Analysis) -> Section | None:
     """Return the chapter; None for a sweep without predictions from a page trace."""
     found = analysis.sweep.other_pools()
-    # The file has the groups in the random order of their traced runs. The report has them in the order of points.
+    # other-pools.json has the groups in the random order of their traced runs. The report has them in order of points.
     groups = sorted(_groups(analysis, found.of), key=lambda group: group.points[0].index) if found else []
     if not groups:
         return None
@@ -130,7 +130,7 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
         None,
         None,
     )
-    # Later ones are drawn over earlier ones.
+    # Later series are drawn over earlier ones.
     named = [
         (f"predicted by the model {group.of.model}", tuple(one for one, doubted in dots if not doubted)),
         (LABEL, no_run),

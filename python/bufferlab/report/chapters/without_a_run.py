@@ -196,7 +196,7 @@ def _plot(analysis: Analysis, found: WithoutRun, group: Group) -> PointsPlot | N
         for point, x, tick in placed
         if fitted and point.index in fitted.points
     )
-    # Later ones are drawn over earlier ones.
+    # Later series are drawn over earlier ones.
     series = (
         Series(LABEL, sure, joined=False),
         Series(DOUBTED, doubted, joined=False),

@@ -41,12 +41,12 @@ class PointAccuracy:
     prediction: Prediction
     measured: Estimate
     predicted: float | None
-    """None where the reads depend on the speed of the run."""
+    """The predicted reads; None if they depend on the speed of the run."""
     lru: float
     measured_frames: float | None
-    """Frames that the measured servers counted, in the mean of the runs."""
+    """The frames of the pool that the measured servers counted, in the mean of the runs; None if no run has them."""
     in_development: bool
-    """Whether this cell was looked at while the models were developed."""
+    """Whether the point is a cell of development_cells.toml, which was looked at while the models were developed."""
 
     @property
     def error(self) -> float | None:
@@ -76,9 +76,9 @@ class ErrorSummary:
     name: Literal["all", "held out", "development"]
     n: int
     mean: float
-    """The mean of |error|."""
+    """The mean size of the errors of the model, without their signs; 0.01 is 1 %."""
     largest: float
-    """The error that is farthest from zero, with its sign."""
+    """The model's error that is farthest from zero, with its sign."""
     lru_mean: float
     lru_largest: float
 
@@ -133,7 +133,7 @@ class Accuracy:
     summaries: tuple[ErrorSummary, ...]
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
-    """By table and index, where the predicted side is generated and a measured run carries a page trace."""
+    """The touched pages by table and index, for points with a generated side and a page trace on the measured side."""
 
     @property
     def unit(self) -> str:

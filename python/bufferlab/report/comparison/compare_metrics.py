@@ -36,7 +36,7 @@ class MetricCompared(FigureAt):
     PRINTED: ClassVar = ("settings", "metric", "unit", "outcome", "reason", "found", "level")
 
     found: Compared | None
-    """The comparison; None when a side has no such value."""
+    """The comparison of the figure at this point; None if a side has no value of it."""
     level: float
     """The confidence level of this single interval, chosen so that its family holds together at LEVEL."""
     unclaimed: str | None
@@ -73,10 +73,10 @@ class SidesCompared:
     method: Method
     headline: str
     figures: tuple[MetricCompared, ...]
-    """The headline's first, then figure by figure, each in the order of the matched points."""
+    """The comparisons of the headline, then of each further figure, each in the order of the matched points."""
     warnings: tuple[str, ...]
     forced: tuple[Problem, ...]
-    """Objections that --force overruled."""
+    """The objections to the comparison that --force overruled."""
     rules: tuple[RuleJudged, ...] = ()
     """The judged rules of --fail-if."""
 

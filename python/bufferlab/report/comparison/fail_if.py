@@ -36,7 +36,8 @@ class Rule:
     metric: str
     word: Word
     limit: float
-    """A share of A's value (0.05 of 5 %); of a metric that is itself a share, a difference of shares."""
+    """The smallest change in the bad direction that breaks the rule: a share of A's value (0.05 for 5 %); of a metric
+    that is itself a share, a difference of shares."""
 
     @property
     def rises(self) -> bool:
@@ -55,9 +56,12 @@ class RuleAtPoint:
     low: float | None
     high: float | None
     reason: str | None
-    """Why the interval is missing; None where it is not."""
+    """The reason why the interval is missing; None if it is there."""
     runs_needed: int | None = None
-    """How many runs a side should decide it, by this interval; None where it is decided or has none."""
+    """How many runs on each side should decide the rule, by the width of this interval.
+
+    None if the rule is decided, or if there is no interval.
+    """
 
     @property
     def settings(self) -> dict[str, str]:

@@ -56,7 +56,7 @@ class HistorySeries(FigureAt):
     detectable: float | None
     """The step in the middle that would be found in four of five histories, on the same scale; None without one."""
     unclaimed: str | None
-    """Why nothing is claimed of this figure."""
+    """The reason why nothing is claimed of this figure; None if changes of it may be claimed."""
     steps: tuple[Step, ...] = ()
 
     @property
@@ -79,9 +79,9 @@ class HistoryEvent:
     earliest: int
     latest: int
     figures: tuple[Step, ...]
-    """The headline first, then in the order of the series."""
+    """The changes of figures, that of the headline first, then in the order of `History.series`."""
     beside: dict[str, tuple[str, str]]
-    """What else differs between this sweep and the one before: name -> the value before, the value since."""
+    """Properties that differ between this sweep and the one before it: name -> (the value before, the value since)."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ class History:
     sweeps: Sweeps
     headline: str
     series: tuple[HistorySeries, ...]
-    """Figure by figure, the headline first, each at every setting."""
+    """The series of every figure at every setting, figure by figure, the headline first."""
     events: tuple[HistoryEvent, ...]
     since_place: int
-    """The place from which on changes count for the rules."""
+    """The place of the first sweep whose changes count for the rules of --fail-if."""
     rules: tuple[RuleJudged, ...] = ()
 
     @property

@@ -55,7 +55,7 @@ class SweepTold:
     name: str
     path: Path
     began_at: datetime | None
-    """The start of its first run that ended well; None where none did."""
+    """The start of the sweep's first run that ended well; None if none ended well."""
     headline: str
     metrics: tuple[str, ...]
     points: tuple[PointTold, ...]
@@ -64,13 +64,13 @@ class SweepTold:
     failed_checks: tuple[str, ...]
     """The titles of the checks that failed."""
     blocked: Mapping[str, str]
-    """Metric -> reason why nothing may be claimed of it."""
+    """Metric -> reason why nothing may be claimed of the metric in this sweep."""
     like: Mapping[str, str]
     """Properties that must be the same in all sweeps: experiment, engine, workload, host. Settings are in `points`."""
     beside: Mapping[str, str]
     """Properties that may differ from sweep to sweep, and are named with a change: versions, kernel, server."""
     line: str = ""
-    """The text after the sweep's name in the file of --order."""
+    """The text after the sweep's name in the file of --order; "" without one."""
 
     @property
     def runs(self) -> int:
@@ -86,7 +86,7 @@ class Apart:
 
     sweep: SweepTold
     differs: Mapping[str, tuple[str, str]]
-    """By what differs: its value, and that of the others; empty where no run of the sweep ended well."""
+    """Differing property or setting -> (this sweep's value, the other sweeps'); empty if no run of it ended well."""
 
     @property
     def reason(self) -> str:

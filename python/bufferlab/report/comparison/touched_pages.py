@@ -50,9 +50,9 @@ class TouchedPages:
     """The touches of some pages on both sides."""
 
     gets: TouchedPair
-    """Gets and creations for each transaction."""
+    """The gets and creations of these pages for each transaction."""
     pages: dict[int, TouchedPair]
-    """Distinct pages in a stretch of that many transactions."""
+    """Transactions of a stretch -> mean number of distinct pages that a stretch of this length touches."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class TouchedObject(TouchedPages):
 
     name: str
     interior: TouchedPages | None = None
-    """Touches of the pages above the leaves of a B-tree; None where a side does not record levels."""
+    """The touches of the pages above the leaves of a B-tree; None if a side's trace does not mark these pages."""
 
 
 @dataclass(frozen=True)

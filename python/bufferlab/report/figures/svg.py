@@ -172,7 +172,7 @@ def draw_stacked(plot: StackedPlot) -> Canvas:
     below = [0.0] * len(plot.bars)
     for part, name in enumerate(plot.parts):
         heights = [100 * shares[part] for shares in plot.shares]
-        # Hatching separates the parts for readers who cannot tell the colours apart.
+        # Hatching separates the parts for readers who cannot distinguish the colours.
         style: Any = {
             "color": colour_of(part),
             "edgecolor": INK,

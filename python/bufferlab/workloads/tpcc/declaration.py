@@ -12,7 +12,7 @@ from bufferlab.workloads.declaration import Impossible, Parameters, WorkloadDecl
 # the rows of each warehouse, and the items that all warehouses share.
 _BYTES_PER_WAREHOUSE = 73_800_000
 _BYTES_OF_ITEMS = 7_400_000
-#: Clause 4.2.1 of the specification.
+#: The terminals of a warehouse, by clause 4.2.1 of the TPC-C specification.
 _TERMINALS = 10
 
 

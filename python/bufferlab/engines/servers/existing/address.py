@@ -29,13 +29,13 @@ class Security:
     """How connections to one server are protected. The core has the same fields (`security` of a job's target)."""
 
     mode: str = "prefer"
-    """One of MODES."""
+    """How far TLS is asked for: one of MODES."""
     root_cert: str | None = None
     """The path of the certificates (PEM) of which one must have signed the server's; checked unless TLS is disabled."""
     cert: str | None = None
-    """The path of the client's own certificate (PEM)."""
+    """The path of the client's own certificate (PEM); None if it sends none."""
     key: str | None = None
-    """The path of the key of `cert`."""
+    """The path of the private key of `cert`; None without one."""
     server_public_key: str | None = None
     """The path of a MySQL server's RSA key, which encrypts the password without TLS."""
     get_server_public_key: bool = False
@@ -158,11 +158,11 @@ class Form:
     schema: str
     """The family's word for the last part of the URL: schema or database."""
     longest_schema: int
-    """The most characters the server allows in that name."""
+    """The most characters that the server allows in the name of a schema or database."""
     own_schemas: tuple[str, ...]
     """The server's system schemas, which may not hold our data."""
     socket: str
-    """An example of what `?socket=` names."""
+    """An example of a path for `?socket=`."""
     password_in: Callable[[Path, Address], tuple[str, Path] | None]
     """Returns the password for an address in a password file, and the path of that file; None if it has none.
 
@@ -176,7 +176,7 @@ class Form:
     socket_file: str = "{}"
     """The pattern of the socket's path, to be filled with a value of `?socket=` and the port."""
     more_words: tuple[str, ...] = ()
-    """Further options of the family's URLs."""
+    """The options of the family's URLs in addition to those of every family (`WORDS`)."""
 
     @property
     def example(self) -> str:

@@ -38,7 +38,7 @@ class Password:
 
     text: str = field(repr=False)
     source: str | None
-    """Words for the place that has it; None: no password, and `text` is ""."""
+    """Words for the place where the password was found; None: no password, and `text` is ""."""
 
 
 def find(address: Address, form: Form) -> Password:

@@ -34,7 +34,7 @@ class Others:
     before: int
     after: int
     busy: int | None
-    """How many connections of `after` asked for something meanwhile; None: the account may not see that."""
+    """How many connections of `after` sent a statement since the drivers began; None: the account may not see that."""
 
     @property
     def confounds(self) -> list[str]:
@@ -223,7 +223,7 @@ def _space(facts: Survey, load_bytes: int | None) -> ServerCheck:
     if not load_bytes:
         return ServerCheck("space", True, what)
     what += f", about {format_bytes(load_bytes)} to load"
-    # A load drops the tables of an earlier one.
+    # A load drops the tables of an earlier load, so their bytes count as free.
     if free + (facts.schema_bytes or 0) < load_bytes:
         return ServerCheck("space", False, what, "make room, or ask for less data", "environment")
     return ServerCheck("space", True, what)
@@ -250,7 +250,7 @@ def _settings(family: Family, address: Address, found: Build, facts: Survey, wan
     with closing(family.connect(address, family.system_database)) as connection:
         for asked in each:
             for name, difference in family.running.differing(connection, found, asked).items():
-                if name not in family.running.made_with:  # These settings have their own sentences.
+                if name not in family.running.made_with:  # Another check names the settings in `made_with`.
                     differing.setdefault(name, {})[difference] = None
     if differing:
         error = other_settings(family, differing, address)
