@@ -121,8 +121,11 @@ class EngineDeclaration:
         return {knob.name: knob for knob in self.knobs}
 
     def variable(self, name: str) -> Knob | None:
-        """Return the knob that passes a variable of the engine through; None if its name lacks the prefix of such
-        knobs."""
+        """Return the knob that passes the variable `name`, such as var.sort_buffer_size, through to the engine.
+
+        None if the name lacks the prefix of such knobs, or is not a letter and then letters, digits or underscores
+        after the prefix.
+        """
         prefix = self.passes_through
         if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):
             return None

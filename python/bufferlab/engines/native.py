@@ -56,7 +56,7 @@ class NativePageTrace(Protocol):
         """
 
     def require_on(self) -> None:
-        """Check that a server that has answered is recorded; raise NativeError with the reason when it is not."""
+        """Check that the server, which has answered, records its accesses; raise NativeError with the reason if not."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
@@ -148,7 +148,7 @@ class Native(Protocol):
         """Return the version of the bundled SQLite (plain text)."""
 
     def sqlite_shape(self, database: str) -> str:
-        """Return the b-trees of a closed SQLite file, level by level."""
+        """Return the b-trees of a closed SQLite file, with the pages of each level."""
 
     def sqlite_pages(self, database: str) -> str:
         """Return the pages of each b-tree of a closed SQLite file."""
@@ -228,16 +228,16 @@ class Native(Protocol):
         """Prepare a block trace outside of a run; `asked_json` has the form of a run job's entry for the trace."""
 
     def block_trace_decode(self, spool: str, out: str) -> str:
-        """Decode a spool into a file of records."""
+        """Decode a block trace's spool into the file of records `out`; return counts of its events."""
 
     def page_trace_check(self, settings_json: str) -> None:
-        """Check that a server can be recorded here; raise NativeError with the reason when it cannot."""
+        """Check that a private server's accesses can be recorded here; raise NativeError with the reason if not."""
 
     def page_trace(self, settings_json: str) -> NativePageTrace:
         """Prepare a server's page trace; nothing is read before `begin`."""
 
     def live_trace_check(self, release: str | None = None) -> None:
-        """Check that the kernel records servers for this user; raise NativeError with the reason when it does not.
+        """Check that this kernel can record a running server for this user; raise NativeError with the reason if not.
 
         `release` is the release of another kernel, for tests.
         """
@@ -246,7 +246,7 @@ class Native(Protocol):
         """Check that this user and kernel can follow a server's calls; raise NativeError with the reason."""
 
     def live_trace(self, settings_json: str) -> ServerTrace:
-        """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""
+        """Begin to record the page accesses of a server that runs already; raise NativeError with the reason if not."""
 
     def page_trace_branches(self, settings_json: str) -> str:
         """Return [from, to] of each branch in a binary that leads into bytes which code in the server would cover."""

@@ -214,7 +214,7 @@ def _versions(origin: Origin) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ModelBackend:
-    """The backend that predicts."""
+    """The backend that fills runs from an origin's predictions; it starts no engine."""
 
     origin: Origin
     folder: Path

@@ -67,7 +67,7 @@ _STAGE_S = 10.0
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """The folders of a sweep, and its permissions on this host."""
+    """The options of one sweep on this host: its data folder, its probes, its blocks, and which things it may use."""
 
     data_dir: Path | None = None
     share_device: bool = False
@@ -210,7 +210,7 @@ def _uses_this_host(plan: Plan) -> bool:
 
 
 def _say_found(progress: Progress, found: Findings) -> None:
-    """Print the caveats of servers that bufferlab did not start."""
+    """Show a line for each check that a running server did not pass, and with which runs can work all the same."""
     for url, checks in found.items():
         for check in checks:
             if not check.ok:
@@ -218,7 +218,10 @@ def _say_found(progress: Progress, found: Findings) -> None:
 
 
 def _require_versions(plan: Plan) -> None:
-    """Refuse a plan with a point that asks a server for a setting its version lacks. Raises SpecError."""
+    """Raise SpecError for a point that asks a server for a setting or a value that its version lacks.
+
+    Raises EnvironmentLackingError when a server that a point names is missing. Does nothing for other engines.
+    """
     engine = engines.declaration(plan.experiment.engine)
     if not engine.is_server:
         return
@@ -255,7 +258,10 @@ def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path
 
 
 def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
-    """Refuse, before any work, a host that lacks something: the engine, a version, a directory, a disk, direct I/O."""
+    """Refuse, before any work, a host that lacks something: memory, the engine, a directory, a disk, direct I/O.
+
+    Raises EnvironmentLackingError, and SpecError for a setting that a server's version lacks.
+    """
     experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
     fingerprint.require_memory(declaration, plan.points)
@@ -284,7 +290,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
 
 
 def _require_probes(probes: Sequence[AskedProbe], plan: Plan, data_dir: Path) -> None:
-    """Refuse, before hours of runs, a probe that cannot watch one of the points."""
+    """Raise SpecError or EnvironmentLackingError, before hours of runs, for a probe that cannot watch a point."""
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
     for knobs in {tuple(point.knobs.items()) for point in plan.points}:

@@ -190,7 +190,7 @@ class Generated:
     def _played(
         self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
-        """Generate one run of a point, and play it to the model's pool and to the others."""
+        """Generate one run of a point, and play it to the model's pool at each speed and to the pools in `beside`."""
         names = self._times(pool)
         job = self._job(planned, point, pool, beside)
         told = _generated(job, _watching(watch, job["window_transactions"]))
@@ -229,7 +229,7 @@ class Generated:
         return Pool(_pool_bytes(self.server.engine, point) // _page_bytes(self.server.engine, point.data), values)
 
     def _pools(self, point: GridPoint, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the model's pools, one at each speed."""
+        """Return the model's pool as the core's job has it, once for each of the speeds `names`."""
         seen = Traced(
             server=self.server,
             pool=pool,
@@ -524,13 +524,16 @@ def _replayed(played: Mapping[str, Any]) -> Replayed:
 
 
 def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
-    """Return the simulated part, with the error expected for the model's pool."""
+    """Return which part of the database the core simulated, and its error of the reads of the model's pool."""
     way = told["way"]
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
 
 
 def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
-    """Return the core's counts by table and index; nothing if only a part was simulated."""
+    """Return the gets per transaction, and the distinct pages, of each table and index.
+
+    The list is empty if only a part of the database was simulated.
+    """
     counted = told["census"] if told["way"]["name"] == "exact" else []
     return [
         ObjectTouches(name=one["name"], **_wanted(one), interior=Touches(**_wanted(one["interior"]))) for one in counted
@@ -565,6 +568,6 @@ def _value(point: GridPoint, name: str, default: int) -> int:
 
 
 def _set(point: GridPoint, name: str) -> Value:
-    """Return the value of a setting; None if it is left to the engine, or does not exist."""
+    """Return the value of a point's setting; None if it is left to the engine, or the point has none of that name."""
     setting = {**point.engine, **point.workload}.get(name)
     return setting.value if setting else None

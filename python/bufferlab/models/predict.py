@@ -401,7 +401,10 @@ def _value(source: Source, point: GridPoint | None, name: str, default: int) -> 
 
 
 def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], None]) -> dict[str, Replayed]:
-    """Return replays by name: in the trace's time, in half and in twice that time, and in the point's rough time."""
+    """Return the replays with the pool by name: in the trace's time, in half and in twice that time.
+
+    Also in the point's rough time, if that can be estimated (`_rough_clock`).
+    """
     clocks = dict(CLOCKS)
     if rough := _rough_clock(target, found):
         clocks["the point's rough time"] = rough
@@ -410,7 +413,7 @@ def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], 
 
 
 def _before(found: Replayed) -> int:
-    """Return the pages that the trace brought in before its window."""
+    """Return how many pages the replay brought into the pool before the window."""
     return found.brought_in_since_start - found.brought_in
 
 

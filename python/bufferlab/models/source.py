@@ -35,7 +35,7 @@ class Source:
 
     @property
     def run(self) -> Run:
-        """Return the run itself."""
+        """Return the content of the traced run's run.json."""
         return self.trace.record.run
 
     def setting(self, name: str) -> StoredSetting:

@@ -121,12 +121,12 @@ def plain(name: str) -> str:
 
 
 def page_rank(name: str) -> int | None:
-    """Return the place of a column's name among the names of pages that are preferred; None for any other name."""
+    """Return the place of a name among the names of columns of pages, the likeliest at 0; None for any other name."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[0]
 
 
 def page_unit(name: str) -> str | None:
-    """Return what a column of this name counts: bytes, sectors, pages, or ASKED; None if the name does not say."""
+    """Return what a column of this name counts: bytes, sectors, pages, or ASKED (a user must say). None: not known."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[1]
 
 
@@ -136,7 +136,7 @@ def is_size(name: str) -> bool:
 
 
 def size_unit(name: str) -> str | None:
-    """Return the unit of a column of sizes by its name; None if the name is not one of a column of sizes."""
+    """Return the unit in the name of a column of sizes; None for a name without a unit ("size") or of no sizes."""
     return _SIZES.get(plain(name))
 
 
@@ -146,7 +146,7 @@ def is_in_kib(name: str) -> bool:
 
 
 def time_rank(name: str) -> int | None:
-    """Return the place of a column's name among the names of times that are preferred; None for any other name."""
+    """Return the place of a name among the names of columns of times, the likeliest at 0; None for any other name."""
     if plain(name) in _TIMES:
         return _TIMES.index(plain(name))
     *rest, unit = _WORD.findall(name) or [""]

@@ -84,7 +84,7 @@ class _Table:
         require_none(bad if isinstance(bad, np.ndarray) else bad.to_numpy(), what, self.path, self.first_line, help_)
 
     def taken(self, role: str, at: int, unit: str | None = None) -> TakenColumn:
-        """Return the column at `at` as the answer names it."""
+        """Return the column at `at` as the report on the reading (`TraceReading`) names it."""
         return TakenColumn(role, self.layout.names[at], unit)
 
 
@@ -433,13 +433,16 @@ def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceRe
 
 
 def _bytes(table: _Table, column: TraceColumn, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
-    """Return a column in bytes. Raise DataFileError for a value that is not a number, or is above `most`."""
+    """Return a column in bytes. Raise DataFileError for a value that is not a number, or is not below `most`."""
     factor = _BYTES_OF.get(column.unit or "bytes", 1)
     return _whole(table, column, most // factor) * np.uint64(factor)
 
 
 def _whole(table: _Table, column: TraceColumn, most: int) -> NDArray[np.uint64]:
-    """Return a column of whole numbers below `most`. They are hexadecimal if one of them begins with 0x."""
+    """Return a column of whole numbers. Raise DataFileError for any other cell, and for a number not below `most`.
+
+    If one begins with 0x, all are hexadecimal, except in a known format.
+    """
     layout = table.layout
     cells = table.cells(column.at)
     number = cells.cast(pl.UInt64, strict=False)

@@ -117,7 +117,7 @@ class InnodbFamily(Family):
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """Return the size of a pool for loading and checking, in whole chunks."""
+    """Return the bytes of a private server's pool for a load or a check: whole chunks of 128 MiB, or 64 MiB."""
     return free_quarter(at_most, 128 * MIB, 64 * MIB)
 
 

@@ -210,7 +210,7 @@ class InnodbRun(FamilyRun):
             connection.rows("UNLOCK TABLES")
 
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the mark; None if there is none, or one of another version."""
+        """Return the schema's mark from the marker table; None if there is none, or it is not as `mark` writes it."""
         told = _read(connection, schema)
         try:
             made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))

@@ -70,7 +70,7 @@ def found_trends(analysis: Analysis) -> list[FoundTrend]:
 
 
 def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, int, float]]:
-    """Return (log2 of the depth, block, value) of every run."""
+    """Return (log2 of the depth, block, value of the metric) of each run of the group; none at a depth of 0."""
     rows: list[tuple[float, int, float]] = []
     for point in group.points:
         depth = analysis.axis_value(point)
@@ -233,7 +233,7 @@ def _figure(analysis: Analysis) -> Figure | None:
 
 
 def found_columns() -> tuple[Column, ...]:
-    """Return the columns of a figure's data that follow the metric's name."""
+    """Return the columns, after the metric's name, of the table with a figure's points."""
     heads = ("n", "mean", "95 % from", "to", "runs")
     return (Column("Point", numeric=False), *(Column(head) for head in heads))
 

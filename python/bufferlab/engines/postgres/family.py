@@ -196,7 +196,7 @@ def _memory_check(knobs: NativeKnobs) -> HostCheck:
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """Return the size of a pool for loading and checking."""
+    """Return the bytes of a private server's shared buffers for a load or a check: at least 16 MiB."""
     return free_quarter(at_most, MIB, 16 * MIB)
 
 

@@ -112,7 +112,7 @@ _BACKEND_WRITES_SINCE_17 = tuple(f"postgres_io_{context}_writes" for context in 
 
 
 def _of_postgres(unit: str, name: str, *counters: Metric) -> Quantity:
-    """Return the change of the first counter less those of the others, in runs of PostgreSQL."""
+    """Return the formula for the growth of the first counter less that of the others; null for another engine."""
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:
@@ -169,7 +169,7 @@ def _backend_writes(window: Window) -> Value:
 
 
 def _waited(of: Metric) -> Quantity:
-    """Return the time that connections waited, from how many of them waited at each sample between the edges."""
+    """Return the formula for the milliseconds that connections waited: the mean of those waiting at inner samples."""
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:

@@ -212,7 +212,7 @@ class PostgresRun(FamilyRun):
         connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
 
     def marked(self, connection: Client, database: str) -> SchemaMark | None:
-        """Return the mark; None if there is none, or one of another version."""
+        """Return the mark from the database's comment; None if the comment is not a mark as `mark` writes it."""
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
         try:

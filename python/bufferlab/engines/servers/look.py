@@ -235,7 +235,10 @@ class Look(ABC):
 
     @abstractmethod
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
-        """Read the counters. `own` returns the number of the look's statements so far."""
+        """Return the server's counters and levels now, which is `t_s` on the observer's clock.
+
+        `own` returns how many statements the look has sent so far.
+        """
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
         """Return the counts of an interval, by the names of `Counts`, from the growth of the counters."""

@@ -29,7 +29,7 @@ _SHOWN_S = 0.5
 
 @dataclass(frozen=True)
 class Bounds:
-    """The longest waits, in seconds."""
+    """The longest waits for nodes and their tasks, in seconds."""
 
     device: float = 3600.0
     """Seconds to wait for the lock of a node's device."""

@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a device that another sweep holds, and who is notified."""
+    """The seconds to wait for a device that another sweep holds, and the functions called meanwhile."""
 
     seconds: float = 0.0
     say: Callable[[str], None] = lambda text: None

@@ -58,9 +58,10 @@ class PageTraceAsked:
         return {"spool": spool, "required": self.by_name}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
-        """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded.
+        """Refuse, before anything starts, settings whose accesses cannot be recorded, and a limit that is too large.
 
-        A trace that was not asked for by name is not refused: each run records why it has none.
+        A trace that was not asked for by name is not refused for its settings: each run records why it has none.
+        Raises SpecError or EnvironmentLackingError.
         """
         try:
             engines.behaviour(engine).require_page_trace(job["knobs"])

@@ -61,7 +61,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class BufferManager:
-    """A model, by the name that the core knows."""
+    """The declaration of one buffer manager's model, under the name that the core has for it."""
 
     name: str
     version: int

@@ -58,7 +58,7 @@ def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
 
 
 def _deep(pool: Pool, unlike: str = "") -> Iterable[Verdict]:
-    """Yield the doubt about a long free list."""
+    """Yield a verdict if lru_scan_depth, the length of the free list, is a large share of the pool (_DEEP)."""
     depth = pool.values[_DEPTH]
     if depth > _DEEP * pool.frames:
         yield Verdict(
