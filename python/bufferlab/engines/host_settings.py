@@ -138,7 +138,10 @@ def _boot() -> str:
 
 
 def _read(entry: Path) -> dict[str, Any] | None:
-    """Return the content of a journal entry; None when it is missing or torn: then the setting was not changed yet."""
+    """Return the content of a journal entry; None when it is missing, torn or of another format.
+
+    When it is missing or torn, the setting was not changed yet.
+    """
     try:
         told = json.loads(entry.read_text())
         wanted = {"file", "old", "new", "pid", "process_start", "boot"}

@@ -36,8 +36,8 @@ _MOST_NAMED = 6
 def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]:
     """Write the folder `out` with the runs of all the folders. Return it, and a problem for each that lacks runs.
 
-    Raises DataFileError for a folder that is damaged or was changed, and SpecError for folders that do not belong
-    together.
+    Raises DataFileError for a folder that is damaged or was changed. Raises SpecError for folders that do not belong
+    together, for a single one, and if `out` exists.
     """
     if len(paths) < 2:
         raise SpecError("one folder has no other to be joined with", str(paths[0]), "name the folders of all hosts")

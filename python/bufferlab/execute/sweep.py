@@ -163,8 +163,9 @@ def _run_sweep(
 def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, SweepCost, Findings]:
     """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
 
-    Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has. Raises the
-    errors of `preflight.require`, and those of a probe that cannot watch a point.
+    Loads and runs nothing. Raises SpecError for an impossible point, and for a setting that a server's version lacks.
+    Raises EnvironmentLackingError when a point needs more memory than the host has, or a server that is named by path
+    cannot be used. Raises the errors of `preflight.require`, and those of a probe that cannot watch a point.
     """
     loaded, options = 0, options or SweepOptions()
     plan = make(experiment, estimated_facts(experiment), options.blocks)

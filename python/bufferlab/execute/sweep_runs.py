@@ -64,7 +64,7 @@ class SweepRuns:
 
     @property
     def _runs_a_look(self) -> int:
-        """After how many runs the answer is shown: the time of a look grows with the square of the points."""
+        """The number of runs between two looks at the answer: a look's time grows with the square of the points."""
         return max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
 
     def _is_over(self, run: PlannedRun) -> bool:
@@ -92,7 +92,10 @@ class SweepRuns:
             self.folder.write_stop(StoredStop(blocks=FIRST_LOOK_BLOCKS, enough=None))
 
     def do(self) -> SweepOutcome:
-        """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
+        """Do and publish the runs that the folder lacks, one after another.
+
+        End when all are done, when the finished blocks suffice ("auto"), or when a signal asks to stop.
+        """
         outcome = SweepOutcome(self.folder)
         resuming = bool(self.folder.runs())
         todo = resume.to_do(self.plan, self.folder)

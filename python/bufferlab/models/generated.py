@@ -182,7 +182,10 @@ class Generated:
         return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
 
     def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
-        """Generate one run of a point; return only its reads, and the doubts about them. Raises as `predicted` does."""
+        """Generate one run of a point; return only its reads, and the doubts about them.
+
+        The reads are None if they depend on the run's speed. Raises as `predicted` does.
+        """
         played = self._played(planned, point, self._pool(point), watch, [])
         reads = None if played.speed else played.found.reads
         return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts
@@ -378,8 +381,8 @@ def _require_bytes(pool: Setting) -> None:
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
 
-    Also return, for each other point, a sentence with the reason. Pools have the sizes of the plan. Raises SpecError as
-    `generated` does.
+    Also return, for each other point, a sentence with the reason. Pools have the sizes of the plan. Raises SpecError
+    without rules or a model, and for a setting that neither obeys.
     """
     experiment = plan.experiment
     rules, manager = rules_for(experiment), manager_of(server, f"engine {server.engine}")

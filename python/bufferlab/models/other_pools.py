@@ -102,7 +102,10 @@ def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
 
 
 def _predicted(of_group: Target, size_bytes: int, watch: Watch) -> OtherPool | None:
-    """Return the reads of a pool; None for one that this server cannot have."""
+    """Return the reads of a pool; None for one that this server cannot have.
+
+    For the traced run's own pool, raises the SpecError or DataFileError instead.
+    """
     try:
         return predict_pool(of_group, size_bytes, lambda: watch("", 0.0))
     except (SpecError, DataFileError):

@@ -73,8 +73,8 @@ class Source:
 def read(path: Path) -> Source:
     """Return the traced run of a run's folder or a sweep folder.
 
-    Raises DataFileError when there is none, or it lacks its window, its pool's size or its frames: it cannot be the
-    source of a prediction. Raises SpecError when no transaction lies in its window.
+    Raises DataFileError when there is none, or it is of an unknown engine, or lacks its window, its pool's size or its
+    frames: it cannot be the source of a prediction. Raises SpecError when no transaction lies in its window.
     """
     trace = page_trace.read(path)
     record, run, where = trace.record, trace.record.run, str(trace.record.folder)

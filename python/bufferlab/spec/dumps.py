@@ -36,7 +36,8 @@ def read_dump(
 ) -> dict[str, Any] | None:
     """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if the dump cannot be used.
 
-    Return None without a problem if the script does not use a dump.
+    Return None without a problem if no dump is named and none is needed. A dump of an experiment as run is returned as
+    it stands.
     """
     table = next((name for name in ("knobs", "workload") if "dump" in _table(merged, name)), None)
     data = judged.parameters.get("data")

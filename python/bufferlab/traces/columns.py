@@ -67,9 +67,10 @@ class WantedColumns:
 
 
 def parse_columns(text: str | None) -> dict[str, WantedColumns]:
-    """Return the columns that an option names, by role. Raise SpecError when the option cannot be understood.
+    """Return the columns that an option names, by role; {} without it. Raise SpecError if it names no column of pages.
 
-    A column written as digits is a number from 1; a name of digits stands in quotes.
+    Also raise SpecError when the option cannot be understood. A column written as digits is a number from 1; a name of
+    digits stands in quotes.
 
     >>> {role: str(column) for role, column in parse_columns('time=ts:ms,page=3,file="7"').items()}
     {'time': 'ts:ms', 'page': '3', 'file': '"7"'}
@@ -86,7 +87,7 @@ def parse_columns(text: str | None) -> dict[str, WantedColumns]:
 
 
 def parse_page_size(asked: str | int | None) -> int | None:
-    """Return the bytes of a page that an option asks for. Raise SpecError for an invalid page size."""
+    """Return the bytes of a page that an option asks for, or None. Raise SpecError for 0, and for more than 1 GiB."""
     if asked is None:
         return None
     try:

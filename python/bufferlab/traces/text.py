@@ -195,7 +195,10 @@ def _require_whole(table: _Table) -> None:
 
 
 def _require_time_and_page(table: _Table) -> None:
-    """Raise DataFileError when a column of times has one value, or a guessed column of pages only counts the rows."""
+    """Raise DataFileError when a column of times has one value.
+
+    Also raise it when a guessed column of pages has one value or only counts the rows.
+    """
     layout, where = table.layout, f"{table.path}:1"
     if layout.time and is_constant(table.rows.to_series(layout.time.at)):
         sample = [[clean(cell) for cell in row] for row in table.rows.head(SAMPLED_ROWS).iter_rows()]
@@ -324,7 +327,10 @@ def _decimals(cells: pl.Series) -> int | None:
 
 
 def _kinds(table: _Table) -> NDArray[np.uint8] | None:
-    """Return the kind of each row by its column op; None if all are gets."""
+    """Return the kind of each row by its column op; None without such a column: all rows are gets.
+
+    Raises DataFileError for a row without an operation.
+    """
     if table.layout.op is None:
         return None
     op = table.cells(table.layout.op)
@@ -336,7 +342,10 @@ def _kinds(table: _Table) -> NDArray[np.uint8] | None:
 
 
 def _files(table: _Table) -> NDArray[np.uint32] | None:
-    """Return the number of each row's file; None without such a column."""
+    """Return the number of each row's file; None without a column of files, or if all of them are empty.
+
+    Raises DataFileError for a row without a file.
+    """
     if not table.layout.files:
         return None
     cells = [table.cells(at).alias(str(at)) for at in table.layout.files]

@@ -196,7 +196,10 @@ def _size_bytes(path: Path) -> int:
 
 
 def _range_bytes(path: Path, asked_bytes: int | None) -> int:
-    """Return how many bytes of the path are read: as many as asked for, or all. Raise SpecError when it has fewer."""
+    """Return how many bytes of a file or device are read: as many as asked for, or all.
+
+    Raise SpecError when it has fewer bytes, and the errors of `_size_bytes`.
+    """
     has_bytes = _size_bytes(path)
     if asked_bytes is not None and asked_bytes > has_bytes:
         raise SpecError(

@@ -64,7 +64,10 @@ def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | No
 
 
 def factors(analysis: Analysis) -> Section | None:
-    """Return tables of all effects, and of those within each io_mode; None if fewer than two factors were swept."""
+    """Return the section with a figure and tables of all effects; None if fewer than two factors were swept.
+
+    From three factors on it also has a table for the runs at each io_mode.
+    """
     swept = swept_factors(analysis)
     if len(swept) < 2:
         return None

@@ -111,7 +111,8 @@ def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
 def usual_password(address: Address) -> tuple[str, Path] | None:
     """Return the last `password` of the groups [client] and [bufferlab] in ~/.my.cnf, and its file; None without one.
 
-    None also when the last `user` in the file is another: the password belongs to that account.
+    None also when the last `user` in the file is another: the password belongs to that account. None, too, when this
+    user may not read the file, or everybody may write it.
     """
     path = Path(_USUAL_FILE).expanduser()
     if not _is_usable(path):

@@ -193,7 +193,10 @@ class Splitter:
         return end
 
     def _delimiter_at(self, place: int) -> int | None:
-        """Take a DELIMITER command at the place; return its end, None without one."""
+        """Take a DELIMITER command at the place; return its end, None without one.
+
+        Raises DumpTextError for a delimiter that mysqldump does not write.
+        """
         if len(self._buffer) - place < 256 and not self._ended:
             raise _NeedMoreError
         command = _DELIMITER.match(self._buffer, place)

@@ -103,8 +103,8 @@ def make(
 ) -> tuple[str, str]:  # fmt: skip
     """Make `database`/data, which must not exist, for servers of this build; `settings` has innodb_page_size.
 
-    The server of these data lets root in without a password until the accounts are made. Raises EngineFailure with the
-    end of the server's log when the directory could not be made.
+    Return the login of root, whom the server of these data lets in without a password until the accounts are made.
+    Raises EngineFailure with the end of the server's log when the directory could not be made.
     """
     data, home, user = database / "data", database.parent / "server", owner
     make_home(home, user)

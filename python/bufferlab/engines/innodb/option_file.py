@@ -121,7 +121,10 @@ _GIB = 1 << 30
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Ask the server for its settings. Raises EngineFailure when it does not show its pool's size."""
+    """Return the settings that the server shows.
+
+    Raises EngineFailure when it does not show how many pages its pool has.
+    """
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
         # In 5.6 the variable shows the asked number of instances; the pool shows the real one.

@@ -112,7 +112,10 @@ class InnodbRun(FamilyRun):
             self.require_safe_for(connection, address)
 
     def require_safe_for(self, connection: Client, address: Address) -> None:
-        """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs."""
+        """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs.
+
+        Also raise it when our account has such rights, and may not see who else may make functions there.
+        """
         schema = address.schema
         ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
         named = schema.lower() if int(folds) else schema
@@ -145,7 +148,10 @@ class InnodbRun(FamilyRun):
         return found
 
     def require_ours(self, connection: Client, address: Address) -> tuple[SchemaMark | None, dict[str, str]]:
-        """Return the schema's mark, and its tables and views. Raise EngineFailure unless all of them are ours."""
+        """Return the schema's mark, and its tables and views. Raise EngineFailure unless all of them are ours.
+
+        Also raise it for code, an index or another object that the load of these tables did not make.
+        """
         schema = address.schema
         mark, there = self.marked(connection, schema), _relations(connection, schema)
         ours = _names(connection, schema, mark.made if mark else ()) & {MARKER, *_commented(connection, schema)}

@@ -193,7 +193,7 @@ def throughput(analysis: Analysis, group: Group) -> str:
 
 
 def scan_depth(analysis: Analysis) -> Section | None:
-    """Return figures and tables over the depth; None for sweeps of another setting."""
+    """Return the section with figures and tables over the depth; None for other sweeps, or if nothing can be shown."""
     trends = found_trends(analysis)
     if not is_scan_depth(analysis):
         return None

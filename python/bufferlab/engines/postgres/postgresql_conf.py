@@ -164,7 +164,7 @@ _ALSO = (
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Ask the server for its settings; `limit_bytes` is the memory limit in force, None if there is none.
+    """Return the settings that the server shows; `limit_bytes` is the memory limit in force, None if there is none.
 
     Raises EngineFailure when it does not show its pool's size.
     """

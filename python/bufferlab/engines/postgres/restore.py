@@ -62,7 +62,8 @@ def restore(
 ) -> tuple[str, str]:
     """Restore the dump; return the login of the role that owns the data.
 
-    Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore.
+    Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore, and
+    EnvironmentLackingError when no pg_restore here reads the dump.
     """
     program = pg_restore(build, dump.head(build))
     login = (restoring.USER, secrets.token_urlsafe(24))

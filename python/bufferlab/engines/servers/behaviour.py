@@ -70,7 +70,10 @@ class ServerBehaviour(Host, Behaviour):
         return self.family.find(str(knobs.get("server", ON_PATH)))
 
     def find(self) -> Found:
-        """Return the server on PATH, or the newest that was fetched; raise EnvironmentLackingError without one."""
+        """Return the first server on PATH or in the system's folders, or else the newest fetched one.
+
+        Raise EnvironmentLackingError without one.
+        """
         build = self.family.find(ON_PATH)
         return Found(build.version, native().core_version(), str(build.binary))
 
@@ -329,7 +332,10 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError for a running server or unknown build, EnvironmentLackingError if the host cannot trace."""
+        """Raise SpecError for a running server, an unknown build, or knobs that make it get pages at unknown places.
+
+        Raise EnvironmentLackingError if the build is missing or this host cannot trace.
+        """
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"
@@ -365,5 +371,5 @@ class ServerBehaviour(Host, Behaviour):
 
 
 def _note_of_script(build: Build) -> dict[str, str]:
-    """Return the note of a run whose server was named by a script."""
+    """Return the note, for the run's answer, that a script named the server; {} for any other server."""
     return {"server": f"{build.binary}, which {build.script} starts; the script was not run"} if build.script else {}

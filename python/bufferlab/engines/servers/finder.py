@@ -128,7 +128,7 @@ class Finder:
     """The error when the host has no server of the flavour."""
 
     def find(self, name: str) -> Build:
-        """Return the server with that name or path; for the name `path`, the first one found.
+        """Return the server with that name or path; for ON_PATH, the first installed or else the newest fetched one.
 
         Raise EnvironmentLackingError, with the way to get one, if the host has none.
         """

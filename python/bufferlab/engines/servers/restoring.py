@@ -63,7 +63,7 @@ class Dump:
         return head
 
     def require_unchanged(self) -> None:
-        """Raise EngineFailure when the file is not the one that the experiment named."""
+        """Raise EngineFailure when the file cannot be read, or its SHA-256 is not the one that the experiment names."""
         try:
             is_same = sha256_of(self.path) == self.sha256
         except OSError as error:

@@ -123,7 +123,7 @@ class Datasets:
         """Return the verified database of these knobs; load it first if the cache lacks it.
 
         `estimate_bytes` must be free for a load. The database stays in use until `release`. Raises RunFailed when the
-        load fails, and EnvironmentLackingError when the disk has no room for it.
+        load fails, and EnvironmentLackingError when the disk has no room for it or a corrupt entry cannot be removed.
         """
         outside = self._outside(data)
         if outside is not None:
@@ -184,7 +184,8 @@ class Datasets:
     def _verify(self, key: str) -> Dataset | None:
         """Return the cached database if it is whole; None when it is missing, or was corrupt and is now removed.
 
-        Raises EnvironmentLackingError when it is corrupt and cannot be removed, because another sweep uses it.
+        Raises EnvironmentLackingError when it is corrupt and cannot be removed, because another sweep uses it or its
+        folder lacks bufferlab's mark.
         """
         folder = self._folder(key)
         if not folder.exists():
@@ -298,7 +299,7 @@ class Datasets:
     def _check(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
         """Check the workload's consistency conditions on a loaded database and return them in their stored form.
 
-        Raises RunFailed when one is broken: no run may start from such a database.
+        Raises RunFailed when one is broken, because no run may start from such a database, or when the check fails.
         """
         job = check_job(load_workload(self._workload, data), database, [])
         outcome = self._worker("check", job, log_file, lambda event: None)

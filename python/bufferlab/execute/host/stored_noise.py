@@ -131,7 +131,10 @@ def _stored(found: Scatter | None) -> dict[str, Any] | None:
 
 
 def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
-    """Return why the floor kept before is better than the new one; None if it is not better, or does not exist."""
+    """Return why the floor kept before stays: its windows have more transactions than those of the new one.
+
+    None if they have not, if it is old or of other versions, or if no floor was kept before.
+    """
     old = _read(path) if path.exists() else None
     if old is None or old["versions"] != new["versions"]:
         return None

@@ -57,7 +57,7 @@ NOTHING_SAID = TraceWish()
 def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> PlannedTraces:
     """Return the traces of a sweep's runs; `stored` is the plan.json of a sweep that is resumed, which decides.
 
-    Raises SpecError for a wish that is not the stored plan's.
+    Raises SpecError for a wish that is not the stored plan's, and for a sweep whose accesses the kernel recorded.
     """
     if stored is None:
         return _new(wish, plan)
