@@ -140,7 +140,10 @@ def _predict_sweep(
 
 
 def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None, stored: Experiment | None) -> Origin:
-    """Return the traced run or the experiment that `asked` names. A folder of results wins over an experiment."""
+    """Return the traced run or the experiment that `asked` names. A folder of results wins over an experiment.
+
+    Raises SpecError when neither is given, or when the options do not fit `asked` or the folder that is resumed.
+    """
     given = overrides != Overrides()
     if asked is None and (folder is None or stored is None):
         raise SpecError("no run and no experiment given", "argument RUN", "see `bufferlab predict --help`")

@@ -193,7 +193,7 @@ class Generated:
     def _played(
         self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
-        """Generate one run of a point, and play it to the model's pool at each speed and to the pools in `beside`."""
+        """Generate one run of a point; play it to the model's pool at each speed, and to the further pools."""
         names = self._times(pool)
         job = self._job(planned, point, pool, beside)
         told = _generated(job, _watching(watch, job["window_transactions"]))

@@ -257,7 +257,10 @@ def _play(
     rows: tuple[int, int, int],
     further: Mapping[str, Any],
 ) -> Replayed:
-    """Play a part of the trace; `rows`: the first row of the load, the first of the window, the first after it."""
+    """Play a part of the trace; `rows`: the first row of the load, the first of the window, the first after it.
+
+    Raises DataFileError when the core refuses the settings or the columns.
+    """
     try:
         load, first, end = rows
         told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns, **further)
@@ -307,7 +310,10 @@ def manager_of(server: Server, where: str) -> BufferManager:
 
 
 def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: Experiment | None) -> Plan:
-    """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep."""
+    """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep.
+
+    Raises DataFileError for an experiment.toml of the sweep that cannot be used, SpecError for an impossible point.
+    """
     toml, where = source.folder.experiment_toml, str(source.folder.path / "experiment.toml")
     try:
         base = loads(toml, where)

@@ -283,7 +283,10 @@ def _point(
 
 
 def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
-    """Return the engine's settings with shares in bytes, and the pool in whole frames; a rounded pool gets a note."""
+    """Return the engine's settings with shares in bytes, and the pool in whole frames; a rounded pool gets a note.
+
+    Raises SpecError for a pool of fewer frames than the engine needs.
+    """
     settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
     if not engine.results.pool:
         return settings
@@ -306,7 +309,10 @@ def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
 def _counted(
     engine: EngineDeclaration, workload: WorkloadDeclaration, point: GridPoint, facts: Facts
 ) -> dict[str, Setting]:
-    """Return the workload's parameters with percentages turned into counts."""
+    """Return the workload's parameters with percentages turned into counts.
+
+    Raises SpecError for parameters that cannot be combined.
+    """
     settings = dict(point.workload)
     values = {name: setting.value_or_text for name, setting in settings.items()}
     for name, setting in settings.items():

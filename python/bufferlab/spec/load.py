@@ -63,7 +63,10 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
 
 
 def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Path = Path()) -> Experiment:
-    """Load an experiment from a text. Errors name `file`, and relative paths of scripts begin at `folder`."""
+    """Load an experiment from a text. Relative paths of scripts begin at `folder`.
+
+    Raises a SpecError with every problem, in which `file` is the text's name.
+    """
     tables, lines = _parse(text, file), key_lines(text)
     experiment, problems = _experiment(tables, merge(tables, file, lines, overrides, folder), overrides)
     problems += _of_other_profiles(tables, file, lines, overrides, folder, problems)

@@ -203,7 +203,10 @@ def _place(one: WantedColumns, first: Sequence[str], has_head: bool, where: str)
 
 
 def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int]:
-    """Return the columns of time, page and size that the head names."""
+    """Return the columns of time, page and size that the head names.
+
+    Raises DataFileError without a column of pages, or of times in a table of several columns.
+    """
     times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
     # A table with one column lists pages in order. In a table with several, one column must be the time.

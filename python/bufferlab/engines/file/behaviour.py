@@ -116,7 +116,10 @@ class FileBehaviour(Behaviour):
         return {"seconds": 0.0, "conditions": []}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Change the host's settings, do one run through the core, and put the settings back."""
+        """Change the host's settings, do one run through the core, and put the settings back.
+
+        Raises EngineFailure for a job with phases or with a rate of arrivals.
+        """
         knobs = job["knobs"]
         if job.get("phases"):
             raise EngineFailure("usage", "a file has no phases: scripts need a database", "phases", "leave them out")

@@ -116,7 +116,10 @@ def _attached(backing: int, size_bytes: int, *, direct_io: bool) -> Iterator[Att
 
 
 def _configure(backing: int, size_bytes: int, *, direct_io: bool) -> tuple[int, Path]:
-    """Configure a free device in one step, so that at no moment it would outlive us; return its descriptor and path."""
+    """Configure a free device in one step, so that at no moment it would outlive us; return its descriptor and path.
+
+    Raises EnvironmentLackingError when the kernel refuses it, or no device is free.
+    """
     flags = _READ_ONLY | _AUTOCLEAR | (_DIRECT_IO if direct_io else 0)
     info = _INFO.pack(0, 0, 0, 0, size_bytes, 0, 0, 0, flags, b"bufferlab", b"", b"", 0, 0)
     config = struct.pack("=2I", backing, _SECTOR_BYTES) + info + bytes(64)

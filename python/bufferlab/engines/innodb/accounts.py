@@ -66,7 +66,8 @@ def expand(command: str, target: Mapping[str, Any], folder: Path, connections: i
 
     {user} is an account without a password: only its socket's folder, which is private, leads to it. Everybody could
     read a password on a command line in /proc, so {password} is refused. {defaults_file} is an option file with a
-    [client] group for programs that read one.
+    [client] group for programs that read one. Raises EngineFailure for a command that is empty, or has {password} or
+    another unknown place.
     """
     make_folder_for(folder, None)
     places = {

@@ -146,7 +146,10 @@ def _run(
 
 
 def _mariadb_sql(build: Build) -> bytes:
-    """Return the SQL of the system tables; the names of its files changed with the server's."""
+    """Return the SQL of MariaDB's system tables; the names of its files changed with the server's.
+
+    Raises EnvironmentLackingError when the server's package lacks one of the files.
+    """
     folder = build.share
     files = []
     for name in _SYSTEM_SQL:

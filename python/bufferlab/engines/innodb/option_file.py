@@ -38,7 +38,10 @@ def option_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
     own_ipc: bool = False,
 ) -> str:  # fmt: skip
-    """Return the text of the option file: a private server's settings, then the asked ones. It holds no credentials."""
+    """Return the text of the option file: a private server's settings, then the asked ones. It holds no credentials.
+
+    Raises EngineFailure for a variable that only bufferlab sets, and for a value that cannot stand in an option file.
+    """
     settings = {name.lower().replace("-", "_"): value for name, value in settings.items()}
     for name, value in settings.items():
         if name.removeprefix("loose_") in _OURS:

@@ -91,7 +91,8 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
 def by_path(path: Path, name: str | None = None, *, flavour: Flavour = "mariadb") -> Build:
     """Return the server that is this binary, or lies in this folder (itself, its bin or sbin).
 
-    If the folder has several programs, those of `flavour` come first.
+    If the folder has several programs, those of `flavour` come first. Raises EnvironmentLackingError if there is none,
+    or it cannot be run.
     """
     path = path.absolute()
     names = dict.fromkeys((*_BINARIES[flavour], "mysqld", "mariadbd"))

@@ -199,7 +199,10 @@ class InnodbRun(FamilyRun):
                 connection.change(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
     def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
-        """Record in the marker which data the schema holds, the changes to them, and the tables made for them."""
+        """Record in the marker which data the schema holds, the changes to them, and the tables made for them.
+
+        Raises EngineFailure when something else stands in the marker's place.
+        """
         told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
                 "objects": json.dumps(mark.objects)}  # fmt: skip
         # While the marker is locked, it stays a table: others cannot replace it by a view.

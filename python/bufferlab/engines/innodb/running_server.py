@@ -27,7 +27,7 @@ _UNKNOWN = ("1193", "1109", "1064")
 
 
 def survey(address: Address) -> Survey:
-    """Return the facts of a server that the URL's account sees."""
+    """Return the facts of a server that the URL's account sees. Raises EngineFailure for a server without InnoDB."""
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         if "innodb_page_size" not in told:

@@ -90,7 +90,10 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
 
 
 def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, StoredTree], int, int, int]:
-    """Return (trees by index id, overflow pages, pages, free pages) of one tablespace."""
+    """Return (trees by index id, overflow pages, pages, free pages) of one tablespace.
+
+    Raises ValueError when its pages are compressed.
+    """
     trees: dict[int, StoredTree] = defaultdict(StoredTree)
     blobs = free = number = 0
     descriptors = b""

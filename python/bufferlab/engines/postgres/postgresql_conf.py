@@ -43,7 +43,10 @@ _OURS = frozenset(
 def configuration_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
 ) -> str:
-    """Return the text of postgresql.conf: a private server's settings, then the asked ones. It holds no credentials."""
+    """Return the text of postgresql.conf: a private server's settings, then the asked ones. It holds no credentials.
+
+    Raises EngineFailure for a variable that only bufferlab sets, and for a value that cannot stand in the file.
+    """
     for name, value in settings.items():
         if name.lower() in _OURS:
             raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")

@@ -95,7 +95,10 @@ class ServerBehaviour(Host, Behaviour):
         return [reached, *self.family.checks_of_directory(directory, knobs), *host_settings.checks(directory, knobs)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a data directory, load the workload, and stop its server cleanly; return the core's answer."""
+        """Make a data directory, load the workload or restore the dump, and stop the server cleanly.
+
+        Return the core's answer; {} for a dump.
+        """
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         if is_url(knobs.get("server")):
             return self._running.load(job, on_event)
@@ -138,7 +141,10 @@ class ServerBehaviour(Host, Behaviour):
     def _restore(
         self, dump: Dump, server: PrivateServer, build: Build, identity: Identity, on_event: OnEvent
     ) -> Identity:
-        """Restore a dump while `RoomWatch` watches the disk; return the identity with the login for the data."""
+        """Restore a dump while `RoomWatch` watches the disk; return the identity with the login for the data.
+
+        Raises EngineFailure when the restore fails, a stop was asked for, or the disk is nearly full.
+        """
         room = RoomWatch(server.home)
 
         def listen() -> None:
@@ -161,7 +167,11 @@ class ServerBehaviour(Host, Behaviour):
         return replace(identity, user=login[0], password=login[1], restored=True)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Start a server with the knobs, read them back, let the core drive, and stop the server."""
+        """Start a server with the knobs, read them back, let the core drive, and stop the server.
+
+        Return the core's answer, with the settings that ran. Raises EngineFailure for data of another version or page
+        size, and for an external program that the family does not take.
+        """
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         if job.get("program") and not family.program:
             what = "external programs are driven against MySQL and MariaDB alone"

@@ -63,7 +63,10 @@ def program_behind(binary: Path, *arguments: str) -> Path:
 
 @cache
 def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tuple[str, ...]) -> str:
-    """Return the output of a program; `changed_ns` separates a file from an earlier one of the same name."""
+    """Return the output of a program; `changed_ns` separates a file from an earlier one of the same name.
+
+    Raises EnvironmentLackingError when it cannot be run or takes longer than ten seconds.
+    """
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answer, _running(binary, libraries, arguments, writing) as process:
         os.set_blocking(answer.fileno(), False)
@@ -107,7 +110,10 @@ def _behind(script: Path, changed_ns: int, arguments: tuple[str, ...]) -> Path |
 def _running(
     binary: Path, libraries: Path | None, arguments: tuple[str, ...], output: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Context manager for the program as the servers' user, with its output to a pipe; leaving ends all its group."""
+    """Context manager for the program as the servers' user, with its output to a pipe; leaving ends all its group.
+
+    Raises EnvironmentLackingError when it cannot be run.
+    """
     user = server_user()
     uid, gid = user or (None, None)
     try:

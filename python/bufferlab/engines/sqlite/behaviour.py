@@ -75,7 +75,10 @@ class SqliteBehaviour(Behaviour):
         }
 
     def allocated_bytes(self, database: Path) -> int:
-        """Return the bytes of the pages in use; pages on the free list hold no data."""
+        """Return the bytes of the pages in use, without those on the free list, which hold no data.
+
+        Raises DataFileError when the file is not an SQLite database.
+        """
         with database.open("rb") as file:
             header = file.read(_HEADER_BYTES)
         if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):

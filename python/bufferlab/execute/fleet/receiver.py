@@ -121,7 +121,7 @@ class Receiver:
     def _require_ours(self, folder: Path) -> None:
         """Refuse a sweep folder that is not of this block and experiment, or of another plan than the other blocks'.
 
-        Two plans differ if the loaded data differs: shares of a database are then other sizes.
+        Two plans differ if the loaded data differs: shares of a database are then other sizes. Raises DataFileError.
         """
         (folder / "runs").mkdir()
         found = self._opened(folder)
