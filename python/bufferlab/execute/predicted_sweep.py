@@ -239,7 +239,7 @@ class ModelBackend:
     def do(
         self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
     ) -> Failure | None:
-        """Wait for the prediction of the point."""
+        """Wait for the prediction of the point, and fill the run with it. Return None: a prediction can be used."""
 
         def watch(stage: str, share: float) -> None:
             self.stop.check()

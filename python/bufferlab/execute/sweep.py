@@ -471,7 +471,7 @@ def _keep(folder: SweepFolder, of: list[PoolsOfTrace], generated: GeneratedPoint
 
 
 def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoints | None:
-    """Predict the reads of the points without any run; log why some are missing."""
+    """Predict the reads of the points without any run; show why some are missing. None if all are."""
     engine = context.engine
     # A plan with several servers is not predicted at all: no model has a setting for the server.
     build = f"{engine.name} {plan.points[0].knobs['server']}" if engine.is_server else engine.name
@@ -484,7 +484,7 @@ def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoi
 
 
 def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
-    """Predict the reads of other pools from the traced runs; log why some are missing."""
+    """Predict the reads of other pools from the traced runs; show why some are missing."""
     if not any(record.run.page_trace for record in folder.runs()):
         return []
     found, why_not = other_pools(folder, _shower(sweep, "replaying page traces for other pools"))

@@ -82,7 +82,7 @@ def _table(merged: Merged, name: str) -> Mapping[str, Any]:
 
 
 def _impossible(merged: Merged, engine: EngineDeclaration, judged: Judged, where: str) -> Problem | None:
-    """Return the problem of an engine that restores no dumps, and of a server that runs already."""
+    """Return the problem if the engine restores no dumps, or a server runs already; None if there is none."""
     if not engine.is_server:
         hint = "choose --engine mysql, mariadb or postgres"
         return Problem(f"{engine.name} has no dumps: {_APART}", where, hint)

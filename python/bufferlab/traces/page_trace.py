@@ -234,7 +234,7 @@ class RunTrace:
         )
 
     def _measured(self) -> MeasuredPool | None:
-        """Return the pool's frames at the end of the window, and the engine's count of misses in it."""
+        """Return the pool's frames at the window's end, and the engine's misses in it; None if either is missing."""
         import polars as pl
 
         at_end = (pl.col("metric") == "pool_frames") & (pl.col("edge") == "end") & (pl.col("phase") == "measure")

@@ -158,7 +158,7 @@ def _ends(found: FoundTrend) -> str:
 
 
 def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
-    """Return the depths of all instances together, as per cent of the pool's frames."""
+    """Return the depths of all instances together in per cent of the pool's frames; None if a size is not known."""
     pool, page, depth = point.number("pool_size"), point.number("page_size"), analysis.axis_value(point)
     if not pool or not page or depth is None:
         return None

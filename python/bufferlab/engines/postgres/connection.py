@@ -33,7 +33,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
-    """Return the first password in a password file that fits the address, and the file."""
+    """Return the first password in a password file that fits the address, and the file; None if none fits."""
     found = password_of_line(path.read_text("utf-8"), address)
     return None if found is None else (found, path)
 
@@ -80,7 +80,10 @@ def password_of_service(text: str, service: str) -> str | None:
 
 
 def usual_password(address: Address) -> tuple[str, Path | str] | None:
-    """Return the password of the service's entry, else PGPASSWORD, else that of the password file, with its place."""
+    """Return the password of the service's entry, else PGPASSWORD, else that of the password file, with its place.
+
+    None if none of them has one for this address.
+    """
     if service := os.environ.get("PGSERVICE"):
         own = Path(os.environ.get("PGSERVICEFILE") or Path.home() / ".pg_service.conf")
         folder = os.environ.get("PGSYSCONFDIR")

@@ -102,9 +102,10 @@ class PostgresFamily(Family):
         return {"shared_buffers": pool, "autovacuum": "off", "jit": "off", "work_mem": "64MB", "fsync": "off"}
 
     def settle(self, address: Address) -> None:
-        """Vacuum, so that no run is the first to read a row and to mark it, then checkpoint; privately, every database.
+        """Vacuum and write a checkpoint, so that no run is the first to read a row and to mark it.
 
-        On a running server first make the extensions if the account may; on a private one, `set_up` has made them.
+        On a private server, do so for every database. On a running one, only for the address's, in which the extensions
+        are made first if the account may; on a private one, `set_up` has made them.
         Raises EngineFailure when a private server cannot vacuum; a running one's errors (FAILURES) pass through.
         """
         is_ours = address.is_private

@@ -113,7 +113,7 @@ def seconds(value: object) -> float:
 
 
 def text(value: object) -> str | None:
-    """Return a text from a client; some servers return names as bytes."""
+    """Return a text from a client, None for NULL; some servers return names as bytes."""
     if value is None:
         return None
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

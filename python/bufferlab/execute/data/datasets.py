@@ -288,7 +288,10 @@ class Datasets:
         return outcome.result
 
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
-        """Return the database's trees, counted by a worker that reads every page. Raises RunFailed when it cannot."""
+        """Return the database's trees, counted by a worker that reads every page; None if the engine counts none.
+
+        Raises RunFailed or EnvironmentLackingError when the worker fails.
+        """
         outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
         if outcome.failure is not None:
             self._fail("the trees of the loaded database cannot be read", outcome.failure, database.parent)

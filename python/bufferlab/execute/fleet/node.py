@@ -142,7 +142,7 @@ class _BlockDone:
             thread.join()
 
     def _continued(self) -> Path | None:
-        """Return the sweep folder to continue; remove one that cannot be continued.
+        """Return the sweep folder to continue; None without one. Remove one that cannot be continued.
 
         It must be from this boot of this host, and must have all runs that home has from this boot. A folder from
         before a reboot, or of another host that shares the cache, is not continued: a block is the work of one boot of
