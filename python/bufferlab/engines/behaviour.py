@@ -28,7 +28,7 @@ NativeKnobs = Values
 
 @dataclass(frozen=True)
 class Found:
-    """An engine that can be used on this machine."""
+    """An engine that can be used on this machine: its version, the core's, and where it is."""
 
     version: str
     core_version: str

@@ -117,7 +117,7 @@ class EngineDeclaration:
         return self.by_name().get(name)
 
     def by_name(self) -> Mapping[str, Knob]:
-        """Return the knobs by the name that users write."""
+        """Return the engine's own knobs, without variables passed through, by the name that users write."""
         return {knob.name: knob for knob in self.knobs}
 
     def variable(self, name: str) -> Knob | None:
@@ -157,5 +157,5 @@ class EngineDeclaration:
         return self.data_frames(values, frames) if self.data_frames else frames
 
     def defaults(self) -> dict[str, Setting]:
-        """Return every knob's default."""
+        """Return the default of each of the engine's knobs, by the knob's name."""
         return {knob.name: knob.parse(knob.default) for knob in self.knobs}

@@ -37,10 +37,10 @@ class NativeBlockTrace(Protocol):
     """A block trace outside of a run, for work that is measured without the core."""
 
     def begin(self) -> None:
-        """Begin recording."""
+        """Begin to record the device's block requests."""
 
     def end(self) -> None:
-        """End recording."""
+        """End recording; the trace can still be finished."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
@@ -66,7 +66,7 @@ class ServerTrace(Protocol):
     """A trace of a server that runs already. Once the object is deleted, nothing of the trace remains."""
 
     def told(self) -> str:
-        """Return the state of the trace now, as JSON."""
+        """Return, as JSON, what the trace has counted so far."""
 
     def name_frames(
         self,
@@ -103,7 +103,7 @@ class NativeSession(Protocol):
         """Execute a statement; return the names of the columns, and the rows. Raises Unanswerable."""
 
     def allow_bytes(self, most_answer_bytes: int) -> None:
-        """Allow answers up to this size."""
+        """Allow answers of the server up to this size, in bytes."""
 
     def id(self) -> int | None:
         """Return the session's number at the server; None when it is closed."""
@@ -115,7 +115,7 @@ class NativeSession(Protocol):
         """Return whether the session is open."""
 
     def close(self) -> None:
-        """End the session."""
+        """End the session with the server."""
 
 
 class Native(Protocol):
@@ -125,7 +125,7 @@ class Native(Protocol):
     """
 
     def run(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
-        """Do one run of an engine; return its answer."""
+        """Do one run of an engine; return the core's answer. `on_event` gets each event as a line of JSON."""
 
     def load(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
         """Load a workload in bulk into a new database, or make a file; return the answer."""

@@ -47,7 +47,7 @@ def family(name: str) -> Family:
 
 
 def families() -> list[Family]:
-    """Return the family of every flavour."""
+    """Return the families of all our servers: MySQL, MariaDB, PostgreSQL."""
     return [family(engine) for engine in servers()]
 
 

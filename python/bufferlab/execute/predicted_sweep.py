@@ -52,11 +52,11 @@ class Origin(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """Return the points and their runs."""
+        """Return the plan of the prediction: its points and their runs."""
 
     @property
     def server(self) -> Server:
-        """Return the server that is predicted."""
+        """Return the engine and version that are predicted."""
 
     @property
     def manager(self) -> BufferManager:
@@ -64,7 +64,7 @@ class Origin(Protocol):
 
     @property
     def host(self) -> Mapping[str, Any]:
-        """Return the description of the host for host.json."""
+        """Return the description for host.json: of the traced run's host, or empty for generated accesses."""
 
     @property
     def identity(self) -> dict[str, Any]:

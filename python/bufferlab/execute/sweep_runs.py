@@ -206,7 +206,7 @@ def stages_in_words(begun_s: Mapping[str, float], seconds: float) -> str:
 
 
 def describe(record: RunRecord) -> str:
-    """Return the run in one line, for people."""
+    """Return a run and its outcome in one line, for people: its point, block and transactions, or why it failed."""
     run, label = record.run, f"{record.run.point.label}, block {record.run.block + 1}"
     if run.prediction and record.ok:
         found, work = run.prediction.found, run.prediction.work["transaction"]

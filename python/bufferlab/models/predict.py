@@ -100,7 +100,7 @@ class Target:
 
     @property
     def server(self) -> Server:
-        """Return the server that is predicted."""
+        """Return the engine and version of the traced run, which are those of the predicted runs."""
         return self.source.server
 
     @property

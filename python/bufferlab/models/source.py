@@ -20,7 +20,7 @@ RECORD_AGAIN = "record it again: bufferlab run ... --probe page-trace"
 
 @dataclass(frozen=True)
 class Source:
-    """A traced run."""
+    """A traced run from which other runs are predicted, with its pool and its engine's counts."""
 
     trace: RunTrace
     folder: SweepFolder

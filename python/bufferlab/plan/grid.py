@@ -128,7 +128,7 @@ class GridPoint:
 
     @property
     def label(self) -> str:
-        """Return the swept settings in words."""
+        """Return the swept settings with their values in words; "as set" if nothing is swept."""
         return ", ".join(f"{name} {value}" for name, value in self.swept.items()) or "as set"
 
     @property
@@ -155,7 +155,7 @@ class GridPoint:
 
     @property
     def connections(self) -> int:
-        """Return how many connections run transactions at once."""
+        """Return how many connections run transactions at once at this point."""
         return self.load[CONNECTIONS.name].number
 
     @property

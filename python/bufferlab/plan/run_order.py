@@ -90,7 +90,7 @@ def make(experiment: Experiment, facts: Facts, blocks: tuple[int, ...] | None = 
 
 
 def _all_runs(plan: Plan) -> list[PlannedRun]:
-    """Return the runs of all blocks."""
+    """Return the runs of all blocks of the plan, in their order: each block once, with all points."""
     seed = plan.experiment.design.seed
     runs: list[PlannedRun] = []
     for block in range(plan.experiment.design.most):

@@ -101,7 +101,7 @@ class ScriptFile(TomlTable):
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the text, which identifies it."""
+        """Return the SHA-256 of the script's text, in hexadecimal."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -268,7 +268,7 @@ class Experiment(TomlTable):
 
 
 def to_toml(experiment: Experiment) -> str:
-    """Return the experiment as a TOML text."""
+    """Return the experiment as the text of experiment.toml, with every default spelt out."""
     top = {
         "format_version": experiment.format_version,
         "name": experiment.name,

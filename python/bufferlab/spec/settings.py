@@ -37,7 +37,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class _Known:
-    """The settings that exist, by their owner."""
+    """The settings that exist for this engine and workload, and for the load."""
 
     engine: EngineDeclaration
     workload: WorkloadDeclaration | None

@@ -117,7 +117,7 @@ def _wanted(role: str, text: str) -> WantedColumns:
 
 
 def plain(name: str) -> str:
-    """Return a name without case, blanks and signs."""
+    """Return the name of a column in lower case, with letters and digits only."""
     return re.sub(r"[\W_]+", "", name.lower())
 
 
@@ -132,7 +132,7 @@ def page_unit(name: str) -> str | None:
 
 
 def is_size(name: str) -> bool:
-    """Return whether a column of this name holds sizes."""
+    """Return whether a column of this name holds the sizes of requests or objects."""
     return plain(name) in _SIZES
 
 

@@ -24,7 +24,7 @@ _FLAG, _LETTER = "[01]", "[rw]|read|write"
 
 @dataclass(frozen=True)
 class TableFormat:
-    """A format of tables; columns are numbered from 0."""
+    """A published format of block traces that are tables; columns are numbered from 0."""
 
     name: str
     columns: Mapping[str, int]

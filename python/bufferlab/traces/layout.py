@@ -60,7 +60,7 @@ class Layout:
         return "--columns " + ",".join([*parts, *(f"file={self.written(at)}" for at in self.files[:1])])
 
     def written(self, at: int) -> str:
-        """Return a column as the option names it."""
+        """Return the column at place `at` as --columns names it: by its name, or without a head by its number from 1."""
         return str(WantedColumns(self.names[at], None, None)) if self.has_head else str(at + 1)
 
 
@@ -119,7 +119,7 @@ def choices(layout: Layout, units: Sequence[str] = columns.PAGE_UNITS) -> str:
 
 
 def clean(cell: str | None) -> str:
-    """Return a cell without blanks and quotes around it."""
+    """Return the text of a cell without blanks and quotes around it; "" for an empty cell."""
     return (cell or "").strip().strip("\"'").strip()
 
 

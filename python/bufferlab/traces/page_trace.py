@@ -31,7 +31,7 @@ _HINT = "record one: bufferlab run ... --probe page-trace"
 
 
 def number_of(kind: str) -> int:
-    """Return the number of a kind of access."""
+    """Return the number that stands in traces for a kind of access, such as "get"."""
     return page_trace_words().kinds.index(kind)
 
 
@@ -94,13 +94,13 @@ class Accesses:
 
     @cached_property
     def touches(self) -> Accesses:
-        """Return the accesses without the drops."""
+        """Return the accesses without drops, which remove a page and touch none."""
         kept = self.kind != number_of("drop")
         return replace(self, page=self.page[kept], kind=self.kind[kept], time_s=self.time_s[kept])
 
     @property
     def pages(self) -> int:
-        """Return the number of pages touched."""
+        """Return the number of distinct pages in the accesses."""
         return int(self.page.max()) + 1 if len(self.page) else 0
 
     @property
@@ -111,7 +111,7 @@ class Accesses:
 
 @dataclass(frozen=True)
 class RunTrace:
-    """The page trace of a run."""
+    """The page trace of a run, with the run's record."""
 
     record: RunRecord
     stored: PageTrace
@@ -184,17 +184,17 @@ class RunTrace:
 
     @cached_property
     def pages(self) -> int:
-        """Return the number of pages in the trace."""
+        """Return the number of distinct pages in the trace."""
         return int(self.table["page"].n_unique())
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return the samples of the run."""
+        """Return the rows of the run's samples.parquet."""
         return self.record.samples()
 
     @cached_property
     def values(self) -> dict[str, Value]:
-        """Return every derived value of the run."""
+        """Return every derived value of the run, by the metric's name."""
         return self.record.values()
 
     @cached_property

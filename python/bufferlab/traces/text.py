@@ -241,7 +241,7 @@ def _from_first_line(data: bytes) -> tuple[bytes, int]:
 
 
 def _first_lines(data: bytes) -> list[str]:
-    """Return the first two lines that are not empty."""
+    """Return the first two lines of a text that are not empty, without their ends."""
     return [line[0].decode("utf-8", errors="replace").rstrip("\r") for line in islice(_LINE.finditer(data), 2)]
 
 

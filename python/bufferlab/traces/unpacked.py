@@ -35,7 +35,7 @@ def most_bytes() -> int:
 
 
 def most_accesses() -> int:
-    """Return the most accesses that a file may have."""
+    """Return the most accesses of a file for which the free memory suffices, below 2^32."""
     return min(assumed_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
 
 

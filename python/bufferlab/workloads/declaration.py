@@ -39,7 +39,7 @@ class Impossible:
 
 @dataclass(frozen=True)
 class OnlyOn:
-    """A parameter's value that only some engines support."""
+    """A value of a workload's parameter that only some engines support, with those engines."""
 
     parameter: str
     value: str
@@ -98,5 +98,5 @@ class WorkloadDeclaration:
         return next((known for known in self.parameters if known.name == name), None)
 
     def defaults(self) -> dict[str, Setting]:
-        """Return the parameters' defaults; a file has none."""
+        """Return the default of each parameter by its name; a parameter that is a file has none."""
         return {knob.name: knob.parse(knob.default) for knob in self.parameters if knob.kind is not KnobKind.FILE}

@@ -99,7 +99,7 @@ class FileBehaviour(Behaviour):
         return {**own, "generator": generator, "bytes": size_bytes}
 
     def allocated_bytes(self, database: Path) -> int:
-        """Return the bytes of the whole file."""
+        """Return the bytes of the whole file or block device."""
         return _size_bytes(database)
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def pairs(connection: Client, query: str, *values: str) -> dict[str, str]:
 
 
 def variables(connection: Client) -> dict[str, str]:
-    """Return every global variable, as the server shows it."""
+    """Return the value of every global variable as the server shows it, by its name in lower case."""
     return pairs(connection, "SHOW GLOBAL VARIABLES")
 
 

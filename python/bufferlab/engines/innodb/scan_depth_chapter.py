@@ -32,7 +32,7 @@ _BESIDE_HEADLINE = ("effective_cache_pages", "lru_scan_share", "single_page_shar
 
 @dataclass(frozen=True)
 class FoundTrend:
-    """The trend of one figure over the depth."""
+    """The trend of one metric of one group of points over innodb_lru_scan_depth."""
 
     group: Group
     metric: Metric

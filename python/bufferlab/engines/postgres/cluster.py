@@ -104,7 +104,7 @@ _KILLED_SECONDS = 30.0
 
 
 def end_processes(data: Path, build: Build) -> None:
-    """Kill all processes of the server immediately."""
+    """Kill all processes of the server on these data, without waiting for their end."""
     _end(_processes(data, build.binary))
 
 

@@ -59,7 +59,7 @@ _LOADING = {
 
 
 class PostgresFamily(Family):
-    """PostgreSQL servers of any version."""
+    """The family of PostgreSQL servers, from version 15 on."""
 
     declaration = DECLARATION
     find = staticmethod(programs.find)

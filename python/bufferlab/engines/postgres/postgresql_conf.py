@@ -103,7 +103,7 @@ def as_asked(name: str, asked: Native | None, told: Told) -> Native:
 
 
 def bytes_of(told: Told) -> int:
-    """Return the bytes of a size in pg_settings."""
+    """Return the bytes of a size that pg_settings shows as a number and a unit, such as 8kB."""
     return int(Decimal(told[0]) * _BYTES.get(told[1] or "B", 1))
 
 

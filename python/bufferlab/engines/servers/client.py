@@ -116,11 +116,11 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """Whether statements may be sent."""
+        """Whether the session is open, so that statements may be sent."""
         return self._session.is_open()
 
     def close(self) -> None:
-        """End the session."""
+        """End the session with the server."""
         self._session.close()
 
 

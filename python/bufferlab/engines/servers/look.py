@@ -152,7 +152,7 @@ class Facts:
 
     @property
     def engine(self) -> str:
-        """The flavour, as people write it."""
+        """The name of the server's flavour as people write it, such as MariaDB."""
         return SERVERS[self.flavour]
 
 
@@ -211,7 +211,7 @@ class LargeObject:
 
 @dataclass(frozen=True)
 class DataSize:
-    """The data of all databases, which share the pool."""
+    """The size of the data of all databases, which share the pool, and the objects larger than the pool."""
 
     size_bytes: int
     larger: Mapping[str, LargeObject]
@@ -245,7 +245,7 @@ class Look(ABC):
         return dict(grown)
 
     def pool(self, query: Query, facts: Facts) -> PoolLevels:
-        """Return the state of the pool at this moment."""
+        """Return the pool's size, contents and dirty pages at this moment, as far as the server shows them."""
         return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:

@@ -43,7 +43,7 @@ _PROCESSOR = "x86_64"
 
 @dataclass(frozen=True)
 class PageSites:
-    """The sites of one build."""
+    """The places (sites) in one build's binary at which something happens to a page of the pool."""
 
     server: str
     """The build's name in messages."""
@@ -186,7 +186,7 @@ class Recording:
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
     def close(self) -> None:
-        """End the trace, also when the run failed."""
+        """End the trace, also when the run failed; does nothing when it has ended."""
         self._ended()
 
     def _ended(self) -> dict[str, Any]:

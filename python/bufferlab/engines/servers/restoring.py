@@ -42,7 +42,7 @@ class Restorer(Protocol):
 
 @dataclass(frozen=True)
 class Dump:
-    """A dump that a job names."""
+    """The dump file that a load's job names, with the SHA-256 that it had when the experiment began."""
 
     path: Path
     sha256: str

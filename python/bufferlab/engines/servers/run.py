@@ -82,7 +82,7 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def variables(self, connection: Client) -> Mapping[str, str]:
-        """Return every variable with the server's value in words."""
+        """Return every variable of the server by its name, with the value in words."""
 
     @abstractmethod
     def differing(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, Difference]:

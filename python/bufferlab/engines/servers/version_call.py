@@ -142,7 +142,7 @@ def _running(
 
 
 def _fill(pipe: int) -> None:
-    """Fill a pipe, so that its writers wait."""
+    """Fill a pipe, so that a process which writes into it waits."""
     os.set_blocking(pipe, False)
     size_bytes = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     with suppress(BlockingIOError):
@@ -152,7 +152,7 @@ def _fill(pipe: int) -> None:
 
 
 def _group(leader: int) -> Iterator[int]:
-    """Yield the processes of a group."""
+    """Yield the numbers of the processes in the process group that `leader` leads."""
     for pid in processes():
         with suppress(OSError, ValueError, IndexError):
             if int(stat_fields(pid)[2]) == leader:

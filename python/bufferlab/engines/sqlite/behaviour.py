@@ -113,7 +113,7 @@ class SqliteBehaviour(Behaviour):
         return [OwnedPages(tree["name"], *own) for tree, own in zip(trees, pages, strict=True)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Call the core to load the workload in bulk."""
+        """Call the core to load the workload in bulk into a new file; return its answer."""
         core_job = {
             **{name: value for name, value in job.items() if name != "knobs"},
             **DECLARATION.spelled(job["knobs"]),

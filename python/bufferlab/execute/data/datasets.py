@@ -60,7 +60,7 @@ def database_name(engine: EngineDeclaration) -> str:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One loaded database, verified."""
+    """One loaded database in the cache, verified, or the user's own data."""
 
     data_key: str
     database: Path

@@ -19,7 +19,7 @@ class Over:
 
 
 class Task(Protocol):
-    """The handle of a block that a node does."""
+    """The cluster's handle of the task in which a node does a block."""
 
 
 class Cluster(Protocol):

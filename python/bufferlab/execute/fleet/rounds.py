@@ -47,7 +47,7 @@ class Rounds:
 
     @property
     def waiting(self) -> list[int]:
-        """Return the blocks that wait for a node."""
+        """Return the numbers, from 0, of the blocks that wait for a node."""
         return [block.number for block in self._waiting]
 
     @property

@@ -302,7 +302,7 @@ def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[
 
 
 def _frames(records: _Records, numbers: _Numbers) -> Iterator[pl.DataFrame]:
-    """Yield the records as rows of page-trace.parquet."""
+    """Yield the recorded accesses as rows of page-trace.parquet, a chunk at a time."""
     import polars as pl
 
     start_ns, before_us = int(records["t_ns"][0]), 0

@@ -40,7 +40,7 @@ class TraceWish:
     keep: KeepTraces | None = None
 
     def __post_init__(self) -> None:
-        """Raise SpecError for wishes that exclude each other."""
+        """Raise SpecError when --no-page-trace comes with an option that describes traces."""
         if not self.unwanted:
             return
         others = {"--probe page-trace": self.by_name, "--trace-limit": self.limit_bytes, "--keep-traces": self.keep}

@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """Return the kind of the failure, or "ok"."""
+        """Return the kind of the job's failure; "ok" without one."""
         return self.failure.kind if self.failure else "ok"
 
 

@@ -21,7 +21,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Server:
-    """The engine of a run, and its version."""
+    """The name of a run's engine, and the engine's version."""
 
     engine: str
     version: str

@@ -34,7 +34,7 @@ class DeniedError(LoginRefusedError):
 
 @dataclass(frozen=True)
 class Password:
-    """An account's password."""
+    """The password of an account, and where it was found."""
 
     text: str = field(repr=False)
     source: str | None
