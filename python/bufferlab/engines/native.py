@@ -93,7 +93,7 @@ class Curve(Protocol):
         """Add accesses in their order. `misses` counts gets from the access number `first` on."""
 
     def misses(self) -> bytes:
-        """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
+        """Return the misses of LRU pools of 0, 1, 2, ... pages, each as a u64."""
 
 
 class NativeSession(Protocol):
@@ -255,7 +255,7 @@ class Native(Protocol):
         """Return [offset, bytes] of each executable segment in a binary's file."""
 
     def tracefs_clean(self) -> str:
-        """Remove what bufferlab's dead processes left in tracefs; return the names."""
+        """Remove the trace instances that bufferlab's dead processes left in tracefs; return their names."""
 
 
 def ask_host(lacking: str, ask: Callable[[], T]) -> T:

@@ -97,7 +97,7 @@ def names(*, hidden: bool = False) -> list[str]:
 
 
 def declaration(name: str) -> EngineDeclaration:
-    """Return the engine's declaration; raise KeyError for an unknown name."""
+    """Return the declaration of the engine of that name; raise KeyError for an unknown one."""
     return ENGINES[name][0]
 
 

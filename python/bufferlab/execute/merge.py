@@ -59,7 +59,7 @@ class Part:
     pools: OtherPools | None
 
     def lacking(self) -> Problem | None:
-        """Return which runs the folder lacks; None for a whole one."""
+        """Return a problem that names the runs which the folder lacks or which failed; None for a whole folder."""
         folder, done = self.folder, {_cell(record) for record in self.records if record.ok}
         missing = sorted(folder.planned_cells - done, key=lambda cell: (cell[1], cell[0]))
         if not missing:
@@ -190,7 +190,7 @@ def _require_alike(parts: Sequence[Part]) -> None:
 
 
 def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
-    """Write the merged folder; it appears whole or not at all."""
+    """Write the merged folder at `out` from the parts; it appears whole or not at all."""
     first, parent = parts[0].folder, out.absolute().parent
     records = [record for part in parts for record in part.records]
     storage.require_directory(parent, "the merged folder", "--out")

@@ -93,7 +93,7 @@ def _mounted(host: Mapping[str, Any]) -> str:
 
 
 def _existing(place: Path) -> Path:
-    """Return the path itself, or the nearest folder above it that exists."""
+    """Return `place` itself or, if it does not exist, the nearest folder above it that does."""
     return next((folder for folder in (place, *place.parents) if folder.exists()), place)
 
 

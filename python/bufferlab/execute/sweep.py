@@ -334,7 +334,7 @@ def _datasets(
 
 
 def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
-    """Return how many of the plan's databases are in the cache."""
+    """Return for how many of the plan's databases no load is needed: cached ones, and the user's own data."""
     datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
     return sum(datasets.has(data) for data in _databases(plan))
 

@@ -55,7 +55,7 @@ class SweepRuns:
 
     @property
     def _blocks(self) -> int:
-        """The number of blocks to do, as far as that is decided."""
+        """The number of blocks to do: as decided so far with "auto" blocks, else those of the plan."""
         return self.folder.stop.blocks if self.folder.stop else self.plan.experiment.design.most
 
     @property

@@ -40,7 +40,7 @@ class DataKnobs:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The size and trees of one loaded database, found or estimated."""
+    """The size and trees of one loaded database, measured in it or estimated before its load."""
 
     allocated_bytes: int
     """Bytes of data and indexes."""

@@ -38,7 +38,7 @@ class PlannedRun:
 
     @property
     def cell(self) -> tuple[int, int]:
-        """Return point and block, by which a resume recognises a run."""
+        """Return the numbers of point and block, by which a resume recognises a run."""
         return (self.point, self.block)
 
 

@@ -115,7 +115,7 @@ class DumpFile(TomlTable):
 
 
 class Workload(TomlTable):
-    """The workload, with those of its parameters that are not swept."""
+    """The workload of an experiment: its name, script or dump, and those of its parameters that are not swept."""
 
     name: str
     parameters: dict[str, InstanceOf[Setting]] = {}
@@ -170,7 +170,7 @@ class Measure(TomlTable):
 
     @property
     def max_seconds(self) -> float:
-        """Return the seconds after which the window ends at the latest."""
+        """Return the seconds after which the measured window ends at the latest: its duration, or its time cap."""
         return self.duration or self.max_duration or 0.0
 
 
@@ -306,7 +306,7 @@ def _script(script: ScriptFile) -> dict[str, Any]:
 
 
 class _LongText(str):
-    """A text of many lines, which is written as a multi-line string."""
+    """A text of many lines, such as a script, which is written as a multi-line string of TOML."""
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:

@@ -60,7 +60,7 @@ class Layout:
         return "--columns " + ",".join([*parts, *(f"file={self.written(at)}" for at in self.files[:1])])
 
     def written(self, at: int) -> str:
-        """Return the column at place `at` as --columns names it: by its name, or without a head by its number from 1."""
+        """Return the column at place `at` as --columns names it: by its name, without a head by its number from 1."""
         return str(WantedColumns(self.names[at], None, None)) if self.has_head else str(at + 1)
 
 
@@ -114,7 +114,7 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
 
 
 def choices(layout: Layout, units: Sequence[str] = columns.PAGE_UNITS) -> str:
-    """Return the hint to ask for one of these units of pages."""
+    """Return the hint to say by --columns which of these units the column of pages counts."""
     return "say what it counts: " + ", or ".join(layout.asked(unit) for unit in units)
 
 

@@ -105,7 +105,7 @@ class Accesses:
 
     @property
     def gets(self) -> int:
-        """Return the number of accesses whose miss is a read."""
+        """Return the number of gets: the accesses whose miss is a read."""
         return int(np.count_nonzero(self.kind == number_of("get")))
 
 
@@ -152,7 +152,7 @@ class RunTrace:
 
     @cached_property
     def window(self) -> tuple[int, int]:
-        """Return the window's first row, and the first row after it."""
+        """Return the first row of the measured window in the trace, and the first row after the window."""
         times_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
         return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
 
@@ -199,7 +199,7 @@ class RunTrace:
 
     @cached_property
     def work(self) -> dict[str, int]:
-        """Return the units of work that the run counted in the window."""
+        """Return how many transactions and New-Orders the run counted in its window; a unit with none is left out."""
         measured, new_orders = self.record.run.measured, self.values["new_orders"].value
         found = {"transaction": measured.transactions if measured else 0, "new_order": int(new_orders or 0)}
         return {unit: count for unit, count in found.items() if count}

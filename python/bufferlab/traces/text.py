@@ -124,7 +124,7 @@ def read_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns], pa
 
 
 def is_table(data: bytes) -> bool:
-    """Return whether the first line that is not empty has several cells."""
+    """Return whether a text is a table: its first line that is not empty has several cells."""
     line = _first_line(data).strip()
     return any(separator in line for separator in (*_SEPARATORS, " "))
 
@@ -429,7 +429,7 @@ def _accesses(
 
 
 def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceReading) -> Accesses:
-    """Return the pages that requests in bytes or sectors touch."""
+    """Return the pages that a table's requests in bytes or sectors touch; without sizes, one page a request."""
     size = table.layout.size
     asked = page_bytes or DEFAULT_PAGE_BYTES
     if size:

@@ -40,7 +40,7 @@ def most_accesses() -> int:
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether a name is one of a packed file."""
+    """Return whether the end of a path's name is that of a packed file, such as .gz."""
     return path.suffix.lower() in (*_OPENERS, ".zst")
 
 

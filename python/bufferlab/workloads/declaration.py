@@ -94,7 +94,7 @@ class WorkloadDeclaration:
     """The parameter that names the workload whose data, and parameters of data, this workload uses; "" for none."""
 
     def parameter(self, name: str) -> Knob | None:
-        """Return the parameter of that name; None if it does not exist."""
+        """Return the workload's parameter of that name; None if it has none."""
         return next((known for known in self.parameters if known.name == name), None)
 
     def defaults(self) -> dict[str, Setting]:

@@ -32,7 +32,7 @@ _THE_CORES = ("warm_up", "measure", "sample_interval_ms", "probes")
 
 @dataclass(frozen=True)
 class _Ready:
-    """The path for the core to read, and its known properties."""
+    """The path for the core to read: the file, a loop device or a block device, with its size and read-ahead."""
 
     path: Path
     range_bytes: int
@@ -151,7 +151,7 @@ class FileBehaviour(Behaviour):
 
 
 def core_reads(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reads of a run in the core's words."""
+    """Return the entry `reads` of the core's job: the size, offsets, depth and seed of a run's random reads."""
     alignment, offsets = workload["alignment"], workload["offsets"]
     return {
         **{name: workload[name] for name in ("io_size_bytes", "queue_depth", "threads", "seed")},

@@ -27,7 +27,7 @@ _INTERNAL = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")
 
 
 def make(connection: Client, identity: Identity, build: Build) -> None:
-    """Make bufferlab's accounts; remove root, the anonymous accounts and the test database."""
+    """Make bufferlab's accounts on a new private server; remove root, anonymous accounts and the test database."""
     how = _how(build)
     connection.rows(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):

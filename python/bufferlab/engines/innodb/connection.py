@@ -53,7 +53,7 @@ class OptionLine(NamedTuple):
 
 
 class Option(NamedTuple):
-    """An option with its value, and the file that has it."""
+    """An option of MySQL's clients with its value, and the option file that has it."""
 
     name: str
     value: str | None
@@ -138,7 +138,7 @@ def _is_usable(path: Path) -> bool:
 
 
 def _without_comment(line: str) -> str:
-    """Return the line up to the first # outside of quotes."""
+    """Return a line of an option file up to the first # outside of quotes."""
     quote, escaped = "", False
     for place, letter in enumerate(line):
         if letter in "'\"" and not escaped and quote in ("", letter):

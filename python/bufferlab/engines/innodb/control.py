@@ -24,7 +24,7 @@ def variables(connection: Client) -> dict[str, str]:
 
 
 def status(connection: Client, like: str) -> dict[str, str]:
-    """Return the global status counters whose names match this LIKE pattern."""
+    """Return the global status counters whose names match this LIKE pattern, by their names in lower case."""
     return pairs(connection, "SHOW GLOBAL STATUS LIKE %s", like)
 
 

@@ -159,7 +159,7 @@ def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
 
 
 def _standing(told: Mapping[str, str]) -> dict[str, str]:
-    """Return the confounds that hold for any request, by the setting's name."""
+    """Return the confounds that the server's values are at any request, in sentences by the setting's name."""
     said = {}
     if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
         said["adaptive_hash_index"] = (
@@ -174,7 +174,7 @@ def _standing(told: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Other:
-    """A setting that runs with another value than the one asked for."""
+    """A setting of the pool that runs with another value than the one asked for, in words."""
 
     name: str
     said: str

@@ -59,7 +59,7 @@ def a_read_is_a_get(run: MeasuredRun) -> bool:
 
 
 def asked_for(run: MeasuredRun) -> Value:
-    """Return the page gets per transaction without those that reads themselves cause."""
+    """Return a run's page gets per transaction, without those that reads themselves cause (`a_read_is_a_get`)."""
     gets, reads = run.values["page_gets_per_transaction"], run.values["reads_per_transaction"]
     if gets.value is None or reads.value is None or not a_read_is_a_get(run):
         return gets

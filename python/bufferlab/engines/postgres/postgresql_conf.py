@@ -229,7 +229,7 @@ def confounds(
 
 
 def _standing(told: Mapping[str, Told]) -> dict[str, str]:
-    """Return the confounds that hold for any request, by the setting's name."""
+    """Return the confounds that the server's values are at any request, in sentences by the setting's name."""
     if told.get("autovacuum", ("off", None))[0] == "on":
         return {"autovacuum": "autovacuum is on: it reads and writes in some windows and not in others"}
     return {}

@@ -96,7 +96,7 @@ def _make_role(connection: Client, login: tuple[str, str]) -> None:
 
 
 def _connection(server: Restorer, secret: Path) -> str:
-    """Return the connection in the words of libpq, without a password."""
+    """Return the connection string of libpq for the restoring role; it names the password's file, not the password."""
     words = {"host": server.socket.parent, "port": control.PORT, "dbname": DATABASE, "user": restoring.USER,
              "passfile": secret, "sslmode": "disable", "gssencmode": "disable"}  # fmt: skip
     return " ".join(f"{name}='{_escaped(str(value))}'" for name, value in words.items())

@@ -29,7 +29,7 @@ class ServerError(Exception):
     """The error that the server refuses a statement; the session may go on. Its last argument is the server's words."""
 
     def __init__(self, code: str, message: str) -> None:
-        """`code` is the number of MySQL's error, or PostgreSQL's SQLSTATE."""
+        """`code` is the number of MySQL's error, or PostgreSQL's SQLSTATE; `message` has the server's words."""
         super().__init__(code, message)
         self.code, self.message = code, message
 

@@ -134,7 +134,7 @@ def store_where_known(sizes: Sizes, database: Path) -> None:
 
 @dataclass
 class StoredTree:
-    """A tree as it is counted in closed files, page by page."""
+    """A b-tree whose pages are counted, one by one, in a server's closed files."""
 
     levels: Counter[int] = field(default_factory=Counter)
     """The pages of each level; the leaves have the level 0."""

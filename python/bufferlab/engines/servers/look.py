@@ -253,7 +253,7 @@ class Look(ABC):
         return {}
 
     def data(self, query: Query, facts: Facts) -> DataSize | NotTold:
-        """Return how large the data are, or why that is not known."""
+        """Return the size of all databases' data and the objects larger than the pool, or why it is not known."""
         return NotTold("the server does not tell how large its data are")
 
     def unpublished(self, query: Query, seconds: float) -> Unpublished:

@@ -52,7 +52,7 @@ class PageSites:
 
     @property
     def has_hash_index(self) -> bool:
-        """Return whether gets through the adaptive hash index are seen."""
+        """Return whether a trace of this build holds the gets through the adaptive hash index."""
         return any(site.get("hash_index") for site in self.settings["site"])
 
     @property

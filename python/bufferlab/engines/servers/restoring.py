@@ -95,6 +95,6 @@ class RoomWatch:
         return self.is_full
 
     def failure(self) -> EngineFailure:
-        """Return the failure of a restore that was given up."""
+        """Return the failure of a restore that was given up because the disk was nearly full."""
         what = f"the dump does not fit: its restore was ended with less than {format_bytes(_LEAST_FREE_BYTES)} free"
         return EngineFailure("full_disk", what, str(self._folder), "free some space, or set BUFFERLAB_CACHE=DIR")

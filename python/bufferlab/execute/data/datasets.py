@@ -343,7 +343,7 @@ class Datasets:
         data: DataKnobs,
         found: dict[str, Any],
     ) -> Dataset:
-        """Write the manifest, make everything durable, and rename the folder into place."""
+        """Write the manifest of a new database, make everything durable, and rename its folder into the cache."""
         database = temporary / database_name(self._declaration)
         for beside in temporary.iterdir():  # Remove the load's log, an empty write-ahead log, a server's other files.
             if beside.is_dir() and beside != database:

@@ -61,7 +61,7 @@ class Telling:
             self._send({"event": "status", "done": status.done, "seconds_left": status.seconds_left})
 
     def look(self, standing: Standing) -> None:
-        """Send nothing: the parent sees the whole folder at the end."""
+        """Send nothing: the answer is shown by the command, which gets the block's runs."""
 
     def say(self, text: str) -> None:
         """Send a line of text to the parent."""

@@ -186,7 +186,7 @@ def _more(outcome: Outcome) -> list[Problem]:
 
 
 def _home(gathering: Gathering) -> str:
-    """Return in words how much of a sweep has arrived."""
+    """Return in words how many runs of a sweep have arrived here."""
     done = 0
     for block in gathering.blocks:
         try:

@@ -198,7 +198,7 @@ class Gathering:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no block lacks a run, and none is damaged."""
+        """Whether all runs of all blocks have arrived, and none is damaged."""
         try:
             return all(self.state(block).is_whole for block in self.blocks)
         except DataFileError:
@@ -231,7 +231,7 @@ class Gathering:
         return merged, problems
 
     def _keep_superseded(self, merged: Path) -> None:
-        """Move the runs that were done again into the sweep's folder."""
+        """Move the earlier runs that were done again into superseded/ of the merged folder."""
         runs = [*self.path.glob("superseded/*/runs/*"), *self.path.glob("block-*/superseded/*")]
         with self.writing("the place of runs that were done again"):
             for run in runs:

@@ -160,7 +160,7 @@ class _BlockDone:
         return None
 
     def _is_at_home(self, folder: Path) -> bool:
-        """Return whether this host did the runs that home has."""
+        """Return whether the host and boot of this sweep folder did the block's runs that home has."""
         host = read_json(folder / "host.json")
         return bool(self.order["host"] == [host.get("host_id"), host.get("boot_key")])
 

@@ -128,7 +128,7 @@ class RayCluster:
         return [(generator, self._next(generator)) for generator in ready]
 
     def cancel(self, task: Task, *, hard: bool) -> None:
-        """Ask a task to end; with `hard`, end its process."""
+        """Ask a task to end; with `hard`, have Ray kill its process on the node."""
         generator: Any = task
         self._ray.cancel(generator, force=hard, recursive=False)
 

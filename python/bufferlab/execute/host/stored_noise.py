@@ -110,7 +110,7 @@ def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
 
 
 def _figures(records: list[RunRecord]) -> list[dict[str, Any]]:
-    """Return the noise of every metric that the workload compares."""
+    """Return an A/A sweep's noise, within and across blocks, in each metric that the workload compares."""
     declared = workloads.declaration(records[0].run.workload["name"])
     values = [(record, record.values()) for record in records]
     figures = []

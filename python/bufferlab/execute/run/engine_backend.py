@@ -45,7 +45,7 @@ _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 @dataclass
 class SweepContext:
-    """The objects of a sweep that each of its runs uses."""
+    """The parts of a measured sweep that each of its runs uses: experiment, engine, folders, probes, rates."""
 
     experiment: Experiment
     engine: EngineDeclaration
@@ -62,7 +62,7 @@ class SweepContext:
     """The probes asked for, besides those that watch every run."""
 
     def worker(self, home: Path) -> Worker:
-        """Return a new worker for the jobs of a run."""
+        """Return a new worker for the jobs of a run, with its log in the folder `home`."""
         silent_seconds = self.experiment.limits.worker_silent
         return Worker(self.engine.name, log_file=home / "worker.log", stop=self.stop, silent_seconds=silent_seconds)
 

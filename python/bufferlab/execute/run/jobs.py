@@ -26,7 +26,7 @@ Job = dict[str, Any]
 
 
 def run_job(experiment: Experiment, point: GridPoint, seed: int, database: Path) -> Job:
-    """Return the core's job for one run; `database` is the run's copy."""
+    """Return the core's job for one run; `database` is the run's copy, or data that the run reads in place."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment, point),
