@@ -78,7 +78,7 @@ class Origin(Protocol):
         """Return the fields of run.json about engine, data and transactions."""
 
     def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch, /) -> Predicted:
-        """Predict a run. Raises a BufferlabError, and the errors of `watch`."""
+        """Return the prediction of one run of a point. Raises a BufferlabError, and the errors of `watch`."""
 
 
 def predict_sweep(

@@ -236,7 +236,7 @@ def replay(
     check: Callable[[], None],
     clock: Clock = AS_TRACED,
 ) -> Replayed:
-    """Return a manager's counts in the source's window. `clock` stretches the times that the run took.
+    """Return the counts of the model `manager` in the source's window. `clock` stretches the times of the traced run.
 
     Calls `check` at first, and ten times a second. Raises DataFileError for a run that cannot be replayed, and the
     errors of `check`.

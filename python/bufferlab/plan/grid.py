@@ -122,7 +122,7 @@ class GridPoint:
 
     @property
     def swept(self) -> dict[str, str]:
-        """Return the canonical text of every swept setting, by name."""
+        """Return the canonical text of this point's value of every swept setting, by the setting's name."""
         owned = {**self.engine, **self.workload, **self.load}
         return {name: owned[name].asked for name in self.swept_names}
 

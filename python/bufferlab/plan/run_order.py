@@ -44,7 +44,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """The points of a sweep, and the runs that are done here, in their order."""
+    """The points of a sweep, and the runs that this host does, in their order."""
 
     experiment: Experiment
     database_bytes: int

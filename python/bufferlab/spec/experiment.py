@@ -326,7 +326,7 @@ def _value(value: Any) -> str:
 
 
 def _long_text(text: str) -> str:
-    """Return a multi-line basic string. Of the control characters, only line feeds are written as themselves."""
+    """Return a text as a multi-line basic string of TOML. All control characters but line feeds are escaped."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
     # Quotes read better without escapes. They need escapes where three meet, or where the last one would end the
     # string.

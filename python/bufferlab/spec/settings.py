@@ -25,7 +25,7 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """The valid settings, and the problems of the refused ones."""
+    """The valid settings of an experiment, and the problems of the refused ones."""
 
     knobs: dict[str, Setting] = field(default_factory=dict)
     """The settings of the engine and the load."""

@@ -80,7 +80,7 @@ class _Table:
         return cells if self.is_plain else cells.str.strip_chars().str.strip_chars("\"'").str.strip_chars()
 
     def require_none(self, bad: pl.Series | NDArray[np.bool_], what: str, help_: str = _HINT) -> None:
-        """Raise DataFileError with the first bad line, if there is one."""
+        """Raise DataFileError with the line of the first row that `bad` marks, if it marks one."""
         require_none(bad if isinstance(bad, np.ndarray) else bad.to_numpy(), what, self.path, self.first_line, help_)
 
     def taken(self, role: str, at: int, unit: str | None = None) -> TakenColumn:
@@ -151,7 +151,7 @@ def read_list(data: bytes, path: Path) -> Accesses:
 
 
 def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int, hint: str) -> None:
-    """Raise DataFileError with the first bad line, if there is one."""
+    """Raise DataFileError with the line of the first row that `bad` marks, if it marks one; row 0 is `first_line`."""
     if bad.any():
         raise DataFileError(what, f"{path}:{int(bad.argmax()) + first_line}", hint)
 
@@ -255,7 +255,7 @@ def _is_of_numbers(lines: Sequence[str]) -> bool:
 
 
 def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes, tuple[str, ...]]:
-    """Return a text without a cut last line, and a sentence about it: it has no line's end, and too few cells."""
+    """Return a text without a last line that is cut (too few cells, no line's end), and a sentence if there was one."""
     begin = data.rfind(b"\n") + 1
     before = data.rfind(b"\n", 0, max(0, begin - 1)) + 1
     if not before:

@@ -103,7 +103,7 @@ class FileBehaviour(Behaviour):
         return _size_bytes(database)
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a file of random bytes, which no file system or device can compress."""
+        """Make a file of random bytes, which no file system or device can compress; return the core's answer."""
         asked = {
             "path": job["database"],
             "bytes": _asked_bytes(job["knobs"]) or OWN_BYTES,

@@ -317,7 +317,7 @@ def _rates(analysis: Analysis) -> Table:
 
 
 def _modelled(point: PointRuns) -> str:
-    """Return the model's prediction as text; the model knows only uniformly random offsets."""
+    """Return the pages per read that theory/random_read.py predicts, as text; NOTHING unless offsets are random."""
     workload = point.ok[0].run.workload
     if workload.get("offsets") != "random":
         return words.NOTHING

@@ -236,5 +236,5 @@ def _skip_blank(buffer: bytes, place: int) -> int:
 
 
 def _is_line_comment(buffer: bytes, place: int) -> bool:
-    """Return whether two signs begin a comment: a blank, a control character or the end follows them."""
+    """Return whether "--" stands at the place and begins a comment: a blank, a control character or the end follows."""
     return buffer.startswith(b"--", place) and (place + 2 == len(buffer) or buffer[place + 2] <= 0x20)

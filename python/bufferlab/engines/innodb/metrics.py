@@ -147,7 +147,7 @@ FRAME_REQUESTS = Metrics.buffer_lru_get_free_search.growth()
 
 
 def _lru_writes() -> Quantity:
-    """Return the dirty pages written by LRU batches.
+    """Return the formula for the dirty pages that LRU batches wrote in a window.
 
     MariaDB 10.2 leaves buffer_LRU_batch_flush_total_pages at zero. Its LRU batches wrote the pages that neither
     flush-list batches nor single-page flushes wrote. Each single-page flush counts as one page, the most it can write.

@@ -415,7 +415,7 @@ def _write_manifest(package: Package, server: Path, version: str, digest: str) -
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Context manager that lets one process at a time fetch a server; the next one finds it there."""
+    """Context manager that lets one process at a time fetch a server; the next process finds the server there."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -203,7 +203,7 @@ def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | No
 
 
 def first_line(text: str) -> str:
-    """Return the first line, cut to 100 characters, for a message about a program's unexpected answer."""
+    """Return the first line of a program's unexpected answer, cut to 100 characters, for a message."""
     return (text.strip().splitlines() or ["nothing"])[0][:100]
 
 

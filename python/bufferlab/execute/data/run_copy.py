@@ -50,7 +50,7 @@ def _unnamed(folder: Path) -> Iterator[int]:
 
 
 def restore(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None = None) -> None:
-    """Copy `source`, a file or a directory, to `target`, wait until it is on the device, and drop both from the cache.
+    """Copy a file or directory to `target`, wait until it is on the device, and drop both from the page cache.
 
     Files are made with mode 0600, directories with 0700, for `owner` if one is given. `check` is called between
     chunks and may raise to give up. Raises OSError when the disk is full or fails, and DataFileError for anything in a

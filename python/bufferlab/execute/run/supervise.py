@@ -250,7 +250,7 @@ def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outco
 
 
 def interrupted(stop: StopRequest, besides: str | None = None) -> Failure:
-    """Return the failure of a run that was asked to stop."""
+    """Return the failure of a run that a signal asked to stop; `besides` is added to its sentence."""
     what = f"interrupted by {stop.name or 'a stop request'}" + (f"; {besides}" if besides else "")
     return Failure(what, kind="interrupted")
 

@@ -26,7 +26,7 @@ _FILES = {"sslrootcert": "root_cert", "sslcert": "cert", "sslkey": "key", "serve
 
 @dataclass(frozen=True)
 class Security:
-    """How connections to one server are protected. The core has the same fields (`security` of a job's target)."""
+    """The protection of connections to one server. The core has the same fields (`security` of a job's target)."""
 
     mode: str = "prefer"
     """One of MODES."""
