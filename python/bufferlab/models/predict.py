@@ -312,7 +312,8 @@ def manager_of(server: Server, where: str) -> BufferManager:
 def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: Experiment | None) -> Plan:
     """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep.
 
-    Raises DataFileError for an experiment.toml of the sweep that cannot be used, SpecError for an impossible point.
+    Raises DataFileError for an experiment.toml of the sweep that cannot be used. Raises SpecError for a setting that
+    the model does not obey, and for an impossible point.
     """
     toml, where = source.folder.experiment_toml, str(source.folder.path / "experiment.toml")
     try:

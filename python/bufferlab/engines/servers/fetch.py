@@ -214,7 +214,7 @@ def _with_apt(package: Package, into: Path) -> list[Path]:
 
 
 def _debian_packages(package: Package, names: list[str], into: Path) -> list[Path]:
-    """Download these packages, and no others, of the Debian release that debian.py names."""
+    """Download these packages, and no others, of the Debian release that debian.py names; return their .deb files."""
     _run(package, [*_apt_get(package, into, debian.RELEASE), "download", *names], into, _NO_APT)
     return [_only(package, into, f"{name}_*.deb") for name in names]
 

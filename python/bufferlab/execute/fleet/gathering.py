@@ -140,7 +140,10 @@ class Gathering:
         return f"bufferlab run --resume {self.path} --ray HOST:PORT"
 
     def writing(self, what: str) -> AbstractContextManager[None]:
-        """Context manager for writing into the folder. If the disk refuses, the sweep ends and can be resumed."""
+        """Context manager for writing into the folder.
+
+        Raises EnvironmentLackingError when the disk refuses: the sweep then ends, and can be resumed.
+        """
         return into(self.path, what, "the runs that are home are kept", self.resume_command)
 
     def part(self, block: int) -> Path:

@@ -190,7 +190,7 @@ class _Watch:
 
 
 def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> None:
-    """Send the job as one line. Standard input stays open afterwards: its end shows the worker that we are gone."""
+    """Send the worker a job as one line. Its standard input stays open: the end would show it that we are gone."""
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # The worker died at once; its log says why.
         process.stdin.write(json.dumps(envelope).encode() + b"\n")
