@@ -91,7 +91,7 @@ def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None])
 
 
 def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
-    """Return the measured pools and, if time allows, pools between them; for a single one, pools around it."""
+    """Return the bytes of the measured pools and, if time allows, of pools between them; around a single one."""
     page = of_group.source.page_size_bytes
     more = [isqrt(a * b) // page * page for a, b in pairwise(measured)]
     if len(measured) == 1:

@@ -38,7 +38,10 @@ _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
 
 
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
-    """Return the bytes of every table, after renewing the statistics; with `trees`, also the names of its indexes."""
+    """Return the bytes of all tables together, by statistics that are renewed first.
+
+    With `trees`, also those of each table, with its indexes.
+    """
     for (table,) in connection.rows(f"SHOW TABLES FROM {control.quoted(schema)}"):
         connection.rows(f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
     if build.flavour == "mysql" and build.numbers >= (8,):

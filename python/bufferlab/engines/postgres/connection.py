@@ -152,11 +152,11 @@ def connect(
 ) -> Client:
     """Open a connection in autocommit, to the address's database or another.
 
-    A statement may take `seconds`; None, and on a private server: any time. Names without
-    a schema are looked up in pg_catalog first, then in `search_path`, against any settings of role and database. The
-    session has `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares`
-    the server plans each statement once. With `settings` only the server itself may answer, no pooler. For a private
-    server only `database` and `search_path` count.
+    A statement may take `seconds`; None, and on a private server: any time. Names without a schema are looked up in
+    pg_catalog first, then in `search_path`, against any settings of role and database. The session has `settings` from
+    its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares` the server plans each
+    statement once. With `settings` only the server itself may answer, no pooler. For a private server only `database`
+    and `search_path` count.
 
     Raises EnvironmentLackingError when a running server refuses the login, does not answer, cannot be protected as
     `address.security` asks, or does not give the session these settings. For a private server, raises AccessDenied when

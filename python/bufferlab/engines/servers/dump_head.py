@@ -162,7 +162,7 @@ class DumpHead:
 
 
 def read_head(path: Path) -> DumpHead:
-    """Return the head of the file. Raises SpecError for a file that cannot be restored, with the way out."""
+    """Return the head of a dump. Raises SpecError for a file that cannot be read or restored, with the way out."""
     try:
         if path.is_dir():
             raise SpecError("this is a folder, not a dump", str(path), f"of pg_dump's directory format: {_USE_FC}")

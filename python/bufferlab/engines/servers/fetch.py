@@ -301,7 +301,8 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
 def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
     """Write the files, folders and symbolic links below `prefix` as ours, without setuid and setgid.
 
-    Raise EnvironmentLackingError for a name or link that leads out of `into`, and for entries of any other kind.
+    Raise EnvironmentLackingError for a name or link that leads out of `into`, for an entry that comes twice, and for
+    entries of any other kind.
     (tarfile's data filter is not in every Python 3.11, follows links inside the folder, and lets hard links through.)
     """
     root = into.resolve()

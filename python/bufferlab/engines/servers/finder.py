@@ -192,7 +192,7 @@ def _is_named(build: Build, name: str) -> bool:
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:
     """Return the server's program, and the script that starts it, if `binary` is a script; else None.
 
-    The script is not run: we would not know which process its server is, to trace and to end it. Raise
+    A run starts the program, not the script: otherwise we would not know which process to trace and to end. Raise
     EnvironmentLackingError for a script whose program cannot be found, or is not a server.
     """
     program = version_call.program_behind(binary, *arguments)
