@@ -144,7 +144,7 @@ class PostgresFamily(Family):
     def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
         """Context manager for the memory limit that was asked for; evict the database from the page cache first.
 
-        Yields None when no limit was asked for. If the kernel killed the server for the limit, an EngineFailure says so.
+        Yields None when no limit was asked for. An EngineFailure says so if the kernel killed the server for the limit.
         """
         asked = knobs.get("memory_limit", OFF)
         if not isinstance(asked, int):
