@@ -28,7 +28,7 @@ NativeKnobs = Values
 
 @dataclass(frozen=True)
 class Found:
-    """An engine that can be used on this machine."""
+    """An engine that can be used on this machine: its version, the core's, and where it is."""
 
     version: str
     core_version: str
@@ -47,7 +47,7 @@ class HostCheck:
 
 @dataclass(frozen=True)
 class ServerCheck(HostCheck):
-    """One thing that was found at a server that runs already."""
+    """One finding of the checks at a server that runs already: whether runs can work there, and why not."""
 
     refuses: Literal["", "usage", "environment"] = ""
     """Why no run can work, if the check is not ok: the request, or the environment. "": runs can work."""
@@ -194,7 +194,7 @@ class Behaviour(ABC):
 
     @property
     def url_schemes(self) -> tuple[str, ...]:
-        """The schemes of the URLs of servers that run already."""
+        """The schemes, such as mysql, in the URLs of this engine's servers that run already; () if it has none."""
         return ()
 
     def uses_this_host(self, knobs: NativeKnobs) -> bool:

@@ -117,12 +117,15 @@ class EngineDeclaration:
         return self.by_name().get(name)
 
     def by_name(self) -> Mapping[str, Knob]:
-        """Return the knobs by the name that users write."""
+        """Return the engine's own knobs, without variables passed through, by the name that users write."""
         return {knob.name: knob for knob in self.knobs}
 
     def variable(self, name: str) -> Knob | None:
-        """Return the knob that passes a variable of the engine through; None if its name lacks the prefix of such
-        knobs."""
+        """Return the knob that passes the variable `name`, such as var.sort_buffer_size, through to the engine.
+
+        None if the name lacks the prefix of such knobs, or is not a letter and then letters, digits or underscores
+        after the prefix.
+        """
         prefix = self.passes_through
         if not prefix or not re.fullmatch(re.escape(prefix) + r"[a-zA-Z][a-zA-Z0-9_]*", name):
             return None
@@ -154,5 +157,5 @@ class EngineDeclaration:
         return self.data_frames(values, frames) if self.data_frames else frames
 
     def defaults(self) -> dict[str, Setting]:
-        """Return every knob's default."""
+        """Return the default of each of the engine's knobs, by the knob's name."""
         return {knob.name: knob.parse(knob.default) for knob in self.knobs}

@@ -18,7 +18,9 @@ def not_asked_for(why: str) -> HostCheck:
 
 
 def check(directory: Path, *, elsewhere: str = "--data-dir", instead: str) -> tuple[HostCheck, int | None]:
-    """Return the check and the alignment in bytes, None if direct I/O is not honoured.
+    """Return the check whether `directory` honours direct I/O, and the alignment in bytes that it asks for.
+
+    The alignment is None if direct I/O is not honoured.
 
     For the hint, `elsewhere` names the option that chooses another directory, `instead` the setting that does without
     direct I/O.

@@ -46,7 +46,8 @@ def has_rows(path: Path, head: DumpHead) -> bool:
     """Return whether a dump holds rows.
 
     Raises SpecError when it holds several databases, views without their tables, rows without their tables, or no
-    table. If all statements had to be judged, also raises it for one that a restore would refuse.
+    table; and when it cannot be read or is cut short. If all statements had to be judged, also raises it for one that a
+    restore would refuse.
     """
     try:
         with path.open("rb") as file:
@@ -128,7 +129,10 @@ def _of_statements(file: BinaryIO, head: DumpHead, path: Path) -> _Found:
 
 
 def _of_archive(file: BinaryIO) -> _Found | None:
-    """Return the contents by a table of contents; None if it cannot be read: pg_restore then judges the file."""
+    """Return the contents by an archive's table of contents; None if it cannot be read: pg_restore then judges it.
+
+    Raises SpecError when the archive ends within the table.
+    """
     try:
         kinds = entries_of(file)
     except CutArchiveError as error:

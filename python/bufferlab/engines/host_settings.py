@@ -88,7 +88,7 @@ def changed(file: Path, value: str, journal: Path = JOURNAL) -> Iterator[str]:
 
 
 def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
-    """Write the new value, and note the value that the kernel made of it: it rounds read-ahead to whole pages."""
+    """Write the new value to a setting's file, and note in the journal what the kernel made of it (whole pages)."""
     file.write_text(told["new"])
     try:
         if (taken := _value(file)) != told["new"]:
@@ -99,7 +99,10 @@ def _set(file: Path, told: dict[str, Any], entry: Path) -> None:
 
 
 def _put_back(told: dict[str, Any]) -> list[str]:
-    """Put the old value back, unless another program has changed ours since; return a sentence if it was put back."""
+    """Put a setting's old value back, unless another program has changed our value since.
+
+    Return a sentence if it was put back. Errors of the file are ignored.
+    """
     file = Path(told["file"])
     with suppress(OSError):
         if _value(file) == told["new"] != told["old"]:
@@ -117,7 +120,7 @@ def _me() -> dict[str, Any]:
 
 
 def _is_alive(told: dict[str, Any]) -> bool:
-    """Return whether that process still lives; its pid may have been given to another process since."""
+    """Return whether the process that made this journal entry lives; another one may have its pid by now."""
     return bool(told["boot"] == _boot() and told["process_start"] == _start_of(told["pid"]) is not None)
 
 
@@ -135,7 +138,10 @@ def _boot() -> str:
 
 
 def _read(entry: Path) -> dict[str, Any] | None:
-    """Return the file's content; None when it is missing or torn, which means that nothing was changed yet."""
+    """Return the content of a journal entry; None when it is missing, torn or of another format.
+
+    When it is missing or torn, the setting was not changed yet.
+    """
     try:
         told = json.loads(entry.read_text())
         wanted = {"file", "old", "new", "pid", "process_start", "boot"}
@@ -145,7 +151,7 @@ def _read(entry: Path) -> dict[str, Any] | None:
 
 
 def _write(entry: Path, told: dict[str, Any]) -> None:
-    """Write the file and sync it, so that it is on the disk before anything is changed."""
+    """Write a journal entry and sync it, so that it is on the disk before the setting is changed."""
     beside = entry.with_suffix(".tmp")
     with beside.open("w") as file:
         json.dump({"format_version": _FORMAT_VERSION, **told}, file)
@@ -216,7 +222,7 @@ def read_ahead_changed(path: Path, asked: str) -> Iterator[int | None]:
 
 @contextmanager
 def around_run(database: Path, knobs: NativeKnobs) -> Iterator[dict[str, int | str]]:
-    """Context manager that applies a run's read-ahead to the device of its database; yields the settings by name."""
+    """Context manager that applies a run's read-ahead to the device of its database; yields `read_ahead` as it ran."""
     asked = str(knobs.get(NAME, AS_IS))
     with read_ahead_changed(database, asked) as kib:
         if kib is None:

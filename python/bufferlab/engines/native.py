@@ -37,10 +37,10 @@ class NativeBlockTrace(Protocol):
     """A block trace outside of a run, for work that is measured without the core."""
 
     def begin(self) -> None:
-        """Begin recording."""
+        """Begin to record the device's block requests."""
 
     def end(self) -> None:
-        """End recording."""
+        """End recording; the trace can still be finished."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
@@ -56,7 +56,7 @@ class NativePageTrace(Protocol):
         """
 
     def require_on(self) -> None:
-        """Check that a server that has answered is recorded; raise NativeError with the reason when it is not."""
+        """Check that the server, which has answered, records its accesses; raise NativeError with the reason if not."""
 
     def finish(self) -> str:
         """End the trace; return its outcome as JSON, "null" when called again."""
@@ -66,7 +66,7 @@ class ServerTrace(Protocol):
     """A trace of a server that runs already. Once the object is deleted, nothing of the trace remains."""
 
     def told(self) -> str:
-        """Return the state of the trace now, as JSON."""
+        """Return, as JSON, what the trace has counted so far."""
 
     def name_frames(
         self,
@@ -93,7 +93,7 @@ class Curve(Protocol):
         """Add accesses in their order. `misses` counts gets from the access number `first` on."""
 
     def misses(self) -> bytes:
-        """Return the misses of pools of 0, 1, 2, ... pages (u64)."""
+        """Return the misses of LRU pools of 0, 1, 2, ... pages, each as a u64."""
 
 
 class NativeSession(Protocol):
@@ -103,7 +103,7 @@ class NativeSession(Protocol):
         """Execute a statement; return the names of the columns, and the rows. Raises Unanswerable."""
 
     def allow_bytes(self, most_answer_bytes: int) -> None:
-        """Allow answers up to this size."""
+        """Allow answers of the server up to this size, in bytes."""
 
     def id(self) -> int | None:
         """Return the session's number at the server; None when it is closed."""
@@ -115,7 +115,7 @@ class NativeSession(Protocol):
         """Return whether the session is open."""
 
     def close(self) -> None:
-        """End the session."""
+        """End the session with the server."""
 
 
 class Native(Protocol):
@@ -125,7 +125,7 @@ class Native(Protocol):
     """
 
     def run(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
-        """Do one run of an engine; return its answer."""
+        """Do one run of an engine; return the core's answer. `on_event` gets each event as a line of JSON."""
 
     def load(self, engine: str, job: str, on_event: Callable[[str], None]) -> str:
         """Load a workload in bulk into a new database, or make a file; return the answer."""
@@ -148,7 +148,7 @@ class Native(Protocol):
         """Return the version of the bundled SQLite (plain text)."""
 
     def sqlite_shape(self, database: str) -> str:
-        """Return the b-trees of a closed SQLite file, level by level."""
+        """Return the b-trees of a closed SQLite file, with the pages of each level."""
 
     def sqlite_pages(self, database: str) -> str:
         """Return the pages of each b-tree of a closed SQLite file."""
@@ -228,16 +228,16 @@ class Native(Protocol):
         """Prepare a block trace outside of a run; `asked_json` has the form of a run job's entry for the trace."""
 
     def block_trace_decode(self, spool: str, out: str) -> str:
-        """Decode a spool into a file of records."""
+        """Decode a block trace's spool into the file of records `out`; return counts of its events."""
 
     def page_trace_check(self, settings_json: str) -> None:
-        """Check that a server can be recorded here; raise NativeError with the reason when it cannot."""
+        """Check that a private server's accesses can be recorded here; raise NativeError with the reason if not."""
 
     def page_trace(self, settings_json: str) -> NativePageTrace:
         """Prepare a server's page trace; nothing is read before `begin`."""
 
     def live_trace_check(self, release: str | None = None) -> None:
-        """Check that the kernel records servers for this user; raise NativeError with the reason when it does not.
+        """Check that this kernel can record a running server for this user; raise NativeError with the reason if not.
 
         `release` is the release of another kernel, for tests.
         """
@@ -246,7 +246,7 @@ class Native(Protocol):
         """Check that this user and kernel can follow a server's calls; raise NativeError with the reason."""
 
     def live_trace(self, settings_json: str) -> ServerTrace:
-        """Begin to record a server that runs already; raise NativeError with the reason when it cannot be."""
+        """Begin to record the page accesses of a server that runs already; raise NativeError with the reason if not."""
 
     def page_trace_branches(self, settings_json: str) -> str:
         """Return [from, to] of each branch in a binary that leads into bytes which code in the server would cover."""
@@ -255,7 +255,7 @@ class Native(Protocol):
         """Return [offset, bytes] of each executable segment in a binary's file."""
 
     def tracefs_clean(self) -> str:
-        """Remove what bufferlab's dead processes left in tracefs; return the names."""
+        """Remove the trace instances that bufferlab's dead processes left in tracefs; return their names."""
 
 
 def ask_host(lacking: str, ask: Callable[[], T]) -> T:

@@ -47,7 +47,7 @@ def family(name: str) -> Family:
 
 
 def families() -> list[Family]:
-    """Return the family of every flavour."""
+    """Return the families of all our servers: MySQL, MariaDB, PostgreSQL."""
     return [family(engine) for engine in servers()]
 
 
@@ -97,7 +97,7 @@ def names(*, hidden: bool = False) -> list[str]:
 
 
 def declaration(name: str) -> EngineDeclaration:
-    """Return the engine's declaration; raise KeyError for an unknown name."""
+    """Return the declaration of the engine of that name; raise KeyError for an unknown one."""
     return ENGINES[name][0]
 
 

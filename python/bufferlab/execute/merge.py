@@ -36,8 +36,8 @@ _MOST_NAMED = 6
 def merge(paths: Sequence[Path], out: Path) -> tuple[SweepFolder, list[Problem]]:
     """Write the folder `out` with the runs of all the folders. Return it, and a problem for each that lacks runs.
 
-    Raises DataFileError for a folder that is damaged or was changed, and SpecError for folders that do not belong
-    together.
+    Raises DataFileError for a folder that is damaged or was changed. Raises SpecError for folders that do not belong
+    together, for a single one, and if `out` exists.
     """
     if len(paths) < 2:
         raise SpecError("one folder has no other to be joined with", str(paths[0]), "name the folders of all hosts")
@@ -59,7 +59,7 @@ class Part:
     pools: OtherPools | None
 
     def lacking(self) -> Problem | None:
-        """Return which runs the folder lacks; None for a whole one."""
+        """Return a problem that names the runs which the folder lacks or which failed; None for a whole folder."""
         folder, done = self.folder, {_cell(record) for record in self.records if record.ok}
         missing = sorted(folder.planned_cells - done, key=lambda cell: (cell[1], cell[0]))
         if not missing:
@@ -190,7 +190,7 @@ def _require_alike(parts: Sequence[Part]) -> None:
 
 
 def _joined(parts: Sequence[Part], out: Path) -> SweepFolder:
-    """Write the merged folder; it appears whole or not at all."""
+    """Write the merged folder at `out` from the parts; it appears whole or not at all."""
     first, parent = parts[0].folder, out.absolute().parent
     records = [record for part in parts for record in part.records]
     storage.require_directory(parent, "the merged folder", "--out")

@@ -52,11 +52,11 @@ class Origin(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """Return the points and their runs."""
+        """Return the plan of the prediction: its points and their runs."""
 
     @property
     def server(self) -> Server:
-        """Return the server that is predicted."""
+        """Return the engine and version that are predicted."""
 
     @property
     def manager(self) -> BufferManager:
@@ -64,7 +64,7 @@ class Origin(Protocol):
 
     @property
     def host(self) -> Mapping[str, Any]:
-        """Return the description of the host for host.json."""
+        """Return the description for host.json: of the traced run's host, or empty for generated accesses."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Origin(Protocol):
         """Return the fields of run.json about engine, data and transactions."""
 
     def predicted(self, planned: PlannedRun, point: GridPoint, watch: Watch, /) -> Predicted:
-        """Predict a run. Raises a BufferlabError, and the errors of `watch`."""
+        """Return the prediction of one run of a point. Raises a BufferlabError, and the errors of `watch`."""
 
 
 def predict_sweep(
@@ -140,7 +140,10 @@ def _predict_sweep(
 
 
 def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None, stored: Experiment | None) -> Origin:
-    """Return the traced run or the experiment that `asked` names. A folder of results wins over an experiment."""
+    """Return the traced run or the experiment that `asked` names. A folder of results wins over an experiment.
+
+    Raises SpecError when neither is given, or when the options do not fit `asked` or the folder that is resumed.
+    """
     given = overrides != Overrides()
     if asked is None and (folder is None or stored is None):
         raise SpecError("no run and no experiment given", "argument RUN", "see `bufferlab predict --help`")
@@ -166,7 +169,7 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
 
 
 def _require_for_trace(asked: Path, overrides: Overrides) -> None:
-    """Refuse options that only an experiment can have. Raises SpecError."""
+    """Raise SpecError for options that only an experiment can have (--engine, --seed, a profile), not a traced run."""
     told = {"--engine": overrides.engine, "--seed": overrides.seed, f"--{overrides.profile}": overrides.profile}
     if flags := [flag for flag, value in told.items() if value is not None]:
         what = f"{' and '.join(flags)} cannot be with a traced run, whose transactions are replayed"
@@ -214,7 +217,7 @@ def _versions(origin: Origin) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ModelBackend:
-    """The backend that predicts."""
+    """The backend that fills runs from an origin's predictions; it starts no engine."""
 
     origin: Origin
     folder: Path
@@ -236,7 +239,7 @@ class ModelBackend:
     def do(
         self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
     ) -> Failure | None:
-        """Wait for the prediction of the point."""
+        """Wait for the prediction of the point, and fill the run with it. Return None: a prediction can be used."""
 
         def watch(stage: str, share: float) -> None:
             self.stop.check()

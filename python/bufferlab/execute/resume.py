@@ -93,7 +93,7 @@ def _mounted(host: Mapping[str, Any]) -> str:
 
 
 def _existing(place: Path) -> Path:
-    """Return the path itself, or the nearest folder above it that exists."""
+    """Return `place` itself or, if it does not exist, the nearest folder above it that does."""
     return next((folder for folder in (place, *place.parents) if folder.exists()), place)
 
 
@@ -160,10 +160,10 @@ def version_warnings(folder: SweepFolder, versions: dict[str, str]) -> list[Prob
 def set_aside_other_boots(
     folder: SweepFolder, plan: Plan, host: Mapping[str, Any], booted_at: datetime
 ) -> Problem | None:
-    """Move to superseded/ the good runs of other hosts and boots in blocks that are not whole; return a warning of it.
+    """Move to superseded/ the good runs of other hosts and boots in blocks that are not whole; return a warning.
 
     All runs of a block must be of one boot of one host, because they are compared with each other. `host` is the
-    fingerprint of this host.
+    fingerprint of this host. Return None if no run was moved.
     """
     good = [record for record in folder.runs() if record.ok]
     # A run whose settings were refused counts as settled, because a resume cannot repair it.

@@ -57,7 +57,7 @@ class StopRequest:
 
     @property
     def name(self) -> str:
-        """Return the name of the first signal, for messages; "" without one."""
+        """Return the name of the first signal that asked to stop, such as SIGINT; "" without one."""
         return signal.Signals(self.signal_number).name if self.signal_number else ""
 
     def check(self) -> None:

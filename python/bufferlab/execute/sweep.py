@@ -67,7 +67,7 @@ _STAGE_S = 10.0
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """The folders of a sweep, and its permissions on this host."""
+    """The options of one sweep on this host: its data folder, its probes, its blocks, and which things it may use."""
 
     data_dir: Path | None = None
     share_device: bool = False
@@ -163,8 +163,9 @@ def _run_sweep(
 def prepare_estimate(experiment: Experiment, options: SweepOptions | None = None) -> tuple[Plan, SweepCost, Findings]:
     """Return the plan and its cost, both for a database of the estimated size, and the checks of servers by URL.
 
-    Loads and runs nothing. Raises EnvironmentLackingError when a point needs more memory than the host has. Raises the
-    errors of `preflight.require`, and those of a probe that cannot watch a point.
+    Loads and runs nothing. Raises SpecError for an impossible point, and for a setting that a server's version lacks.
+    Raises EnvironmentLackingError when a point needs more memory than the host has, or a server that is named by path
+    cannot be used. Raises the errors of `preflight.require`, and those of a probe that cannot watch a point.
     """
     loaded, options = 0, options or SweepOptions()
     plan = make(experiment, estimated_facts(experiment), options.blocks)
@@ -210,7 +211,7 @@ def _uses_this_host(plan: Plan) -> bool:
 
 
 def _say_found(progress: Progress, found: Findings) -> None:
-    """Print the caveats of servers that bufferlab did not start."""
+    """Show a line for each check that a running server did not pass, and with which runs can work all the same."""
     for url, checks in found.items():
         for check in checks:
             if not check.ok:
@@ -218,7 +219,10 @@ def _say_found(progress: Progress, found: Findings) -> None:
 
 
 def _require_versions(plan: Plan) -> None:
-    """Refuse a plan with a point that asks a server for a setting its version lacks. Raises SpecError."""
+    """Raise SpecError for a point that asks a server for a setting or a value that its version lacks.
+
+    Raises EnvironmentLackingError when a server that a point names is missing. Does nothing for other engines.
+    """
     engine = engines.declaration(plan.experiment.engine)
     if not engine.is_server:
         return
@@ -255,7 +259,10 @@ def _measured_place(experiment: Experiment, data_dir: Path, cache: Path) -> Path
 
 
 def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
-    """Refuse, before any work, a host that lacks something: the engine, a version, a directory, a disk, direct I/O."""
+    """Refuse, before any work, a host that lacks something: memory, the engine, a directory, a disk, direct I/O.
+
+    Raises EnvironmentLackingError, and SpecError for a setting that a server's version lacks.
+    """
     experiment = plan.experiment
     declaration, behaviour = engines.declaration(experiment.engine), engines.behaviour(experiment.engine)
     fingerprint.require_memory(declaration, plan.points)
@@ -284,7 +291,7 @@ def _require_host(plan: Plan, out: Path, data_dir: Path, cache: Path) -> None:
 
 
 def _require_probes(probes: Sequence[AskedProbe], plan: Plan, data_dir: Path) -> None:
-    """Refuse, before hours of runs, a probe that cannot watch one of the points."""
+    """Raise SpecError or EnvironmentLackingError, before hours of runs, for a probe that cannot watch a point."""
     engine = plan.experiment.engine
     database = str(data_dir / database_name(engines.declaration(engine)))
     for knobs in {tuple(point.knobs.items()) for point in plan.points}:
@@ -327,7 +334,7 @@ def _datasets(
 
 
 def _cached(experiment: Experiment, plan: Plan, cache: Path) -> int:
-    """Return how many of the plan's databases are in the cache."""
+    """Return for how many of the plan's databases no load is needed: cached ones, and the user's own data."""
     datasets = _datasets(experiment, cache, StopRequest(), Silent(), _known_rates(experiment, cache))
     return sum(datasets.has(data) for data in _databases(plan))
 
@@ -464,7 +471,7 @@ def _keep(folder: SweepFolder, of: list[PoolsOfTrace], generated: GeneratedPoint
 
 
 def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoints | None:
-    """Predict the reads of the points without any run; log why some are missing."""
+    """Predict the reads of the points without any run; show why some are missing. None if all are."""
     engine = context.engine
     # A plan with several servers is not predicted at all: no model has a setting for the server.
     build = f"{engine.name} {plan.points[0].knobs['server']}" if engine.is_server else engine.name
@@ -477,7 +484,7 @@ def _generated(sweep: _Sweep, plan: Plan, context: SweepContext) -> GeneratedPoi
 
 
 def _other_pools(folder: SweepFolder, sweep: _Sweep) -> list[PoolsOfTrace]:
-    """Predict the reads of other pools from the traced runs; log why some are missing."""
+    """Predict the reads of other pools from the traced runs; show why some are missing."""
     if not any(record.run.page_trace for record in folder.runs()):
         return []
     found, why_not = other_pools(folder, _shower(sweep, "replaying page traces for other pools"))

@@ -47,7 +47,7 @@ class LoggedProgress:
         self._handler.capacity = 0  # From now on each line is written at once: the process may be killed.
 
     def show(self, status: SweepStatus) -> None:
-        """Show the state."""
+        """Show the state of the sweep on the display; it is not logged."""
         self._shown.show(status)
 
     def look(self, standing: Standing) -> None:
@@ -61,12 +61,12 @@ class LoggedProgress:
                 self.warn(Problem(f"the answer so far cannot be shown: {error}", str(standing.folder.path), None))
 
     def say(self, text: str) -> None:
-        """Show a text on its own line."""
+        """Log a text, and show it on a separate line."""
         LOG.info("%s", text)
         self._shown.say(text)
 
     def warn(self, problem: Problem) -> None:
-        """Show a problem that did not stop the sweep."""
+        """Log and show a problem that did not stop the sweep."""
         LOG.info("warning: %s (%s)", problem.what, problem.where)
         self._shown.warn(problem)
 

@@ -55,7 +55,7 @@ class SweepRuns:
 
     @property
     def _blocks(self) -> int:
-        """The number of blocks to do, as far as that is decided."""
+        """The number of blocks to do: as decided so far with "auto" blocks, else those of the plan."""
         return self.folder.stop.blocks if self.folder.stop else self.plan.experiment.design.most
 
     @property
@@ -64,7 +64,7 @@ class SweepRuns:
 
     @property
     def _runs_a_look(self) -> int:
-        """After how many runs the answer is shown: the time of a look grows with the square of the points."""
+        """The number of runs between two looks at the answer: a look's time grows with the square of the points."""
         return max(1, len(self.plan.points) // _POINTS_OF_A_LOOK) ** 2
 
     def _is_over(self, run: PlannedRun) -> bool:
@@ -92,7 +92,10 @@ class SweepRuns:
             self.folder.write_stop(StoredStop(blocks=FIRST_LOOK_BLOCKS, enough=None))
 
     def do(self) -> SweepOutcome:
-        """Do and publish every run that is not there yet, until all are done or a signal asks to stop."""
+        """Do and publish the runs that the folder lacks, one after another.
+
+        End when all are done, when the finished blocks suffice ("auto"), or when a signal asks to stop.
+        """
         outcome = SweepOutcome(self.folder)
         resuming = bool(self.folder.runs())
         todo = resume.to_do(self.plan, self.folder)
@@ -203,7 +206,7 @@ def stages_in_words(begun_s: Mapping[str, float], seconds: float) -> str:
 
 
 def describe(record: RunRecord) -> str:
-    """Return the run in one line, for people."""
+    """Return a run and its outcome in one line, for people: its point, block and transactions, or why it failed."""
     run, label = record.run, f"{record.run.point.label}, block {record.run.block + 1}"
     if run.prediction and record.ok:
         found, work = run.prediction.found, run.prediction.work["transaction"]

@@ -71,5 +71,5 @@ RULES: tuple[AccessRules, ...] = (
 
 
 def of_engine(name: str) -> AccessRules | None:
-    """Return the rules of an engine; None without any."""
+    """Return the access rules of the engine of that name; None if it has none."""
     return next((rules for rules in RULES if name in rules.engines), None)

@@ -182,7 +182,10 @@ class Generated:
         return Predicted(prediction, _warm_up(played.told), {}, self._samples(played.told))
 
     def reads(self, planned: PlannedRun, point: GridPoint, watch: Watch) -> tuple[GeneratedReads, list[Verdict]]:
-        """Generate one run of a point; return only its reads, and the doubts about them. Raises as `predicted` does."""
+        """Generate one run of a point; return only its reads, and the doubts about them.
+
+        The reads are None if they depend on the run's speed. Raises as `predicted` does.
+        """
         played = self._played(planned, point, self._pool(point), watch, [])
         reads = None if played.speed else played.found.reads
         return GeneratedReads(seed=planned.seed, reads=reads, work=played.run.work), played.verdicts
@@ -190,7 +193,7 @@ class Generated:
     def _played(
         self, planned: PlannedRun, point: GridPoint, pool: Pool, watch: Watch, beside: Sequence[Mapping[str, Any]]
     ) -> _Played:
-        """Generate one run of a point, and play it to the model's pool and to the others."""
+        """Generate one run of a point; play it to the model's pool at each speed, and to the further pools."""
         names = self._times(pool)
         job = self._job(planned, point, pool, beside)
         told = _generated(job, _watching(watch, job["window_transactions"]))
@@ -229,7 +232,7 @@ class Generated:
         return Pool(_pool_bytes(self.server.engine, point) // _page_bytes(self.server.engine, point.data), values)
 
     def _pools(self, point: GridPoint, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the model's pools, one at each speed."""
+        """Return the model's pool as the core's job has it, once for each of the speeds `names`."""
         seen = Traced(
             server=self.server,
             pool=pool,
@@ -378,8 +381,8 @@ def _require_bytes(pool: Setting) -> None:
 def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     """Return the points of a measured sweep that can be predicted from generated accesses, `LEAST_RUNS` runs of each.
 
-    Also return, for each other point, a sentence with the reason. Pools have the sizes of the plan. Raises SpecError as
-    `generated` does.
+    Also return, for each other point, a sentence with the reason. Pools have the sizes of the plan. Raises SpecError
+    without rules or a model, and for a setting that neither obeys.
     """
     experiment = plan.experiment
     rules, manager = rules_for(experiment), manager_of(server, f"engine {server.engine}")
@@ -524,13 +527,16 @@ def _replayed(played: Mapping[str, Any]) -> Replayed:
 
 
 def _simulated(told: Mapping[str, Any]) -> SimulatedPart:
-    """Return the simulated part, with the error expected for the model's pool."""
+    """Return which part of the database the core simulated, and its error of the reads of the model's pool."""
     way = told["way"]
     return SimulatedPart(warehouses=way["warehouses"], one_in=way["one_in"], error=told["pools"][0]["error"])
 
 
 def _touches(told: Mapping[str, Any]) -> list[ObjectTouches]:
-    """Return the core's counts by table and index; nothing if only a part was simulated."""
+    """Return the gets per transaction, and the distinct pages, of each table and index.
+
+    The list is empty if only a part of the database was simulated.
+    """
     counted = told["census"] if told["way"]["name"] == "exact" else []
     return [
         ObjectTouches(name=one["name"], **_wanted(one), interior=Touches(**_wanted(one["interior"]))) for one in counted
@@ -565,6 +571,6 @@ def _value(point: GridPoint, name: str, default: int) -> int:
 
 
 def _set(point: GridPoint, name: str) -> Value:
-    """Return the value of a setting; None if it is left to the engine, or does not exist."""
+    """Return the value of a point's setting; None if it is left to the engine, or the point has none of that name."""
     setting = {**point.engine, **point.workload}.get(name)
     return setting.value if setting else None

@@ -91,7 +91,7 @@ def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None])
 
 
 def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
-    """Return the measured pools and, if time allows, pools between them; for a single one, pools around it."""
+    """Return the bytes of the measured pools and, if time allows, of pools between them; around a single one."""
     page = of_group.source.page_size_bytes
     more = [isqrt(a * b) // page * page for a, b in pairwise(measured)]
     if len(measured) == 1:
@@ -102,7 +102,10 @@ def _sizes(of_group: Target, measured: Sequence[int]) -> list[int]:
 
 
 def _predicted(of_group: Target, size_bytes: int, watch: Watch) -> OtherPool | None:
-    """Return the reads of a pool; None for one that this server cannot have."""
+    """Return the reads of a pool; None for one that this server cannot have.
+
+    For the traced run's own pool, raises the SpecError or DataFileError instead.
+    """
     try:
         return predict_pool(of_group, size_bytes, lambda: watch("", 0.0))
     except (SpecError, DataFileError):

@@ -100,7 +100,7 @@ class Target:
 
     @property
     def server(self) -> Server:
-        """Return the server that is predicted."""
+        """Return the engine and version of the traced run, which are those of the predicted runs."""
         return self.source.server
 
     @property
@@ -236,7 +236,7 @@ def replay(
     check: Callable[[], None],
     clock: Clock = AS_TRACED,
 ) -> Replayed:
-    """Return a manager's counts in the source's window. `clock` stretches the times that the run took.
+    """Return the counts of the model `manager` in the source's window. `clock` stretches the times of the traced run.
 
     Calls `check` at first, and ten times a second. Raises DataFileError for a run that cannot be replayed, and the
     errors of `check`.
@@ -257,7 +257,10 @@ def _play(
     rows: tuple[int, int, int],
     further: Mapping[str, Any],
 ) -> Replayed:
-    """Play a part of the trace; `rows`: the first row of the load, the first of the window, the first after it."""
+    """Play a part of the trace; `rows`: the first row of the load, the first of the window, the first after it.
+
+    Raises DataFileError when the core refuses the settings or the columns.
+    """
     try:
         load, first, end = rows
         told = native().replay(manager, json.dumps(dict(settings)), frames, load, first, end, **columns, **further)
@@ -307,7 +310,11 @@ def manager_of(server: Server, where: str) -> BufferManager:
 
 
 def _plan(source: Source, manager: BufferManager, overrides: Overrides, stored: Experiment | None) -> Plan:
-    """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep."""
+    """Return the points asked for, one run each. Percentages mean the same bytes as in the source's sweep.
+
+    Raises DataFileError for an experiment.toml of the sweep that cannot be used. Raises SpecError for a setting that
+    the model does not obey, and for an impossible point.
+    """
     toml, where = source.folder.experiment_toml, str(source.folder.path / "experiment.toml")
     try:
         base = loads(toml, where)
@@ -401,7 +408,10 @@ def _value(source: Source, point: GridPoint | None, name: str, default: int) -> 
 
 
 def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], None]) -> dict[str, Replayed]:
-    """Return replays by name: in the trace's time, in half and in twice that time, and in the point's rough time."""
+    """Return the replays with the pool by name: in the trace's time, in half and in twice that time.
+
+    Also in the point's rough time, if that can be estimated (`_rough_clock`).
+    """
     clocks = dict(CLOCKS)
     if rough := _rough_clock(target, found):
         clocks["the point's rough time"] = rough
@@ -410,7 +420,7 @@ def _at_speeds(target: Target, pool: Pool, found: Replayed, check: Callable[[], 
 
 
 def _before(found: Replayed) -> int:
-    """Return the pages that the trace brought in before its window."""
+    """Return how many pages the replay brought into the pool before the window."""
     return found.brought_in_since_start - found.brought_in
 
 

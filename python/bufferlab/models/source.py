@@ -20,7 +20,7 @@ RECORD_AGAIN = "record it again: bufferlab run ... --probe page-trace"
 
 @dataclass(frozen=True)
 class Source:
-    """A traced run."""
+    """A traced run from which other runs are predicted, with its pool and its engine's counts."""
 
     trace: RunTrace
     folder: SweepFolder
@@ -35,7 +35,7 @@ class Source:
 
     @property
     def run(self) -> Run:
-        """Return the run itself."""
+        """Return the content of the traced run's run.json."""
         return self.trace.record.run
 
     def setting(self, name: str) -> StoredSetting:
@@ -73,8 +73,8 @@ class Source:
 def read(path: Path) -> Source:
     """Return the traced run of a run's folder or a sweep folder.
 
-    Raises DataFileError when there is none, or it lacks its window, its pool's size or its frames: it cannot be the
-    source of a prediction. Raises SpecError when no transaction lies in its window.
+    Raises DataFileError when there is none, or it is of an unknown engine, or lacks its window, its pool's size or its
+    frames: it cannot be the source of a prediction. Raises SpecError when no transaction lies in its window.
     """
     trace = page_trace.read(path)
     record, run, where = trace.record, trace.record.run, str(trace.record.folder)

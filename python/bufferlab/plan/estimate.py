@@ -45,7 +45,7 @@ class SweepCost:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of all stages together."""
+        """Return the seconds of the whole plan: of all stages together."""
         return (
             self.load_seconds + self.restore_seconds + self.warm_up_seconds + self.measure_seconds + self.check_seconds
         )

@@ -40,7 +40,7 @@ class DataKnobs:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The size and trees of one loaded database, found or estimated."""
+    """The size and trees of one loaded database, measured in it or estimated before its load."""
 
     allocated_bytes: int
     """The bytes of the database's data and indexes."""
@@ -122,13 +122,13 @@ class GridPoint:
 
     @property
     def swept(self) -> dict[str, str]:
-        """Return the canonical text of every swept setting, by name."""
+        """Return the canonical text of this point's value of every swept setting, by the setting's name."""
         owned = {**self.engine, **self.workload, **self.load}
         return {name: owned[name].asked for name in self.swept_names}
 
     @property
     def label(self) -> str:
-        """Return the swept settings in words."""
+        """Return the swept settings with their values in words; "as set" if nothing is swept."""
         return ", ".join(f"{name} {value}" for name, value in self.swept.items()) or "as set"
 
     @property
@@ -155,7 +155,7 @@ class GridPoint:
 
     @property
     def connections(self) -> int:
-        """Return how many connections run transactions at once."""
+        """Return how many connections run transactions at once at this point."""
         return self.load[CONNECTIONS.name].number
 
     @property
@@ -283,7 +283,10 @@ def _point(
 
 
 def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
-    """Return the engine's settings with shares in bytes, and the pool in whole frames; a rounded pool gets a note."""
+    """Return the engine's settings with shares in bytes, and the pool in whole frames; a rounded pool gets a note.
+
+    Raises SpecError for a pool of fewer frames than the engine needs.
+    """
     settings = {name: setting.of(point.database_bytes) for name, setting in point.engine.items()}
     if not engine.results.pool:
         return settings
@@ -306,7 +309,10 @@ def _sized(engine: EngineDeclaration, point: GridPoint) -> dict[str, Setting]:
 def _counted(
     engine: EngineDeclaration, workload: WorkloadDeclaration, point: GridPoint, facts: Facts
 ) -> dict[str, Setting]:
-    """Return the workload's parameters with percentages turned into counts."""
+    """Return the workload's parameters with percentages turned into counts.
+
+    Raises SpecError for parameters that cannot be combined.
+    """
     settings = dict(point.workload)
     values = {name: setting.value_or_text for name, setting in settings.items()}
     for name, setting in settings.items():

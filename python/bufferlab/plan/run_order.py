@@ -38,13 +38,13 @@ class PlannedRun:
 
     @property
     def cell(self) -> tuple[int, int]:
-        """Return point and block, by which a resume recognises a run."""
+        """Return the numbers of point and block, by which a resume recognises a run."""
         return (self.point, self.block)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The points of a sweep, and the runs that are done here, in their order."""
+    """The points of a sweep, and the runs that this host does, in their order."""
 
     experiment: Experiment
     database_bytes: int
@@ -90,7 +90,7 @@ def make(experiment: Experiment, facts: Facts, blocks: tuple[int, ...] | None = 
 
 
 def _all_runs(plan: Plan) -> list[PlannedRun]:
-    """Return the runs of all blocks."""
+    """Return the runs of all blocks of the plan, in their order: each block once, with all points."""
     seed = plan.experiment.design.seed
     runs: list[PlannedRun] = []
     for block in range(plan.experiment.design.most):

@@ -36,7 +36,8 @@ def read_dump(
 ) -> dict[str, Any] | None:
     """Return {path, sha256, size_bytes} of the named dump. Return None and add a problem if the dump cannot be used.
 
-    Return None without a problem if the script does not use a dump.
+    Return None without a problem if no dump is named and none is needed. A dump of an experiment as run is returned as
+    it stands.
     """
     table = next((name for name in ("knobs", "workload") if "dump" in _table(merged, name)), None)
     data = judged.parameters.get("data")
@@ -81,7 +82,7 @@ def _table(merged: Merged, name: str) -> Mapping[str, Any]:
 
 
 def _impossible(merged: Merged, engine: EngineDeclaration, judged: Judged, where: str) -> Problem | None:
-    """Return the problem of an engine that restores no dumps, and of a server that runs already."""
+    """Return the problem if the engine restores no dumps, or a server runs already; None if there is none."""
     if not engine.is_server:
         hint = "choose --engine mysql, mariadb or postgres"
         return Problem(f"{engine.name} has no dumps: {_APART}", where, hint)

@@ -101,7 +101,7 @@ class ScriptFile(TomlTable):
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the text, which identifies it."""
+        """Return the SHA-256 of the script's text, in hexadecimal."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -115,7 +115,7 @@ class DumpFile(TomlTable):
 
 
 class Workload(TomlTable):
-    """The workload, with those of its parameters that are not swept."""
+    """The workload of an experiment: its name, script or dump, and those of its parameters that are not swept."""
 
     name: str
     parameters: dict[str, InstanceOf[Setting]] = {}
@@ -170,7 +170,7 @@ class Measure(TomlTable):
 
     @property
     def max_seconds(self) -> float:
-        """Return the seconds after which the window ends at the latest."""
+        """Return the seconds after which the measured window ends at the latest: its duration, or its time cap."""
         return self.duration or self.max_duration or 0.0
 
 
@@ -268,7 +268,7 @@ class Experiment(TomlTable):
 
 
 def to_toml(experiment: Experiment) -> str:
-    """Return the experiment as a TOML text."""
+    """Return the experiment as the text of experiment.toml, with every default spelt out."""
     top = {
         "format_version": experiment.format_version,
         "name": experiment.name,
@@ -306,7 +306,7 @@ def _script(script: ScriptFile) -> dict[str, Any]:
 
 
 class _LongText(str):
-    """A text of many lines, which is written as a multi-line string."""
+    """A text of many lines, such as a script, which is written as a multi-line string of TOML."""
 
 
 def _pairs(table: dict[str, Any]) -> list[str]:
@@ -326,7 +326,7 @@ def _value(value: Any) -> str:
 
 
 def _long_text(text: str) -> str:
-    """Return a multi-line basic string. Of the control characters, only line feeds are written as themselves."""
+    """Return a text as a multi-line basic string of TOML. All control characters but line feeds are escaped."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in text.split("\n")]
     # Quotes read better without escapes. They need escapes where three meet, or where the last one would end the
     # string.

@@ -63,7 +63,10 @@ def load(path_or_name: str | Path, overrides: Overrides = _NO_OVERRIDES) -> Expe
 
 
 def loads(text: str, file: str, overrides: Overrides = _NO_OVERRIDES, folder: Path = Path()) -> Experiment:
-    """Load an experiment from a text. Errors name `file`, and relative paths of scripts begin at `folder`."""
+    """Load an experiment from a text. Relative paths of scripts begin at `folder`.
+
+    Raises a SpecError with every problem, in which `file` is the text's name.
+    """
     tables, lines = _parse(text, file), key_lines(text)
     experiment, problems = _experiment(tables, merge(tables, file, lines, overrides, folder), overrides)
     problems += _of_other_profiles(tables, file, lines, overrides, folder, problems)
@@ -173,7 +176,11 @@ def _keep(
 
 
 def _script(merged: Merged, workload: WorkloadDeclaration, problems: list[Problem]) -> dict[str, str] | None:
-    """Read the workload's script, if it has one. A flag puts it among the knobs; a TOML has it in [workload]."""
+    """Return the source and text of the workload's script; None if the workload takes none.
+
+    A flag puts the script among the knobs; a TOML has it in [workload]. For a script that is missing or cannot be read,
+    return None and add a problem.
+    """
     knob = next((known for known in workload.parameters if known.kind is KnobKind.FILE), None)
     if knob is None:
         return None
@@ -263,7 +270,10 @@ def _known(
     *,
     hidden: list[str] | None = None,
 ) -> str | None:
-    """Return the name at `path` if the registry has it, hidden or not. Experiment reports a missing name later."""
+    """Return the name at `path` if the registry has it, hidden or not; else None.
+
+    Add a problem for an unknown name. Experiment reports a missing one later.
+    """
     value: Any = merged.document
     for key in path:
         if not isinstance(value, dict) or key not in value:
@@ -279,7 +289,10 @@ def _known(
 
 
 def _validate(merged: Merged, problems: list[Problem]) -> Experiment | None:
-    """Validate the document as an Experiment. A problem that settings.py or a registry has reported is not repeated."""
+    """Return the document as an Experiment; None, after adding the problems, if it is not valid.
+
+    A problem that settings.py or a registry has reported is not repeated.
+    """
     document = dict(merged.document)
     if problems:
         # Settings that were not judged are not texts yet. Experiment would report their problems a second time.
@@ -326,7 +339,10 @@ def _path(document: dict[str, Any], place: tuple[int | str, ...]) -> tuple[str, 
 
 
 def _limit(detail: ErrorDetails) -> str | None:
-    """Return, in words, which values are allowed in place of a value that is not a number or is beyond its limits."""
+    """Return, in words, which values are allowed in place of one that is not a whole number or is beyond its limits.
+
+    None for an error of another kind.
+    """
     context = detail.get("ctx", {})
     match detail["type"]:
         case "greater_than_equal":

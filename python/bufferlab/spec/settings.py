@@ -25,7 +25,7 @@ from bufferlab.workloads.declaration import WorkloadDeclaration
 
 @dataclass
 class Judged:
-    """The valid settings, and the problems of the refused ones."""
+    """The valid settings of an experiment, and the problems of the refused ones."""
 
     knobs: dict[str, Setting] = field(default_factory=dict)
     """The settings of the engine and the load."""
@@ -37,7 +37,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class _Known:
-    """The settings that exist, by their owner."""
+    """The settings that exist for this engine and workload, and for the load."""
 
     engine: EngineDeclaration
     workload: WorkloadDeclaration | None

@@ -67,9 +67,10 @@ class WantedColumns:
 
 
 def parse_columns(text: str | None) -> dict[str, WantedColumns]:
-    """Return the columns that an option names, by role. Raise SpecError when the option cannot be understood.
+    """Return the columns that an option names, by role; {} without it. Raise SpecError if it names no column of pages.
 
-    A column written as digits is a number from 1; a name of digits stands in quotes.
+    Also raise SpecError when the option cannot be understood. A column written as digits is a number from 1; a name of
+    digits stands in quotes.
 
     >>> {role: str(column) for role, column in parse_columns('time=ts:ms,page=3,file="7"').items()}
     {'time': 'ts:ms', 'page': '3', 'file': '"7"'}
@@ -86,7 +87,7 @@ def parse_columns(text: str | None) -> dict[str, WantedColumns]:
 
 
 def parse_page_size(asked: str | int | None) -> int | None:
-    """Return the bytes of a page that an option asks for. Raise SpecError for an invalid page size."""
+    """Return the bytes of a page that an option asks for, or None. Raise SpecError for 0, and for more than 1 GiB."""
     if asked is None:
         return None
     try:
@@ -116,27 +117,27 @@ def _wanted(role: str, text: str) -> WantedColumns:
 
 
 def plain(name: str) -> str:
-    """Return a name without case, blanks and signs."""
+    """Return the name of a column in lower case, with letters and digits only."""
     return re.sub(r"[\W_]+", "", name.lower())
 
 
 def page_rank(name: str) -> int | None:
-    """Return the place of a column's name among the names of pages that are preferred; None for any other name."""
+    """Return the place of a name among the names of columns of pages, the likeliest at 0; None for any other name."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[0]
 
 
 def page_unit(name: str) -> str | None:
-    """Return what a column of this name counts: bytes, sectors, pages, or ASKED; None if the name does not say."""
+    """Return what a column of this name counts: bytes, sectors, pages, or ASKED (a user must say). None: not known."""
     return _RANK_OF_PAGE.get(plain(name), (None, None))[1]
 
 
 def is_size(name: str) -> bool:
-    """Return whether a column of this name holds sizes."""
+    """Return whether a column of this name holds the sizes of requests or objects."""
     return plain(name) in _SIZES
 
 
 def size_unit(name: str) -> str | None:
-    """Return the unit of a column of sizes by its name; None if the name is not one of a column of sizes."""
+    """Return the unit in the name of a column of sizes; None for a name without a unit ("size") or of no sizes."""
     return _SIZES.get(plain(name))
 
 
@@ -146,7 +147,7 @@ def is_in_kib(name: str) -> bool:
 
 
 def time_rank(name: str) -> int | None:
-    """Return the place of a column's name among the names of times that are preferred; None for any other name."""
+    """Return the place of a name among the names of columns of times, the likeliest at 0; None for any other name."""
     if plain(name) in _TIMES:
         return _TIMES.index(plain(name))
     *rest, unit = _WORD.findall(name) or [""]

@@ -57,7 +57,7 @@ class MissCurve:
 
     @property
     def pages(self) -> int:
-        """Return the pages touched, before or in the window."""
+        """Return how many pages were touched, before or in the window."""
         return len(self.misses) - 1
 
     @cached_property

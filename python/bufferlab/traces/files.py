@@ -62,7 +62,7 @@ def read(path: Path, columns: Mapping[str, WantedColumns] | None = None, page_by
 
 
 def write_oracle_general(accesses: Accesses, file: BinaryIO) -> None:
-    """Write the touches as records whose object is the page's number. Raises OSError if `file` cannot be written."""
+    """Write the accesses, without drops, as records whose object is the page. Raises OSError if `file` refuses them."""
     import polars as pl
 
     accesses = accesses.touches

@@ -24,7 +24,7 @@ _FLAG, _LETTER = "[01]", "[rw]|read|write"
 
 @dataclass(frozen=True)
 class TableFormat:
-    """A format of tables; columns are numbered from 0."""
+    """A published format of block traces that are tables; columns are numbered from 0."""
 
     name: str
     columns: Mapping[str, int]
@@ -46,7 +46,7 @@ class TableFormat:
     """Whether further columns may follow."""
 
     def has_head(self, names: Sequence[str]) -> bool:
-        """Return whether these names are the format's."""
+        """Return whether these names of columns are a head of the format; case, blanks and signs do not count."""
         return [plain(name) for name in names] in [[plain(name) for name in head.split(",")] for head in self.heads]
 
     def fits(self, row: Sequence[str]) -> bool:

@@ -60,7 +60,7 @@ class Layout:
         return "--columns " + ",".join([*parts, *(f"file={self.written(at)}" for at in self.files[:1])])
 
     def written(self, at: int) -> str:
-        """Return a column as the option names it."""
+        """Return the column at place `at` as --columns names it: by its name, without a head by its number from 1."""
         return str(WantedColumns(self.names[at], None, None)) if self.has_head else str(at + 1)
 
 
@@ -114,12 +114,12 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
 
 
 def choices(layout: Layout, units: Sequence[str] = columns.PAGE_UNITS) -> str:
-    """Return the hint to ask for one of these units of pages."""
+    """Return the hint to say by --columns which of these units the column of pages counts."""
     return "say what it counts: " + ", or ".join(layout.asked(unit) for unit in units)
 
 
 def clean(cell: str | None) -> str:
-    """Return a cell without blanks and quotes around it."""
+    """Return the text of a cell without blanks and quotes around it; "" for an empty cell."""
     return (cell or "").strip().strip("\"'").strip()
 
 
@@ -203,7 +203,10 @@ def _place(one: WantedColumns, first: Sequence[str], has_head: bool, where: str)
 
 
 def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int]:
-    """Return the columns of time, page and size that the head names."""
+    """Return the columns of time, page and size that the head names.
+
+    Raises DataFileError without a column of pages, or of times in a table of several columns.
+    """
     times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
     # A table with one column lists pages in order. In a table with several, one column must be the time.

@@ -31,7 +31,7 @@ _HINT = "record one: bufferlab run ... --probe page-trace"
 
 
 def number_of(kind: str) -> int:
-    """Return the number of a kind of access."""
+    """Return the number that stands in traces for a kind of access, such as "get"."""
     return page_trace_words().kinds.index(kind)
 
 
@@ -94,24 +94,24 @@ class Accesses:
 
     @cached_property
     def touches(self) -> Accesses:
-        """Return the accesses without the drops."""
+        """Return the accesses without drops, which remove a page and touch none."""
         kept = self.kind != number_of("drop")
         return replace(self, page=self.page[kept], kind=self.kind[kept], time_s=self.time_s[kept])
 
     @property
     def pages(self) -> int:
-        """Return the number of pages touched."""
+        """Return the number of distinct pages in the accesses."""
         return int(self.page.max()) + 1 if len(self.page) else 0
 
     @property
     def gets(self) -> int:
-        """Return the number of accesses whose miss is a read."""
+        """Return the number of gets: the accesses whose miss is a read."""
         return int(np.count_nonzero(self.kind == number_of("get")))
 
 
 @dataclass(frozen=True)
 class RunTrace:
-    """The page trace of a run."""
+    """The page trace of a run, with the run's record."""
 
     record: RunRecord
     stored: PageTrace
@@ -152,7 +152,7 @@ class RunTrace:
 
     @cached_property
     def window(self) -> tuple[int, int]:
-        """Return the window's first row, and the first row after it."""
+        """Return the first row of the measured window in the trace, and the first row after the window."""
         times_us = self.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
         return rows_within(times_us, (self.window_ns[0] / 1e3, self.window_ns[1] / 1e3))
 
@@ -184,22 +184,22 @@ class RunTrace:
 
     @cached_property
     def pages(self) -> int:
-        """Return the number of pages in the trace."""
+        """Return the number of distinct pages in the trace."""
         return int(self.table["page"].n_unique())
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return the samples of the run."""
+        """Return the rows of the run's samples.parquet."""
         return self.record.samples()
 
     @cached_property
     def values(self) -> dict[str, Value]:
-        """Return every derived value of the run."""
+        """Return every derived value of the run, by the metric's name."""
         return self.record.values()
 
     @cached_property
     def work(self) -> dict[str, int]:
-        """Return the units of work that the run counted in the window."""
+        """Return how many transactions and New-Orders the run counted in its window; a unit with none is left out."""
         measured, new_orders = self.record.run.measured, self.values["new_orders"].value
         found = {"transaction": measured.transactions if measured else 0, "new_order": int(new_orders or 0)}
         return {unit: count for unit, count in found.items() if count}
@@ -234,7 +234,7 @@ class RunTrace:
         )
 
     def _measured(self) -> MeasuredPool | None:
-        """Return the pool's frames at the end of the window, and the engine's count of misses in it."""
+        """Return the pool's frames at the window's end, and the engine's misses in it; None if either is missing."""
         import polars as pl
 
         at_end = (pl.col("metric") == "pool_frames") & (pl.col("edge") == "end") & (pl.col("phase") == "measure")

@@ -16,7 +16,7 @@ class TakenColumn:
 
     @property
     def sentence(self) -> str:
-        """Return the column in words."""
+        """Return the column in words, such as "ts as time in ms"."""
         if self.role == "op":
             return f"{self.name} as get or create"
         unit = f" in {self.unit}" if self.unit and self.unit != f"{self.role}s" else ""
@@ -25,7 +25,7 @@ class TakenColumn:
 
 @dataclass(frozen=True)
 class TraceReading:
-    """The way in which a file was read."""
+    """The way in which a foreign file was read: its format, columns, head and doubts."""
 
     format: str
     """The format in words: "MSR Cambridge", "a table"."""
@@ -48,5 +48,5 @@ class TraceReading:
 
 
 def _seconds(time_s: float) -> str:
-    """Return a time to the µs."""
+    """Return a time in seconds as text, with at most six decimals."""
     return f"{time_s:.6f}".rstrip("0").rstrip(".")

@@ -104,7 +104,10 @@ def _objects(records: NDArray[np.void], format_: str) -> Accesses:
 
 
 def _records(path: Path, record: np.dtype[np.void], header_bytes: int = 0) -> NDArray[np.void]:
-    """Return the records behind a header; they are in memory only if the file is packed."""
+    """Return the records behind a header; they are in memory only if the file is packed.
+
+    Raises DataFileError for a file that is cut short, or that has too many records for the free memory.
+    """
     data = unpacked.all_bytes(path) if unpacked.is_packed(path) else None
     size_bytes = (path.stat().st_size if data is None else len(data)) - header_bytes
     if size_bytes // record.itemsize > unpacked.most_accesses():

@@ -80,11 +80,11 @@ class _Table:
         return cells if self.is_plain else cells.str.strip_chars().str.strip_chars("\"'").str.strip_chars()
 
     def require_none(self, bad: pl.Series | NDArray[np.bool_], what: str, help_: str = _HINT) -> None:
-        """Raise DataFileError with the first bad line, if there is one."""
+        """Raise DataFileError with the line of the first row that `bad` marks, if it marks one."""
         require_none(bad if isinstance(bad, np.ndarray) else bad.to_numpy(), what, self.path, self.first_line, help_)
 
     def taken(self, role: str, at: int, unit: str | None = None) -> TakenColumn:
-        """Return the column at `at` as the answer names it."""
+        """Return the column at `at` as the report on the reading (`TraceReading`) names it."""
         return TakenColumn(role, self.layout.names[at], unit)
 
 
@@ -124,7 +124,7 @@ def read_table(data: bytes, path: Path, columns: Mapping[str, WantedColumns], pa
 
 
 def is_table(data: bytes) -> bool:
-    """Return whether the first line that is not empty has several cells."""
+    """Return whether a text is a table: its first line that is not empty has several cells."""
     line = _first_line(data).strip()
     return any(separator in line for separator in (*_SEPARATORS, " "))
 
@@ -151,7 +151,7 @@ def read_list(data: bytes, path: Path) -> Accesses:
 
 
 def require_none(bad: NDArray[np.bool_], what: str, path: Path, first_line: int, hint: str) -> None:
-    """Raise DataFileError with the first bad line, if there is one."""
+    """Raise DataFileError with the line of the first row that `bad` marks, if it marks one; row 0 is `first_line`."""
     if bad.any():
         raise DataFileError(what, f"{path}:{int(bad.argmax()) + first_line}", hint)
 
@@ -195,7 +195,10 @@ def _require_whole(table: _Table) -> None:
 
 
 def _require_time_and_page(table: _Table) -> None:
-    """Raise DataFileError when a column of times has one value, or a guessed column of pages only counts the rows."""
+    """Raise DataFileError when a column of times has one value.
+
+    Also raise it when a guessed column of pages has one value or only counts the rows.
+    """
     layout, where = table.layout, f"{table.path}:1"
     if layout.time and is_constant(table.rows.to_series(layout.time.at)):
         sample = [[clean(cell) for cell in row] for row in table.rows.head(SAMPLED_ROWS).iter_rows()]
@@ -238,7 +241,7 @@ def _from_first_line(data: bytes) -> tuple[bytes, int]:
 
 
 def _first_lines(data: bytes) -> list[str]:
-    """Return the first two lines that are not empty."""
+    """Return the first two lines of a text that are not empty, without their ends."""
     return [line[0].decode("utf-8", errors="replace").rstrip("\r") for line in islice(_LINE.finditer(data), 2)]
 
 
@@ -252,7 +255,7 @@ def _is_of_numbers(lines: Sequence[str]) -> bool:
 
 
 def _without_cut_line(data: bytes, separator: str, skipped: int) -> tuple[bytes, tuple[str, ...]]:
-    """Return a text without a cut last line, and a sentence about it: it has no line's end, and too few cells."""
+    """Return a text without a last line that is cut (too few cells, no line's end), and a sentence if there was one."""
     begin = data.rfind(b"\n") + 1
     before = data.rfind(b"\n", 0, max(0, begin - 1)) + 1
     if not before:
@@ -324,7 +327,10 @@ def _decimals(cells: pl.Series) -> int | None:
 
 
 def _kinds(table: _Table) -> NDArray[np.uint8] | None:
-    """Return the kind of each row by its column op; None if all are gets."""
+    """Return the kind of each row by its column op; None without such a column: all rows are gets.
+
+    Raises DataFileError for a row without an operation.
+    """
     if table.layout.op is None:
         return None
     op = table.cells(table.layout.op)
@@ -336,7 +342,10 @@ def _kinds(table: _Table) -> NDArray[np.uint8] | None:
 
 
 def _files(table: _Table) -> NDArray[np.uint32] | None:
-    """Return the number of each row's file; None without such a column."""
+    """Return the number of each row's file; None without a column of files, or if all of them are empty.
+
+    Raises DataFileError for a row without a file.
+    """
     if not table.layout.files:
         return None
     cells = [table.cells(at).alias(str(at)) for at in table.layout.files]
@@ -420,7 +429,7 @@ def _accesses(
 
 
 def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceReading) -> Accesses:
-    """Return the pages that requests in bytes or sectors touch."""
+    """Return the pages that a table's requests in bytes or sectors touch; without sizes, one page a request."""
     size = table.layout.size
     asked = page_bytes or DEFAULT_PAGE_BYTES
     if size:
@@ -433,13 +442,16 @@ def _cut(table: _Table, requests: Requests, page_bytes: int | None, how: TraceRe
 
 
 def _bytes(table: _Table, column: TraceColumn, most: int = MOST_OFFSET_BYTES) -> NDArray[np.uint64]:
-    """Return a column in bytes. Raise DataFileError for a value that is not a number, or is above `most`."""
+    """Return a column in bytes. Raise DataFileError for a value that is not a number, or is not below `most`."""
     factor = _BYTES_OF.get(column.unit or "bytes", 1)
     return _whole(table, column, most // factor) * np.uint64(factor)
 
 
 def _whole(table: _Table, column: TraceColumn, most: int) -> NDArray[np.uint64]:
-    """Return a column of whole numbers below `most`. They are hexadecimal if one of them begins with 0x."""
+    """Return a column of whole numbers. Raise DataFileError for any other cell, and for a number not below `most`.
+
+    If one begins with 0x, all are hexadecimal, except in a known format.
+    """
     layout = table.layout
     cells = table.cells(column.at)
     number = cells.cast(pl.UInt64, strict=False)

@@ -35,12 +35,12 @@ def most_bytes() -> int:
 
 
 def most_accesses() -> int:
-    """Return the most accesses that a file may have."""
+    """Return the most accesses of a file for which the free memory suffices, below 2^32."""
     return min(assumed_bytes() // _BYTES_OF_ACCESS, (1 << 32) - 1)
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether a name is one of a packed file."""
+    """Return whether the end of a path's name is that of a packed file, such as .gz."""
     return path.suffix.lower() in (*_OPENERS, ".zst")
 
 

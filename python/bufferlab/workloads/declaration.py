@@ -39,7 +39,7 @@ class Impossible:
 
 @dataclass(frozen=True)
 class OnlyOn:
-    """A parameter's value that only some engines support."""
+    """A value of a workload's parameter that only some engines support, with those engines."""
 
     parameter: str
     value: str
@@ -94,9 +94,9 @@ class WorkloadDeclaration:
     """The parameter that names the workload whose data, and parameters of data, this workload uses; "" for none."""
 
     def parameter(self, name: str) -> Knob | None:
-        """Return the parameter of that name; None if it does not exist."""
+        """Return the workload's parameter of that name; None if it has none."""
         return next((known for known in self.parameters if known.name == name), None)
 
     def defaults(self) -> dict[str, Setting]:
-        """Return the parameters' defaults; a file has none."""
+        """Return the default of each parameter by its name; a parameter that is a file has none."""
         return {knob.name: knob.parse(knob.default) for knob in self.parameters if knob.kind is not KnobKind.FILE}

@@ -32,7 +32,7 @@ _THE_CORES = ("warm_up", "measure", "sample_interval_ms", "probes")
 
 @dataclass(frozen=True)
 class _Ready:
-    """The path for the core to read, and its known properties."""
+    """The path for the core to read: the file, a loop device or a block device, with its size and read-ahead."""
 
     path: Path
     range_bytes: int
@@ -99,11 +99,11 @@ class FileBehaviour(Behaviour):
         return {**own, "generator": generator, "bytes": size_bytes}
 
     def allocated_bytes(self, database: Path) -> int:
-        """Return the bytes of the whole file."""
+        """Return the bytes of the whole file or block device."""
         return _size_bytes(database)
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a file of random bytes, which no file system or device can compress."""
+        """Make a file of random bytes, which no file system or device can compress; return the core's answer."""
         asked = {
             "path": job["database"],
             "bytes": _asked_bytes(job["knobs"]) or OWN_BYTES,
@@ -116,7 +116,10 @@ class FileBehaviour(Behaviour):
         return {"seconds": 0.0, "conditions": []}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Change the host's settings, do one run through the core, and put the settings back."""
+        """Change the host's settings, do one run through the core, and put the settings back.
+
+        Raises EngineFailure for a job with phases or with a rate of arrivals.
+        """
         knobs = job["knobs"]
         if job.get("phases"):
             raise EngineFailure("usage", "a file has no phases: scripts need a database", "phases", "leave them out")
@@ -148,7 +151,7 @@ class FileBehaviour(Behaviour):
 
 
 def core_reads(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the reads of a run in the core's words."""
+    """Return the entry `reads` of the core's job: the size, offsets, depth and seed of a run's random reads."""
     alignment, offsets = workload["alignment"], workload["offsets"]
     return {
         **{name: workload[name] for name in ("io_size_bytes", "queue_depth", "threads", "seed")},
@@ -196,7 +199,10 @@ def _size_bytes(path: Path) -> int:
 
 
 def _range_bytes(path: Path, asked_bytes: int | None) -> int:
-    """Return how many bytes of the path are read: as many as asked for, or all. Raise SpecError when it has fewer."""
+    """Return how many bytes of a file or device are read: as many as asked for, or all.
+
+    Raise SpecError when it has fewer bytes, and the errors of `_size_bytes`.
+    """
     has_bytes = _size_bytes(path)
     if asked_bytes is not None and asked_bytes > has_bytes:
         raise SpecError(

@@ -47,7 +47,10 @@ def swept_factors(analysis: Analysis) -> dict[str, list[str]]:
 
 
 def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | None = None) -> list[Effect]:
-    """Return the effects on one figure; `within` (factor, level) takes only the runs at this level of that factor."""
+    """Return the effects of the swept settings on one figure.
+
+    `within` (factor, level) takes only the runs at this level of that factor.
+    """
     factors = swept_factors(analysis)
     if within:
         factors = {name: levels for name, levels in factors.items() if name != within[0]}
@@ -61,7 +64,10 @@ def factor_effects(analysis: Analysis, metric: str, within: tuple[str, str] | No
 
 
 def factors(analysis: Analysis) -> Section | None:
-    """Return tables of all effects, and of those within each io_mode; None if fewer than two factors were swept."""
+    """Return the section with a figure and tables of all effects; None if fewer than two factors were swept.
+
+    From three factors on it also has a table for the runs at each io_mode.
+    """
     swept = swept_factors(analysis)
     if len(swept) < 2:
         return None
@@ -86,7 +92,10 @@ def factors(analysis: Analysis) -> Section | None:
 
 
 def _figure(analysis: Analysis, swept: dict[str, list[str]]) -> Figure | None:
-    """Return the effects on the figure asked for, and on the rate of reads, with their intervals."""
+    """Return a figure of the factors' effects on the figure asked for, and on the rate of reads, with intervals.
+
+    None if no effect on either of them can be computed.
+    """
     asked = asked_figure(analysis)
     levels = swept.get(_SPLIT, []) if len(swept) > 2 else []
     names = ("all runs", *(f"{analysis.setting_label(_SPLIT, level)} alone" for level in levels))
@@ -275,7 +284,7 @@ _MODEL = "Pages a read covers, by its alignment"
 
 
 def random_reads(analysis: Analysis) -> Section:
-    """Return counts per read, and rates with their scatter."""
+    """Return the section with the counts per read of each point, and the rates of reads with their scatter."""
     intro = (
         "A read covers whole and partial pages of 4 KiB. Through the page cache without read-ahead each page that is "
         "missing is a request of its own; a direct read is one request of its own size."
@@ -308,7 +317,7 @@ def _rates(analysis: Analysis) -> Table:
 
 
 def _modelled(point: PointRuns) -> str:
-    """Return the model's prediction as text; the model knows only uniformly random offsets."""
+    """Return the pages per read that theory/random_read.py predicts, as text; NOTHING unless offsets are random."""
     workload = point.ok[0].run.workload
     if workload.get("offsets") != "random":
         return words.NOTHING

@@ -46,7 +46,10 @@ class AttachedLoop:
 
 @contextmanager
 def over(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
-    """Context manager for a read-only loop device over the first `size_bytes` of a file or block device."""
+    """Context manager for a read-only loop device over the first `size_bytes` of a file or block device.
+
+    Raises EnvironmentLackingError when the kernel gives this process no loop device.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with _attached(descriptor, size_bytes, direct_io=True) as attached:
@@ -59,7 +62,7 @@ def over(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
 def over_memory(path: Path, size_bytes: int) -> Iterator[AttachedLoop]:
     """Context manager for a read-only loop device over a copy in memory of the first `size_bytes` of a file.
 
-    Raises EnvironmentLackingError when memory for the copy and _SPARE_BYTES are not available.
+    Raises EnvironmentLackingError when memory for the copy and _SPARE_BYTES are not available, and as `over` does.
     """
     available_bytes = meminfo.available_bytes() or 0
     if available_bytes < size_bytes + _SPARE_BYTES:
@@ -113,7 +116,10 @@ def _attached(backing: int, size_bytes: int, *, direct_io: bool) -> Iterator[Att
 
 
 def _configure(backing: int, size_bytes: int, *, direct_io: bool) -> tuple[int, Path]:
-    """Configure a free device in one step, so that at no moment it would outlive us; return its descriptor and path."""
+    """Configure a free device in one step, so that at no moment it would outlive us; return its descriptor and path.
+
+    Raises EnvironmentLackingError when the kernel refuses it, or no device is free.
+    """
     flags = _READ_ONLY | _AUTOCLEAR | (_DIRECT_IO if direct_io else 0)
     info = _INFO.pack(0, 0, 0, 0, size_bytes, 0, 0, 0, flags, b"bufferlab", b"", b"", 0, 0)
     config = struct.pack("=2I", backing, _SECTOR_BYTES) + info + bytes(64)

@@ -21,7 +21,7 @@ from bufferlab.results.window import Value, Window
 
 # fmt: off
 class Reads(MetricTable, probe="engine", source="the driver of random reads, from its own offsets"):
-    """Counters of the driver, and the page cache's level."""
+    """Counters of the driver of random reads, and how many pages of the file the page cache holds."""
 
     logical_reads = counter("reads", "neither", "reads that the driver asked for and got")
     logical_read_bytes = counter("bytes", "neither", "bytes of these reads")
@@ -63,7 +63,10 @@ def _scatter(counter: Metric, *, index: bool = False) -> Quantity:
 
 
 def _stretches(window: Window, metric: str) -> list[tuple[float, float]]:
-    """Return (seconds, growth) between neighbouring samples, without stretches of odd length."""
+    """Return the seconds, and the growth of the counter `metric`, between each two neighbouring samples of a window.
+
+    Left out are intervals that are shorter or longer than the median by more than _ODD_LENGTH of it.
+    """
     points = window.counts.get(metric, ())
     found = [(b - a, of_b - of_a) for (a, of_a), (b, of_b) in pairwise(points)]
     lengths = sorted(length for length, _ in found)

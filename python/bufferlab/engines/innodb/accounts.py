@@ -27,7 +27,7 @@ _INTERNAL = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")
 
 
 def make(connection: Client, identity: Identity, build: Build) -> None:
-    """Make bufferlab's accounts; remove root, the anonymous accounts and the test database."""
+    """Make bufferlab's accounts on a new private server; remove root, anonymous accounts and the test database."""
     how = _how(build)
     connection.rows(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     for name, password in ((identity.user, identity.password), (PROGRAM_USER, "")):
@@ -66,7 +66,8 @@ def expand(command: str, target: Mapping[str, Any], folder: Path, connections: i
 
     {user} is an account without a password: only its socket's folder, which is private, leads to it. Everybody could
     read a password on a command line in /proc, so {password} is refused. {defaults_file} is an option file with a
-    [client] group for programs that read one.
+    [client] group for programs that read one. Raises EngineFailure for a command that is empty, or has {password} or
+    another unknown place.
     """
     make_folder_for(folder, None)
     places = {

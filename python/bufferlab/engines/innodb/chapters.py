@@ -42,7 +42,7 @@ _WRITERS = {
 
 
 def inside(analysis: Analysis) -> Section:
-    """Return flush rates, levels of the pool, and the pool asked for against the one that ran."""
+    """Return the section with flush rates, the pool's levels, and settings that ran with other values than asked."""
     courses = course_figures(analysis, _COURSE, "innodb-over-time")
     said = rounding(analysis)
     blocks: tuple[Table | Figure, ...] = (
@@ -120,7 +120,7 @@ _COUNTS = ("frame_requests", "free_list_hits", "lru_scan_hits", "single_page_flu
 
 
 def victim_path(analysis: Analysis) -> Section:
-    """Return shares and counts per point; for versions that do not count them the reason why they are missing."""
+    """Return the section with the victim path's shares and counts per point, or the reason why they are missing."""
     told = [point for point in analysis.points if point.ok and all(point.values(name) for name in _SHARES)]
     reasons = {run.values["lru_scan_share"].reason for run in analysis.runs} - {None}
     missing = f" Not measurable in some runs: {'; '.join(sorted(map(str, reasons)))}." if reasons else ""
@@ -189,7 +189,7 @@ _COMMIT = "flush_log_at_trx_commit"
 
 
 def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return the limits that the settings of these runs set, each in a sentence."""
+    """Return a sentence for each limit that the settings of these runs set to the report's answer."""
     found = []
     commits = {str(run.knob(_COMMIT)) for run in runs if run.knob(_COMMIT) is not None}
     if commits - {"1"}:

@@ -54,7 +54,7 @@ class OptionLine(NamedTuple):
 
 
 class Option(NamedTuple):
-    """An option with its value, and the file that has it."""
+    """An option of MySQL's clients with its value, and the option file that has it."""
 
     name: str
     value: str | None
@@ -112,7 +112,8 @@ def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
 def usual_password(address: Address) -> tuple[str, Path] | None:
     """Return the last `password` of the groups [client] and [bufferlab] in ~/.my.cnf, and its file; None without one.
 
-    None also when the last `user` in the file is another: the password belongs to that account.
+    None also when the last `user` in the file is another: the password belongs to that account. None, too, when this
+    user may not read the file, or everybody may write it.
     """
     path = Path(_USUAL_FILE).expanduser()
     if not _is_usable(path):
@@ -138,7 +139,7 @@ def _is_usable(path: Path) -> bool:
 
 
 def _without_comment(line: str) -> str:
-    """Return the line up to the first # outside of quotes."""
+    """Return a line of an option file up to the first # outside of quotes."""
     quote, escaped = "", False
     for place, letter in enumerate(line):
         if letter in "'\"" and not escaped and quote in ("", letter):

@@ -19,12 +19,12 @@ def pairs(connection: Client, query: str, *values: str) -> dict[str, str]:
 
 
 def variables(connection: Client) -> dict[str, str]:
-    """Return every global variable, as the server shows it."""
+    """Return the value of every global variable as the server shows it, by its name in lower case."""
     return pairs(connection, "SHOW GLOBAL VARIABLES")
 
 
 def status(connection: Client, like: str) -> dict[str, str]:
-    """Return the global status counters whose names match this LIKE pattern."""
+    """Return the global status counters whose names match this LIKE pattern, by their names in lower case."""
     return pairs(connection, "SHOW GLOBAL STATUS LIKE %s", like)
 
 

@@ -119,7 +119,7 @@ INNODB_KNOBS: tuple[Knob, ...] = (
 
 
 def knobs_of(flavour: str) -> tuple[Knob, ...]:
-    """Return the knobs that some version of this server has."""
+    """Return the knobs that at least one version of this flavour's server has, and the knob `server`."""
     return (server_knob(flavour), *(knob for knob in INNODB_KNOBS if not knob.versions or flavour in knob.versions))
 
 

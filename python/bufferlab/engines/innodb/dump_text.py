@@ -103,7 +103,10 @@ class Splitter:
                 return DumpStatement(line, text)
 
     def _read_more(self) -> None:
-        """Read at least as many bytes as the buffer holds, so that each byte is looked at about twice."""
+        """Read at least as many bytes as the buffer holds, so that each byte is looked at about twice.
+
+        Raises DumpTextError for a statement that is too long.
+        """
         if self._place:
             self._buffer, self._place = self._buffer[self._place :], 0
         if len(self._buffer) > MOST_STATEMENT_BYTES:
@@ -144,7 +147,10 @@ class Splitter:
                 return place, place, b""  # A comment before the statement: it may be long, and DELIMITER may follow it.
 
     def _special(self, place: int, opened: int) -> tuple[bytes, int, int]:
-        """Return the replacement of the text at the place, where to go on, and how many more comments are then open."""
+        """Return the replacement of the text at the place, where to go on, and how many more comments are then open.
+
+        Raises DumpTextError for text that mysqldump does not write, or that is cut short.
+        """
         buffer = self._buffer
         if buffer.startswith(b"*/", place):
             if not opened:
@@ -192,7 +198,10 @@ class Splitter:
         return end
 
     def _delimiter_at(self, place: int) -> int | None:
-        """Take a DELIMITER command at the place; return its end, None without one."""
+        """Take a DELIMITER command at the place; return its end, None without one.
+
+        Raises DumpTextError for a delimiter that mysqldump does not write.
+        """
         if len(self._buffer) - place < 256 and not self._ended:
             raise _NeedMoreError
         command = _DELIMITER.match(self._buffer, place)
@@ -226,5 +235,5 @@ def _skip_blank(buffer: bytes, place: int) -> int:
 
 
 def _is_line_comment(buffer: bytes, place: int) -> bool:
-    """Return whether two signs begin a comment: a blank, a control character or the end follows them."""
+    """Return whether "--" stands at the place and begins a comment: a blank, a control character or the end follows."""
     return buffer.startswith(b"--", place) and (place + 2 == len(buffer) or buffer[place + 2] <= 0x20)

@@ -103,7 +103,7 @@ class InnodbFamily(Family):
         return consistency_by_pymysql.check(address, job, database)
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
-        """Check that direct I/O is honoured, if it is asked for."""
+        """Check that the directory honours direct I/O, if flush_method asks for it."""
         method = str(knobs.get("flush_method", "O_DIRECT"))
         if "direct" not in method.lower():
             return [direct_io.not_asked_for(f"flush_method = {method}")]
@@ -117,7 +117,7 @@ class InnodbFamily(Family):
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """Return the size of a pool for loading and checking, in whole chunks."""
+    """Return the bytes of a private server's pool for a load or a check: whole chunks of 128 MiB, or 64 MiB."""
     return free_quarter(at_most, 128 * MIB, 64 * MIB)
 
 

@@ -103,8 +103,8 @@ def make(
 ) -> tuple[str, str]:  # fmt: skip
     """Make `database`/data, which must not exist, for servers of this build; `settings` has innodb_page_size.
 
-    The server of these data lets root in without a password until the accounts are made. Raises EngineFailure with the
-    end of the server's log when the directory could not be made.
+    Return the login of root, whom the server of these data lets in without a password until the accounts are made.
+    Raises EngineFailure with the end of the server's log when the directory could not be made.
     """
     data, home, user = database / "data", database.parent / "server", owner
     make_home(home, user)
@@ -146,7 +146,10 @@ def _run(
 
 
 def _mariadb_sql(build: Build) -> bytes:
-    """Return the SQL of the system tables; the names of its files changed with the server's."""
+    """Return the SQL of MariaDB's system tables; the names of its files changed with the server's.
+
+    Raises EnvironmentLackingError when the server's package lacks one of the files.
+    """
     folder = build.share
     files = []
     for name in _SYSTEM_SQL:

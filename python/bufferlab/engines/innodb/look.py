@@ -218,7 +218,10 @@ def _sequential(query: Query, scope: str) -> int:
 
 
 def _own_rows(query: Query) -> int:
-    """Return how many rows a SHOW STATUS adds to this count of the server, but not to its session's (sql_show.cc)."""
+    """Return how many sequentially read rows a SHOW STATUS adds to the server's count (sql_show.cc).
+
+    It does not add them to the count of its session.
+    """
     counts = [_sequential(query, "GLOBAL") for _ in range(3)]
     return max(0, min(second - first for first, second in pairwise(counts)))
 
@@ -232,7 +235,10 @@ def _quoted(names: Any) -> str:
 
 
 def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
-    """Return whether transactions are counted, and why times are not ("" when they are)."""
+    """Return whether performance_schema counts transactions, and why it does not time statements and reads.
+
+    The reason is "" when it times them.
+    """
     if told.get("performance_schema", "OFF") != "ON":
         return False, _NO_PERFORMANCE_SCHEMA
     names = _quoted(("transaction", *_NEEDED_TIMERS))
@@ -249,7 +255,10 @@ def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
 
 
 def _thread(query: Query, is_mariadb: bool, told: Mapping[str, str]) -> int | None:
-    """Return our session's thread at the server's host. A server with a pool of threads has none."""
+    """Return the number of our session's thread in the kernel of the server's host.
+
+    None for a server with a pool of threads, and when the server does not show the number.
+    """
     if told.get("thread_handling", "one-thread-per-connection") != "one-thread-per-connection":
         return None
     if is_mariadb:

@@ -33,7 +33,7 @@ METRIC_PREFIX = "innodb_metric_"
 
 # fmt: off
 class Status(MetricTable, probe="engine", source=_STATUS_SOURCE):
-    """Status variables, and two lines of SHOW ENGINE INNODB STATUS."""
+    """InnoDB's status variables, and two lines of SHOW ENGINE INNODB STATUS."""
 
     innodb_buffer_pool_wait_free = counter("loops", "lower", "times a thread that found no free frame went on to a single-page flush; from MariaDB 10.5 on, waited for the page cleaner (buf0lru.cc: buf_LRU_get_free_block)")
     innodb_buffer_pool_read_ahead = counter("pages", "neither", "pages read by linear read-ahead (buf0rea.cc: buf_read_ahead_linear)")
@@ -147,7 +147,7 @@ FRAME_REQUESTS = Metrics.buffer_lru_get_free_search.growth()
 
 
 def _lru_writes() -> Quantity:
-    """Return the dirty pages written by LRU batches.
+    """Return the formula for the dirty pages that LRU batches wrote in a window.
 
     MariaDB 10.2 leaves buffer_LRU_batch_flush_total_pages at zero. Its LRU batches wrote the pages that neither
     flush-list batches nor single-page flushes wrote. Each single-page flush counts as one page, the most it can write.

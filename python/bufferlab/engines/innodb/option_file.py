@@ -38,7 +38,10 @@ def option_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *,
     own_ipc: bool = False,
 ) -> str:  # fmt: skip
-    """Return the text of the option file: a private server's settings, then the asked ones. It holds no credentials."""
+    """Return the text of the option file: a private server's settings, then the asked ones. It holds no credentials.
+
+    Raises EngineFailure for a variable that only bufferlab sets, and for a value that cannot stand in an option file.
+    """
     settings = {name.lower().replace("-", "_"): value for name, value in settings.items()}
     for name, value in settings.items():
         if name.removeprefix("loose_") in _OURS:
@@ -121,7 +124,10 @@ _GIB = 1 << 30
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Ask the server for its settings. Raises EngineFailure when it does not show its pool's size."""
+    """Return the settings that the server shows.
+
+    Raises EngineFailure when it does not show how many pages its pool has.
+    """
     told = control.variables(connection)
     if "innodb_buffer_pool_instances" in told:
         # In 5.6 the variable shows the asked number of instances; the pool shows the real one.
@@ -153,7 +159,7 @@ def confounds(asked: Mapping[str, str], told: Mapping[str, str]) -> list[str]:
 
 
 def _standing(told: Mapping[str, str]) -> dict[str, str]:
-    """Return the confounds that hold for any request, by the setting's name."""
+    """Return the confounds that the server's values are at any request, in sentences by the setting's name."""
     said = {}
     if told.get("innodb_adaptive_hash_index", "OFF") == "ON":
         said["adaptive_hash_index"] = (
@@ -168,7 +174,7 @@ def _standing(told: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Other:
-    """A setting that runs with another value than the one asked for."""
+    """A setting of the pool that runs with another value than the one asked for, in words."""
 
     name: str
     said: str

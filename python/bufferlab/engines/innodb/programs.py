@@ -67,7 +67,11 @@ _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
 
 
 def find(flavour: Flavour, name: str = ON_PATH) -> Build:
-    """Return the server of that name. Raises EnvironmentLackingError, which says how to get one, if none can be run."""
+    """Return the server of that name or path.
+
+    Raises EnvironmentLackingError, with the way to get one, if there is none, it cannot be run, or it is of the other
+    flavour.
+    """
     nothing = EnvironmentLackingError(
         f"there is no {flavour} server on PATH, and none was fetched",
         os.environ.get("PATH"),
@@ -87,7 +91,8 @@ def find(flavour: Flavour, name: str = ON_PATH) -> Build:
 def by_path(path: Path, name: str | None = None, *, flavour: Flavour = "mariadb") -> Build:
     """Return the server that is this binary, or lies in this folder (itself, its bin or sbin).
 
-    If the folder has several programs, those of `flavour` come first.
+    If the folder has several programs, those of `flavour` come first. Raises EnvironmentLackingError if there is none,
+    or it cannot be run.
     """
     path = path.absolute()
     names = dict.fromkeys((*_BINARIES[flavour], "mysqld", "mariadbd"))
@@ -104,7 +109,10 @@ def by_path(path: Path, name: str | None = None, *, flavour: Flavour = "mariadb"
 
 
 def listed(known: tuple[str, ...]) -> list[Listed]:
-    """Return every server on PATH, then the known ones by name: each usable, or with the reason why not."""
+    """Return a line for each installed server, then for each known name: the server, or why it cannot be used.
+
+    Installed are the first mysqld and the first mariadbd on PATH or in _SYSTEM_FOLDERS.
+    """
     return finding.listed(dict.fromkeys(_on_path(("mysqld", "mariadbd"))), known, by_path, ask_version)
 
 
@@ -122,7 +130,10 @@ def ask_version(binary: Path, libraries: Path | None) -> tuple[str, Flavour]:
 
 
 def _on_path(names: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the binaries of these names, each file once: mysqld is often a link to mariadbd."""
+    """Yield the first binary of each name on PATH or in _SYSTEM_FOLDERS.
+
+    A file is yielded once: mysqld is often a link to mariadbd.
+    """
     seen = set()
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_FOLDERS))
     for name in names:

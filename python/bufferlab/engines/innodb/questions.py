@@ -181,7 +181,7 @@ def unavailable(is_on: Sequence[Row], off: Sequence[Row]) -> NotTold | None:
 
 
 def texts(ids: Iterable[str]) -> Question:
-    """Return the question for the texts of these digests."""
+    """Return the question for the texts of the statements with these digests, in which literals are replaced."""
     listed = ", ".join(f"'{one}'" for one in sorted(ids) if _DIGEST.fullmatch(one))
     return Question(
         f"SELECT digest AS id, MAX(digest_text) AS text FROM {_TABLE} WHERE digest IN ({listed or 'NULL'}) "

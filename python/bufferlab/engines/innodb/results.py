@@ -59,7 +59,7 @@ def a_read_is_a_get(run: MeasuredRun) -> bool:
 
 
 def asked_for(run: MeasuredRun) -> Value:
-    """Return the page gets per transaction without those that reads themselves cause."""
+    """Return a run's page gets per transaction, without those that reads themselves cause (`a_read_is_a_get`)."""
     gets, reads = run.values["page_gets_per_transaction"], run.values["reads_per_transaction"]
     if gets.value is None or reads.value is None or not a_read_is_a_get(run):
         return gets
@@ -211,7 +211,10 @@ def _no_scan_count(run: MeasuredRun) -> str | None:
 
 
 def _failed_scans(run: MeasuredRun) -> tuple[float, float, float] | None:
-    """Return how many scans freed nothing, how many of them there may be, and how many scans there were."""
+    """Return how many LRU scans freed nothing, the most that may have freed nothing, and how many scans there were.
+
+    None if the run lacks one of the counters.
+    """
     names = ("search_num_scan", "batch_num_scan", "get_free_waits", "single_flush_failure_count")
     counts = [run.window.change(f"{_LRU}{name}").value for name in names]
     listed = run.window.change(f"{METRIC_PREFIX}buffer_flush_batch_num_scan").value

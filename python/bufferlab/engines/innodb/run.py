@@ -112,7 +112,10 @@ class InnodbRun(FamilyRun):
             self.require_safe_for(connection, address)
 
     def require_safe_for(self, connection: Client, address: Address) -> None:
-        """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs."""
+        """Raise EngineFailure when code of others could run in the schema with more rights than the schema needs.
+
+        Also raise it when our account has such rights, and may not see who else may make functions there.
+        """
         schema = address.schema
         ((folds,),) = connection.rows("SELECT @@lower_case_table_names")
         named = schema.lower() if int(folds) else schema
@@ -145,7 +148,10 @@ class InnodbRun(FamilyRun):
         return found
 
     def require_ours(self, connection: Client, address: Address) -> tuple[SchemaMark | None, dict[str, str]]:
-        """Return the schema's mark, and its tables and views. Raise EngineFailure unless all of them are ours."""
+        """Return the schema's mark, and its tables and views. Raise EngineFailure unless all of them are ours.
+
+        Also raise it for code, an index or another object that the load of these tables did not make.
+        """
         schema = address.schema
         mark, there = self.marked(connection, schema), _relations(connection, schema)
         ours = _names(connection, schema, mark.made if mark else ()) & {MARKER, *_commented(connection, schema)}
@@ -193,7 +199,10 @@ class InnodbRun(FamilyRun):
                 connection.change(f"ALTER TABLE `{schema}`.`{name}` COMMENT = '{OURS}'")
 
     def mark(self, connection: Client, schema: str, mark: SchemaMark) -> None:
-        """Record in the marker which data the schema holds, the changes to them, and the tables made for them."""
+        """Record in the marker which data the schema holds, the changes to them, and the tables made for them.
+
+        Raises EngineFailure when something else stands in the marker's place.
+        """
         told = {"data_id": mark.data_id, "state": mark.state, "made": json.dumps(mark.made),
                 "objects": json.dumps(mark.objects)}  # fmt: skip
         # While the marker is locked, it stays a table: others cannot replace it by a view.
@@ -210,7 +219,7 @@ class InnodbRun(FamilyRun):
             connection.rows("UNLOCK TABLES")
 
     def marked(self, connection: Client, schema: str) -> SchemaMark | None:
-        """Return the mark; None if there is none, or one of another version."""
+        """Return the schema's mark from the marker table; None if there is none, or it is not as `mark` writes it."""
         told = _read(connection, schema)
         try:
             made, whole = (tuple(map(str, json.loads(told[name]))) for name in ("made", "objects"))

@@ -27,7 +27,7 @@ _UNKNOWN = ("1193", "1109", "1064")
 
 
 def survey(address: Address) -> Survey:
-    """Return the facts of a server that the URL's account sees."""
+    """Return the facts of a server that the URL's account sees. Raises EngineFailure for a server without InnoDB."""
     with closing(connect(address, seconds=ANSWER_SECONDS)) as connection:
         told = control.variables(connection)
         if "innodb_page_size" not in told:
@@ -127,7 +127,7 @@ def _schema_bytes(connection: Client, schema: str) -> int | None:
 
 
 def _read_only(told: Mapping[str, str], rights: set[str]) -> str:
-    """Return the variable that keeps this account from writing; "" if none does."""
+    """Return the variable, with its value, that keeps this account from writing; "" if none does."""
     for name in ("innodb_read_only", "super_read_only"):
         if told.get(name, "OFF") not in ("OFF", "0"):
             return f"{name} = {told[name]}"

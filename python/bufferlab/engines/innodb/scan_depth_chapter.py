@@ -32,7 +32,7 @@ _BESIDE_HEADLINE = ("effective_cache_pages", "lru_scan_share", "single_page_shar
 
 @dataclass(frozen=True)
 class FoundTrend:
-    """The trend of one figure over the depth."""
+    """The trend of one metric of one group of points over innodb_lru_scan_depth."""
 
     group: Group
     metric: Metric
@@ -73,7 +73,7 @@ def found_trends(analysis: Analysis) -> list[FoundTrend]:
 
 
 def _placed(analysis: Analysis, group: Group, metric: str) -> list[tuple[float, int, float]]:
-    """Return (log2 of the depth, block, value) of every run."""
+    """Return (log2 of the depth, block, value of the metric) of each run of the group; none at a depth of 0."""
     rows: list[tuple[float, int, float]] = []
     for point in group.points:
         depth = analysis.axis_value(point)
@@ -161,7 +161,7 @@ def _ends(found: FoundTrend) -> str:
 
 
 def _share_of_pool(analysis: Analysis, point: PointRuns) -> float | None:
-    """Return the depths of all instances together, as per cent of the pool's frames."""
+    """Return the depths of all instances together in per cent of the pool's frames; None if a size is not known."""
     pool, page, depth = point.number("pool_size"), point.number("page_size"), analysis.axis_value(point)
     if not pool or not page or depth is None:
         return None
@@ -196,7 +196,7 @@ def throughput(analysis: Analysis, group: Group) -> str:
 
 
 def scan_depth(analysis: Analysis) -> Section | None:
-    """Return figures and tables over the depth; None for sweeps of another setting."""
+    """Return the section with figures and tables over the depth; None for other sweeps, or if nothing can be shown."""
     trends = found_trends(analysis)
     if not is_scan_depth(analysis):
         return None
@@ -236,7 +236,7 @@ def _figure(analysis: Analysis) -> Figure | None:
 
 
 def found_columns() -> tuple[Column, ...]:
-    """Return the columns of a figure's data that follow the metric's name."""
+    """Return the columns, after the metric's name, of the table with a figure's points."""
     heads = ("n", "mean", "95 % from", "to", "runs")
     return (Column("Point", numeric=False), *(Column(head) for head in heads))
 

@@ -39,7 +39,10 @@ _EXTENTS_AT, _EXTENT_HEADER_BYTES = 150, 24
 
 
 def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Sizes:
-    """Return the bytes of every table, after renewing the statistics; with `trees`, also the names of its indexes."""
+    """Return the bytes of all tables together, by statistics that are renewed first.
+
+    With `trees`, also those of each table, with its indexes.
+    """
     for (table,) in connection.rows(f"SHOW TABLES FROM {control.quoted(schema)}"):
         connection.rows(f"ANALYZE TABLE {control.quoted(schema)}.{control.quoted(table)}")
     if build.flavour == "mysql" and build.numbers >= (8,):
@@ -91,7 +94,10 @@ def count(folder: Path, indexes: list[dict[str, Any]], page_bytes: int) -> dict[
 
 
 def _count_file(file: Path, page_bytes: int) -> tuple[dict[int, StoredTree], int, int, int]:
-    """Return (trees by index id, overflow pages, pages, free pages) of one tablespace."""
+    """Return (trees by index id, overflow pages, pages, free pages) of one tablespace.
+
+    Raises ValueError when its pages are compressed.
+    """
     trees: dict[int, StoredTree] = defaultdict(StoredTree)
     blobs = free = number = 0
     descriptors = b""

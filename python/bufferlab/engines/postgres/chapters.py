@@ -27,7 +27,7 @@ _LOG = {"Log bytes": "wal_log_bytes", "Whole pages logged": "full_page_images", 
 
 
 def inside(analysis: Analysis) -> Section:
-    """Return where pages came from, who wrote them, and the log."""
+    """Return the section with tables of where pages came from, who wrote pages, and the server's log (WAL)."""
     tables = (_caches(analysis), _writers(analysis), _log(analysis))
     return Section("postgres", "Inside the server", "", tuple(table for table in tables if table.rows))
 
@@ -67,7 +67,7 @@ def _log(analysis: Analysis) -> Table:
 
 
 def _limits(runs: Sequence[MeasuredRun]) -> list[str]:
-    """Return the limits that the settings of these runs set, each in a sentence."""
+    """Return a sentence for each limit that the settings of these runs set to the report's answer."""
     found = []
     if any(run.knob("synchronous_commit") == "off" for run in runs):
         found.append("Commits did not wait for the device (synchronous_commit = off): commit latency is not measured.")

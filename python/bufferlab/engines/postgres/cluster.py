@@ -66,7 +66,8 @@ def make(
 ) -> tuple[str, str]:  # fmt: skip
     """Make `database`/data, which must not exist, with the identity's user as its superuser and no other account.
 
-    Raises EngineFailure with the end of initdb's output when it could not be made.
+    Return this user's login. Raises EngineFailure with the end of initdb's output when it could not be made, and
+    EnvironmentLackingError when there is no initdb.
     """
     data, home, user = database / "data", database.parent / "server", owner
     checksums = knobs.get("data_checksums") == "on"
@@ -103,7 +104,7 @@ _KILLED_SECONDS = 30.0
 
 
 def end_processes(data: Path, build: Build) -> None:
-    """Kill all processes of the server immediately."""
+    """Kill all processes of the server on these data, without waiting for their end."""
     _end(_processes(data, build.binary))
 
 

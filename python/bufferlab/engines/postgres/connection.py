@@ -33,7 +33,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 
 def password_in(path: Path, address: Address) -> tuple[str, Path] | None:
-    """Return the first password in a password file that fits the address, and the file."""
+    """Return the first password in a password file that fits the address, and the file; None if none fits."""
     found = password_of_line(path.read_text("utf-8"), address)
     return None if found is None else (found, path)
 
@@ -80,7 +80,10 @@ def password_of_service(text: str, service: str) -> str | None:
 
 
 def usual_password(address: Address) -> tuple[str, Path | str] | None:
-    """Return the password of the service's entry, else PGPASSWORD, else that of the password file, with its place."""
+    """Return the password of the service's entry, else PGPASSWORD, else that of the password file, with its place.
+
+    None if none of them has one for this address.
+    """
     if service := os.environ.get("PGSERVICE"):
         own = Path(os.environ.get("PGSERVICEFILE") or Path.home() / ".pg_service.conf")
         folder = os.environ.get("PGSYSCONFDIR")
@@ -149,10 +152,11 @@ def connect(
 ) -> Client:
     """Open a connection in autocommit, to the address's database or another.
 
-    A statement may take `seconds`, None: any time; on a private server every statement may take any time. Names without
-    a schema are looked up in pg_catalog first, then in `search_path`, against any settings of role and database. The
-    session has `settings` from its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares`
-    the server plans each statement once. With `settings` only the server itself may answer, no pooler.
+    A statement may take `seconds`; None, and on a private server: any time. Names without a schema are looked up in
+    pg_catalog first, then in `search_path`, against any settings of role and database. The session has `settings` from
+    its login on, and shows `name` as its application_name. Texts are UTF-8. With `prepares` the server plans each
+    statement once. With `settings` only the server itself may answer, no pooler. For a private server only `database`
+    and `search_path` count.
 
     Raises EnvironmentLackingError when a running server refuses the login, does not answer, cannot be protected as
     `address.security` asks, or does not give the session these settings. For a private server, raises AccessDenied when

@@ -37,7 +37,7 @@ COUNTERS = "pg_buffercache"
 
 
 def make_extensions(connection: Client) -> None:
-    """Make the extensions that bufferlab uses, in the connection's database.
+    """Make, in the connection's database, those of bufferlab's extensions (CHECKS, COUNTERS) that the server has.
 
     Raises ServerError (control.MAY_NOT) when the account may not.
     """

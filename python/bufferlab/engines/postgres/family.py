@@ -59,7 +59,7 @@ _LOADING = {
 
 
 class PostgresFamily(Family):
-    """PostgreSQL servers of any version."""
+    """The family of PostgreSQL servers, from version 15 on."""
 
     declaration = DECLARATION
     find = staticmethod(programs.find)
@@ -102,9 +102,11 @@ class PostgresFamily(Family):
         return {"shared_buffers": pool, "autovacuum": "off", "jit": "off", "work_mem": "64MB", "fsync": "off"}
 
     def settle(self, address: Address) -> None:
-        """Vacuum, so that no run is the first to read a row and to mark it; on a private server, every database.
+        """Vacuum and write a checkpoint, so that no run is the first to read a row and to mark it.
 
-        On a running server make the extensions if the account may; on a private one, `set_up` has made them.
+        On a private server, do so for every database. On a running one, only for the address's, in which the extensions
+        are made first if the account may; on a private one, `set_up` has made them.
+        Raises EngineFailure when a private server cannot vacuum; a running one's errors (FAILURES) pass through.
         """
         is_ours = address.is_private
         try:
@@ -142,7 +144,7 @@ class PostgresFamily(Family):
     def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
         """Context manager for the memory limit that was asked for; evict the database from the page cache first.
 
-        Yields None when no limit was asked for.
+        Yields None when no limit was asked for. An EngineFailure says so if the kernel killed the server for the limit.
         """
         asked = knobs.get("memory_limit", OFF)
         if not isinstance(asked, int):
@@ -196,7 +198,7 @@ def _memory_check(knobs: NativeKnobs) -> HostCheck:
 
 
 def _spare_pool_bytes(at_most: int) -> int:
-    """Return the size of a pool for loading and checking."""
+    """Return the bytes of a private server's shared buffers for a load or a check: at least 16 MiB."""
     return free_quarter(at_most, MIB, 16 * MIB)
 
 

@@ -194,7 +194,7 @@ _COUNTED = {"read_us", "active_us", *TITLES}
 
 
 def _sample_sql(major: int) -> str:
-    """Return the statement of a sample for one version."""
+    """Return the statement that reads all counters of a sample, for one major version of the server."""
     columns = """\
 d.*, extract(epoch FROM pg_postmaster_start_time()) AS started_s,
 (SELECT wal_bytes::bigint FROM pg_stat_wal) AS log_bytes,

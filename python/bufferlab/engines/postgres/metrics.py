@@ -41,7 +41,7 @@ _SOURCE = "PostgreSQL's statistics views, forced out at the window's edges (docs
 
 # fmt: off
 class Views(MetricTable, probe="engine", source=_SOURCE):
-    """Columns of the statistics views."""
+    """Columns of PostgreSQL's statistics views, as counters and gauges of a run."""
 
     postgres_bgwriter_buffers_checkpoint = counter("pages", "lower", "pages that checkpoints wrote (17: pg_stat_checkpointer.buffers_written)")
     postgres_bgwriter_buffers_clean = counter("pages", "lower", "pages that the background writer wrote ahead of the clock hand")
@@ -112,7 +112,7 @@ _BACKEND_WRITES_SINCE_17 = tuple(f"postgres_io_{context}_writes" for context in 
 
 
 def _of_postgres(unit: str, name: str, *counters: Metric) -> Quantity:
-    """Return the change of the first counter less those of the others, in runs of PostgreSQL."""
+    """Return the formula for the growth of the first counter less that of the others; null for another engine."""
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:
@@ -169,7 +169,7 @@ def _backend_writes(window: Window) -> Value:
 
 
 def _waited(of: Metric) -> Quantity:
-    """Return the time that connections waited, from how many of them waited at each sample between the edges."""
+    """Return the formula for the milliseconds that connections waited: the mean of those waiting at inner samples."""
 
     def evaluate(window: Window) -> Value:
         if MARK not in window.end:
@@ -205,7 +205,7 @@ WAL_LOG_BYTES = _of_postgres("bytes", "log bytes", Views.postgres_wal_bytes)
 
 # fmt: off
 class PostgresPerWork(MetricTable):
-    """Counts for each unit of work."""
+    """Counts of a PostgreSQL server's work, for each unit of work such as a transaction."""
 
     shared_buffer_hits = counted("gets", "higher", "Shared-buffer hits", "page gets that found their page in shared buffers", SHARED_BUFFER_HITS)
     page_cache_pages = counted("pages", "neither", "Pages from the page cache", "pages the server read less those the device did", PAGE_CACHE_PAGES)
@@ -222,7 +222,7 @@ class PostgresPerWork(MetricTable):
 
 
 class PostgresRates(MetricTable):
-    """Rates and shares of a run."""
+    """Rates and shares of a run, from a PostgreSQL server's counts and the device's."""
 
     page_cache_share = derived("1", "share", "neither", "Page-cache share of reads", "of the pages that were not in shared buffers, those that the page cache had", PAGE_CACHE_SHARE)
     checkpoint_writes_per_s = derived("pages/s", "ratio", "lower", "Checkpoint writes per second", "pages written by checkpoints", Views.postgres_bgwriter_buffers_checkpoint / SECONDS)

@@ -43,7 +43,10 @@ _OURS = frozenset(
 def configuration_file(
     build: Build, data: Path, home: Path, socket: Path, connections: int, settings: Mapping[str, str], *, own_ipc: bool
 ) -> str:
-    """Return the text of postgresql.conf: a private server's settings, then the asked ones. It holds no credentials."""
+    """Return the text of postgresql.conf: a private server's settings, then the asked ones. It holds no credentials.
+
+    Raises EngineFailure for a variable that only bufferlab sets, and for a value that cannot stand in the file.
+    """
     for name, value in settings.items():
         if name.lower() in _OURS:
             raise EngineFailure("usage", f"{name} is bufferlab's to set", f"var.{name}", "leave it out")
@@ -100,7 +103,7 @@ def as_asked(name: str, asked: Native | None, told: Told) -> Native:
 
 
 def bytes_of(told: Told) -> int:
-    """Return the bytes of a size in pg_settings."""
+    """Return the bytes of a size that pg_settings shows as a number and a unit, such as 8kB."""
     return int(Decimal(told[0]) * _BYTES.get(told[1] or "B", 1))
 
 
@@ -164,7 +167,7 @@ _ALSO = (
 
 
 def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int | None = None) -> ReadBack:
-    """Ask the server for its settings; `limit_bytes` is the memory limit in force, None if there is none.
+    """Return the settings that the server shows; `limit_bytes` is the memory limit in force, None if there is none.
 
     Raises EngineFailure when it does not show its pool's size.
     """
@@ -226,7 +229,7 @@ def confounds(
 
 
 def _standing(told: Mapping[str, Told]) -> dict[str, str]:
-    """Return the confounds that hold for any request, by the setting's name."""
+    """Return the confounds that the server's values are at any request, in sentences by the setting's name."""
     if told.get("autovacuum", ("off", None))[0] == "on":
         return {"autovacuum": "autovacuum is on: it reads and writes in some windows and not in others"}
     return {}

@@ -65,7 +65,10 @@ Up to 14 a separate process collects statistics, and they cannot be forced out a
 
 
 def find(name: str = ON_PATH) -> Build:
-    """Return the server of that name. Raises EnvironmentLackingError, which says how to get one, if none can be run."""
+    """Return the server of that name or path.
+
+    Raises EnvironmentLackingError, with the way to get one, if there is none, it cannot be run, or it is too old.
+    """
     nothing = EnvironmentLackingError(
         "there is no PostgreSQL server on PATH or in /usr/lib/postgresql, and none was fetched",
         os.environ.get("PATH"),

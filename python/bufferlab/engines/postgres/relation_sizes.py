@@ -142,7 +142,7 @@ def levels(file: Path, blocks: Sequence[int]) -> list[int]:
 
 
 def _count_heap(file: Path, size_bytes: int) -> tuple[int, int]:
-    """Return (bytes of rows, bytes free) of a heap."""
+    """Return (bytes of rows, bytes free) of a table's heap, summed over the pages of its file."""
     payload = unused = 0
     for page in _pages(file, size_bytes):
         lower, upper, special = _HEADER.unpack_from(page, 12)
@@ -212,7 +212,7 @@ def elsewhere(database: Path, relations: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _number(relation: Mapping[str, object]) -> int:
-    """Return the number of a relation's file."""
+    """Return the number of a relation's file (relfilenode), which is the file's name."""
     return int(Path(str(relation["file"])).name)
 
 

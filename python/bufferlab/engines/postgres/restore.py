@@ -63,7 +63,8 @@ def restore(
 ) -> tuple[str, str]:
     """Restore the dump; return the login of the role that owns the data.
 
-    Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore.
+    Before: the server has the empty database and its extensions. Raises EngineFailure in the words of pg_restore, and
+    EnvironmentLackingError when no pg_restore here reads the dump.
     """
     program = pg_restore(build, dump.head(build))
     login = (restoring.USER, secrets.token_urlsafe(24))
@@ -96,7 +97,7 @@ def _make_role(connection: Client, login: tuple[str, str]) -> None:
 
 
 def _connection(server: Restorer, secret: Path) -> str:
-    """Return the connection in the words of libpq, without a password."""
+    """Return the connection string of libpq for the restoring role; it names the password's file, not the password."""
     words = {"host": server.socket.parent, "port": control.PORT, "dbname": DATABASE, "user": restoring.USER,
              "passfile": secret, "sslmode": "disable", "gssencmode": "disable"}  # fmt: skip
     return " ".join(f"{name}='{_escaped(str(value))}'" for name, value in words.items())

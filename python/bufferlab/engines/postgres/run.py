@@ -172,7 +172,10 @@ class PostgresRun(FamilyRun):
         return [str(said) for (said,) in connection.rows(_OBJECTS)]
 
     def require_ours(self, connection: Client, address: Address) -> dict[tuple[str, str], str]:
-        """Return the database's relations with their kinds. Raise EngineFailure unless all of them are ours."""
+        """Return the database's relations with their kinds. Raise EngineFailure unless all of them are ours.
+
+        Also raise it for code, an index or another object that the load of these relations did not make.
+        """
         mark = self.marked(connection, address.schema)
         found = connection.rows(_RELATIONS)
         ours = _names(connection, mark.made if mark else ())
@@ -183,7 +186,11 @@ class PostgresRun(FamilyRun):
         return {(str(schema), str(name)): str(kind) for schema, name, kind, _ in found}
 
     def claim(self, connection: Client, address: Address) -> None:
-        """Claim the database and empty it. Raises EngineFailure when another user owns it, or something in it."""
+        """Claim the database and empty it.
+
+        Raises EngineFailure when another user owns something in it or needs our tables, or when the account may not
+        drop the tables.
+        """
         there = self.require_ours(connection, address)
         try:
             # All or nothing. DROP fails if an object of another user depends on our tables (a function, a rule).
@@ -212,7 +219,7 @@ class PostgresRun(FamilyRun):
         connection.change(f"COMMENT ON DATABASE {control.identifier(database)} IS %s", (_BEGIN + json.dumps(told),))
 
     def marked(self, connection: Client, database: str) -> SchemaMark | None:
-        """Return the mark; None if there is none, or one of another version."""
+        """Return the mark from the database's comment; None if the comment is not a mark as `mark` writes it."""
         query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
         comment = str(next(iter(connection.rows(query, (database,))), ("",))[0])
         try:

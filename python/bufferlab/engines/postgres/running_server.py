@@ -112,7 +112,7 @@ def _proxy(connection: Client, pid: int) -> str:
 
 
 def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
-    """Return in words which figures the server's version and extensions lack."""
+    """Return in words which figures are missing because of the server's version, extensions or rights."""
     said = []
     there = {str(name) for (name,) in connection.rows("SELECT name FROM pg_available_extensions")}
     for name, words in ((control.CHECKS, "checks of the trees"), (control.COUNTERS, "what fills the pool")):
@@ -127,7 +127,10 @@ def _nulls(connection: Client, *, is_super: bool) -> tuple[str, ...]:
 
 
 def _is_here(address: Address, pid: int) -> bool | None:
-    """Return whether the server is on this host: its process for our connection then shows our account in its title."""
+    """Return whether the server is on this host; None if that is not known.
+
+    It is here if the address is a socket, or if its process for our connection shows our account in its title.
+    """
     if not whereabouts.may_be_here(address):
         return False
     with suppress(OSError):

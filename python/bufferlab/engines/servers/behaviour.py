@@ -70,7 +70,10 @@ class ServerBehaviour(Host, Behaviour):
         return self.family.find(str(knobs.get("server", ON_PATH)))
 
     def find(self) -> Found:
-        """Return the server on PATH, or the newest that was fetched; raise EnvironmentLackingError without one."""
+        """Return the first server on PATH or in the system's folders, or else the newest fetched one.
+
+        Raise EnvironmentLackingError without one.
+        """
         build = self.family.find(ON_PATH)
         return Found(build.version, native().core_version(), str(build.binary))
 
@@ -92,7 +95,10 @@ class ServerBehaviour(Host, Behaviour):
         return [reached, *self.family.checks_of_directory(directory, knobs), *host_settings.checks(directory, knobs)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Make a data directory, load the workload, and stop its server cleanly; return the core's answer."""
+        """Make a data directory, load the workload or restore the dump, and stop the server cleanly.
+
+        Return the core's answer; {} for a dump.
+        """
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         if is_url(knobs.get("server")):
             return self._running.load(job, on_event)
@@ -135,7 +141,10 @@ class ServerBehaviour(Host, Behaviour):
     def _restore(
         self, dump: Dump, server: PrivateServer, build: Build, identity: Identity, on_event: OnEvent
     ) -> Identity:
-        """Restore a dump while `RoomWatch` watches the disk; return the identity with the login for the data."""
+        """Restore a dump while `RoomWatch` watches the disk; return the identity with the login for the data.
+
+        Raises EngineFailure when the restore fails, a stop was asked for, or the disk is nearly full.
+        """
         room = RoomWatch(server.home)
 
         def listen() -> None:
@@ -158,7 +167,11 @@ class ServerBehaviour(Host, Behaviour):
         return replace(identity, user=login[0], password=login[1], restored=True)
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Start a server with the knobs, read them back, let the core drive, and stop the server."""
+        """Start a server with the knobs, read them back, let the core drive, and stop the server.
+
+        Return the core's answer, with the settings that ran. Raises EngineFailure for data of another version or page
+        size, and for an external program that the family does not take.
+        """
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         if job.get("program") and not family.program:
             what = "external programs are driven against MySQL and MariaDB alone"
@@ -329,7 +342,10 @@ class ServerBehaviour(Host, Behaviour):
         return self._running.preflight(server, wanted)
 
     def require_page_trace(self, knobs: NativeKnobs) -> None:
-        """Raise SpecError for a running server or unknown build, EnvironmentLackingError if the host cannot trace."""
+        """Raise SpecError for a running server, an unknown build, or knobs that make it get pages at unknown places.
+
+        Raise EnvironmentLackingError if the build is missing or this host cannot trace.
+        """
         if is_url(knobs.get("server")):
             what = "page accesses of a server that runs already cannot be recorded"
             hint = "leave the trace out, or let bufferlab start the server"
@@ -365,5 +381,5 @@ class ServerBehaviour(Host, Behaviour):
 
 
 def _note_of_script(build: Build) -> dict[str, str]:
-    """Return the note of a run whose server was named by a script."""
+    """Return the note, for the run's answer, that a script named the server; {} for any other server."""
     return {"server": f"{build.binary}, which {build.script} starts; the script was not run"} if build.script else {}

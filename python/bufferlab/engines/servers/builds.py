@@ -17,7 +17,7 @@ Ask = Callable[[Path, Path | None], tuple[str, Flavour]]
 
 @dataclass(frozen=True)
 class Build:
-    """One server that can be run."""
+    """One build of a server that can be run: its flavour, version and files."""
 
     ALSO_PRINTED: ClassVar = ("untried",)
 

@@ -240,8 +240,9 @@ def failed(
 ) -> EngineFailure:
     """Return why a server's process failed, from how it ended and the end of its log.
 
-    `refused` gets the log's text, what happened and the log's path; it returns a failure if the text names a cause that
-    the family knows. Otherwise the failure quotes the last lines that match `grave`; without such lines, the last ones
+    A missing shared library and a full disk (the words in `disk_full`) are recognised first. Then `refused` gets the
+    log's text, what happened and the log's path; it returns a failure if the text names a cause that the family knows.
+    Otherwise the failure quotes the last lines that match `grave`; without such lines, the last ones
     that differ from `beside`.
     """
     text, place = tail(log, _FAILURE_LINES), str(log)

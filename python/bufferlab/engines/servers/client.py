@@ -29,7 +29,7 @@ class ServerError(Exception):
     """The error that the server refuses a statement; the session may go on. Its last argument is the server's words."""
 
     def __init__(self, code: str, message: str) -> None:
-        """`code` is the number of MySQL's error, or PostgreSQL's SQLSTATE."""
+        """`code` is the number of MySQL's error, or PostgreSQL's SQLSTATE; `message` has the server's words."""
         super().__init__(code, message)
         self.code, self.message = code, message
 
@@ -116,11 +116,11 @@ class Client:
 
     @property
     def is_open(self) -> bool:
-        """Whether statements may be sent."""
+        """Whether the session is open, so that statements may be sent."""
         return self._session.is_open()
 
     def close(self) -> None:
-        """End the session."""
+        """End the session with the server."""
         self._session.close()
 
 

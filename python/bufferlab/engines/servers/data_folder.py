@@ -45,7 +45,7 @@ class Identity:
 
 
 def new_identity(build: Build, page_size_bytes: int) -> Identity:
-    """Return an identity with a new random password."""
+    """Return the identity of data that this build will make: our account there gets a new random password."""
     password = secrets.token_urlsafe(24)
     return Identity(USER, password, build.name, str(build.binary), build.flavour, build.version, page_size_bytes)
 
@@ -134,7 +134,7 @@ def store_where_known(sizes: Sizes, database: Path) -> None:
 
 @dataclass
 class StoredTree:
-    """A tree as it is counted in closed files, page by page."""
+    """A b-tree whose pages are counted, one by one, in a server's closed files."""
 
     levels: Counter[int] = field(default_factory=Counter)
     """The pages of each level; the leaves have the level 0."""
@@ -144,7 +144,7 @@ class StoredTree:
 
     @property
     def level_pages(self) -> list[int]:
-        """Return the pages of each level, the root first."""
+        """Return the number of pages in each level of the tree, the root first."""
         return [self.levels[level] for level in reversed(range(max(self.levels, default=-1) + 1))]
 
     def shape(self, name: str, table: str, levels: Sequence[int], overflow_pages: int = 0) -> dict[str, Any]:

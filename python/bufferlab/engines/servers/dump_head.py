@@ -56,7 +56,7 @@ class Archive:
         self.int_bytes, self.offset_bytes, self.form = begin[8], begin[9], begin[10]
 
     def head(self) -> ArchiveHead:
-        """Return the rest of the header."""
+        """Return the header of the archive, after the first 11 bytes, which `__init__` reads. Call it once, first."""
         if self.form != _CUSTOM:
             return ArchiveHead(is_custom=False)
         # Up to format 1.14 the level of compression is a number; from 1.15 on its algorithm is a byte.
@@ -70,7 +70,7 @@ class Archive:
         return ArchiveHead(is_custom=True, version=version, made_by=made_by)
 
     def kinds(self) -> set[str]:
-        """Return the kinds of all entries, such as TABLE and TABLE DATA. The header must be read."""
+        """Return the kinds of all entries, such as TABLE and TABLE DATA. Before: only `head` was called, once."""
         kinds: set[str] = set()
         count = self.number()
         if not 0 <= count <= _MOST_ENTRIES or self.format_version > _NEWEST:
@@ -93,12 +93,12 @@ class Archive:
         return kinds
 
     def number(self) -> int:
-        """Return the next number."""
+        """Return the archive's next number: a byte for its sign, then its digits."""
         sign, digits = self._bytes(1), self._bytes(self.int_bytes)
         return int.from_bytes(digits, "little") * (-1 if sign != b"\0" else 1)
 
     def text(self, longest: int = _LONGEST_TEXT) -> str | None:
-        """Return the next text; None for a text that is absent."""
+        """Return the archive's next text; None for a text that is absent, ValueError for one longer than `longest`."""
         length = self.number()
         if length < 0:
             return None
@@ -162,7 +162,7 @@ class DumpHead:
 
 
 def read_head(path: Path) -> DumpHead:
-    """Return the head of the file. Raises SpecError for a file that cannot be restored, with the way out."""
+    """Return the head of a dump. Raises SpecError for a file that cannot be read or restored, with the way out."""
     try:
         if path.is_dir():
             raise SpecError("this is a folder, not a dump", str(path), f"of pg_dump's directory format: {_USE_FC}")

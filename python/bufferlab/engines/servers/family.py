@@ -124,7 +124,7 @@ class Family(ABC):
 
     @property
     def running(self) -> FamilyRun:
-        """The part `run`. Raises EnvironmentLackingError if the family has none."""
+        """The family's part for servers that run already, `run`. Raises EnvironmentLackingError if it has none."""
         if self.run is None:
             raise EnvironmentLackingError("this engine has no servers that run already", None)
         return self.run

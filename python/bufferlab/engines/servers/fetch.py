@@ -214,7 +214,7 @@ def _with_apt(package: Package, into: Path) -> list[Path]:
 
 
 def _debian_packages(package: Package, names: list[str], into: Path) -> list[Path]:
-    """Download these packages, and no others, of the Debian release that debian.py names."""
+    """Download these packages, and no others, of the Debian release that debian.py names; return their .deb files."""
     _run(package, [*_apt_get(package, into, debian.RELEASE), "download", *names], into, _NO_APT)
     return [_only(package, into, f"{name}_*.deb") for name in names]
 
@@ -301,7 +301,8 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
 def _extract_tar(archive: tarfile.TarFile, prefix: str, into: Path) -> None:
     """Write the files, folders and symbolic links below `prefix` as ours, without setuid and setgid.
 
-    Raise EnvironmentLackingError for a name or link that leads out of `into`, and for entries of any other kind.
+    Raise EnvironmentLackingError for a name or link that leads out of `into`, for an entry that comes twice, and for
+    entries of any other kind.
     (tarfile's data filter is not in every Python 3.11, follows links inside the folder, and lets hard links through.)
     """
     root = into.resolve()
@@ -415,7 +416,7 @@ def _write_manifest(package: Package, server: Path, version: str, digest: str) -
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Context manager that lets one process at a time fetch a server; the next one finds it there."""
+    """Context manager that lets one process at a time fetch a server; the next process finds the server there."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -59,6 +59,6 @@ def newest_fetched(flavour: Flavour) -> Build | None:
 
 
 def all_fetched(flavour: Flavour) -> list[Build]:
-    """Return every server of a flavour that was fetched."""
+    """Return every server of a flavour that was fetched. Raise EnvironmentLackingError for an unreadable manifest."""
     there = [fetched(file.parent.name) for file in sorted(servers_root().glob(f"{flavour}-*/{MANIFEST}"))]
     return [build for build in there if build is not None]

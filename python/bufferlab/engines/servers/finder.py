@@ -128,7 +128,7 @@ class Finder:
     """The error when the host has no server of the flavour."""
 
     def find(self, name: str) -> Build:
-        """Return the server with that name or path; for the name `path`, the first one found.
+        """Return the server with that name or path; for ON_PATH, the first installed or else the newest fetched one.
 
         Raise EnvironmentLackingError, with the way to get one, if the host has none.
         """
@@ -192,7 +192,7 @@ def _is_named(build: Build, name: str) -> bool:
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:
     """Return the server's program, and the script that starts it, if `binary` is a script; else None.
 
-    The script is not run: we would not know which process its server is, to trace and to end it. Raise
+    A run starts the program, not the script: otherwise we would not know which process to trace and to end. Raise
     EnvironmentLackingError for a script whose program cannot be found, or is not a server.
     """
     program = version_call.program_behind(binary, *arguments)
@@ -203,7 +203,7 @@ def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | No
 
 
 def first_line(text: str) -> str:
-    """Return the first line, cut to 100 characters, for a message about a program's unexpected answer."""
+    """Return the first line of a program's unexpected answer, cut to 100 characters, for a message."""
     return (text.strip().splitlines() or ["nothing"])[0][:100]
 
 

@@ -113,7 +113,7 @@ def seconds(value: object) -> float:
 
 
 def text(value: object) -> str | None:
-    """Return a text from a client; some servers return names as bytes."""
+    """Return a text from a client, None for NULL; some servers return names as bytes."""
     if value is None:
         return None
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
@@ -152,7 +152,7 @@ class Facts:
 
     @property
     def engine(self) -> str:
-        """The flavour, as people write it."""
+        """The name of the server's flavour as people write it, such as MariaDB."""
         return SERVERS[self.flavour]
 
 
@@ -211,7 +211,7 @@ class LargeObject:
 
 @dataclass(frozen=True)
 class DataSize:
-    """The data of all databases, which share the pool."""
+    """The size of the data of all databases, which share the pool, and the objects larger than the pool."""
 
     size_bytes: int
     larger: Mapping[str, LargeObject]
@@ -235,14 +235,17 @@ class Look(ABC):
 
     @abstractmethod
     def sample(self, query: Query, facts: Facts, t_s: float, own: Callable[[], int]) -> Sample:
-        """Read the counters. `own` returns the number of the look's statements so far."""
+        """Return the server's counters and levels now, which is `t_s` on the observer's clock.
+
+        `own` returns how many statements the look has sent so far.
+        """
 
     def derive(self, grown: Mapping[str, int], facts: Facts) -> dict[str, float]:
         """Return the counts of an interval, by the names of `Counts`, from the growth of the counters."""
         return dict(grown)
 
     def pool(self, query: Query, facts: Facts) -> PoolLevels:
-        """Return the state of the pool at this moment."""
+        """Return the pool's size, contents and dirty pages at this moment, as far as the server shows them."""
         return PoolLevels({"pool_size_bytes": facts.pool_size_bytes}, {})
 
     def own_total(self, query: Query) -> Mapping[str, float]:
@@ -250,7 +253,7 @@ class Look(ABC):
         return {}
 
     def data(self, query: Query, facts: Facts) -> DataSize | NotTold:
-        """Return how large the data are, or why that is not known."""
+        """Return the size of all databases' data and the objects larger than the pool, or why it is not known."""
         return NotTold("the server does not tell how large its data are")
 
     def unpublished(self, query: Query, seconds: float) -> Unpublished:

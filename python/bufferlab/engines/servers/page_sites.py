@@ -43,7 +43,7 @@ _PROCESSOR = "x86_64"
 
 @dataclass(frozen=True)
 class PageSites:
-    """The sites of one build."""
+    """The places (sites) in one build's binary at which something happens to a page of the pool."""
 
     server: str
     """The name of the server's build in messages."""
@@ -52,7 +52,7 @@ class PageSites:
 
     @property
     def has_hash_index(self) -> bool:
-        """Return whether gets through the adaptive hash index are seen."""
+        """Return whether a trace of this build holds the gets through the adaptive hash index."""
         return any(site.get("hash_index") for site in self.settings["site"])
 
     @property
@@ -186,7 +186,7 @@ class Recording:
         return {**result, "recorded": {**recorded, "page_trace": page_trace}}
 
     def close(self) -> None:
-        """End the trace, also when the run failed."""
+        """End the trace, also when the run failed; does nothing when it has ended."""
         self._ended()
 
     def _ended(self) -> dict[str, Any]:

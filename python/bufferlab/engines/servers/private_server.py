@@ -220,7 +220,10 @@ class PrivateServer:
             )
 
     def _wait_until_it_answers(self) -> None:
-        """Wait for the first answer. Raise EngineFailure when the process ends before, or is killed for being late."""
+        """Wait for the first answer.
+
+        Raise EngineFailure when the server ends before, refuses our login, or is killed for being late.
+        """
         deadline = time.monotonic() + self.ready_seconds
         while not self.answers():
             self.require_alive("the server did not start")

@@ -42,7 +42,7 @@ class Restorer(Protocol):
 
 @dataclass(frozen=True)
 class Dump:
-    """A dump that a job names."""
+    """The dump file that a load's job names, with the SHA-256 that it had when the experiment began."""
 
     path: Path
     sha256: str
@@ -63,7 +63,7 @@ class Dump:
         return head
 
     def require_unchanged(self) -> None:
-        """Raise EngineFailure when the file is not the one that the experiment named."""
+        """Raise EngineFailure when the file cannot be read, or its SHA-256 is not the one that the experiment names."""
         try:
             is_same = sha256_of(self.path) == self.sha256
         except OSError as error:
@@ -95,6 +95,6 @@ class RoomWatch:
         return self.is_full
 
     def failure(self) -> EngineFailure:
-        """Return the failure of a restore that was given up."""
+        """Return the failure of a restore that was given up because the disk was nearly full."""
         what = f"the dump does not fit: its restore was ended with less than {format_bytes(_LEAST_FREE_BYTES)} free"
         return EngineFailure("full_disk", what, str(self._folder), "free some space, or set BUFFERLAB_CACHE=DIR")

@@ -82,7 +82,7 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def variables(self, connection: Client) -> Mapping[str, str]:
-        """Return every variable with the server's value in words."""
+        """Return every variable of the server by its name, with the value in words."""
 
     @abstractmethod
     def differing(self, connection: Client, found: Build, asked: NativeKnobs) -> dict[str, Difference]:
@@ -138,7 +138,7 @@ class FamilyRun(ABC):
         """Create the schema if it is missing and connections need one. Must not touch its contents."""
 
     def busy(self, connection: Client, seconds: float) -> int | None:
-        """Return how many other clients sent a statement in the last `seconds`, less one second for rounding.
+        """Return how many other clients sent a statement in the last `seconds` - 1: the server rounds to seconds.
 
         None if the account may not see others' work.
         """

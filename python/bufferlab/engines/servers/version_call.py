@@ -63,7 +63,10 @@ def program_behind(binary: Path, *arguments: str) -> Path:
 
 @cache
 def _said(binary: Path, changed_ns: int, libraries: Path | None, arguments: tuple[str, ...]) -> str:
-    """Return the output of a program; `changed_ns` separates a file from an earlier one of the same name."""
+    """Return the output of a program; `changed_ns` separates a file from an earlier one of the same name.
+
+    Raises EnvironmentLackingError when it cannot be run or takes longer than ten seconds.
+    """
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answer, _running(binary, libraries, arguments, writing) as process:
         os.set_blocking(answer.fileno(), False)
@@ -107,7 +110,10 @@ def _behind(script: Path, changed_ns: int, arguments: tuple[str, ...]) -> Path |
 def _running(
     binary: Path, libraries: Path | None, arguments: tuple[str, ...], output: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Context manager for the program as the servers' user, with its output to a pipe; leaving ends all its group."""
+    """Context manager for the program as the servers' user, with its output to a pipe; leaving ends all its group.
+
+    Raises EnvironmentLackingError when it cannot be run.
+    """
     user = server_user()
     uid, gid = user or (None, None)
     try:
@@ -136,7 +142,7 @@ def _running(
 
 
 def _fill(pipe: int) -> None:
-    """Fill a pipe, so that its writers wait."""
+    """Fill a pipe, so that a process which writes into it waits."""
     os.set_blocking(pipe, False)
     size_bytes = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     with suppress(BlockingIOError):
@@ -146,7 +152,7 @@ def _fill(pipe: int) -> None:
 
 
 def _group(leader: int) -> Iterator[int]:
-    """Yield the processes of a group."""
+    """Yield the numbers of the processes in the process group that `leader` leads."""
     for pid in processes():
         with suppress(OSError, ValueError, IndexError):
             if int(stat_fields(pid)[2]) == leader:

@@ -75,7 +75,10 @@ class SqliteBehaviour(Behaviour):
         }
 
     def allocated_bytes(self, database: Path) -> int:
-        """Return the bytes of the pages in use; pages on the free list hold no data."""
+        """Return the bytes of the pages in use, without those on the free list, which hold no data.
+
+        Raises DataFileError when the file is not an SQLite database.
+        """
         with database.open("rb") as file:
             header = file.read(_HEADER_BYTES)
         if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
@@ -110,7 +113,7 @@ class SqliteBehaviour(Behaviour):
         return [OwnedPages(tree["name"], *own) for tree, own in zip(trees, pages, strict=True)]
 
     def load(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Call the core to load the workload in bulk."""
+        """Call the core to load the workload in bulk into a new file; return its answer."""
         core_job = {
             **{name: value for name, value in job.items() if name != "knobs"},
             **DECLARATION.spelled(job["knobs"]),

@@ -50,10 +50,11 @@ def _unnamed(folder: Path) -> Iterator[int]:
 
 
 def restore(source: Path, target: Path, method: Method, check: Callable[[], None], owner: Owner | None = None) -> None:
-    """Copy `source`, a file or a directory, to `target`, wait until it is on the device, and drop both from the cache.
+    """Copy a file or directory to `target`, wait until it is on the device, and drop both from the page cache.
 
     Files are made with mode 0600, directories with 0700, for `owner` if one is given. `check` is called between
-    chunks and may raise to give up. Raises OSError when the disk is full.
+    chunks and may raise to give up. Raises OSError when the disk is full or fails, and DataFileError for anything in a
+    directory but plain files and directories.
     """
     made, copies = [], []
     for path in (source, *(entries(source) if source.is_dir() else ())):

@@ -60,7 +60,7 @@ def database_name(engine: EngineDeclaration) -> str:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One loaded database, verified."""
+    """One loaded database in the cache, verified, or the user's own data."""
 
     data_key: str
     database: Path
@@ -123,7 +123,7 @@ class Datasets:
         """Return the verified database of these knobs; load it first if the cache lacks it.
 
         `estimate_bytes` must be free for a load. The database stays in use until `release`. Raises RunFailed when the
-        load fails, and EnvironmentLackingError when the disk has no room for it.
+        load fails, and EnvironmentLackingError when the disk has no room for it or a corrupt entry cannot be removed.
         """
         outside = self._outside(data)
         if outside is not None:
@@ -184,7 +184,8 @@ class Datasets:
     def _verify(self, key: str) -> Dataset | None:
         """Return the cached database if it is whole; None when it is missing, or was corrupt and is now removed.
 
-        Raises EnvironmentLackingError when it is corrupt and cannot be removed, because another sweep uses it.
+        Raises EnvironmentLackingError when it is corrupt and cannot be removed, because another sweep uses it or its
+        folder lacks bufferlab's mark.
         """
         folder = self._folder(key)
         if not folder.exists():
@@ -287,7 +288,10 @@ class Datasets:
         return outcome.result
 
     def _shape(self, database: Path, log_file: Path) -> dict[str, Any] | None:
-        """Return the database's trees, counted by a worker that reads every page. Raises RunFailed when it cannot."""
+        """Return the database's trees, counted by a worker that reads every page; None if the engine counts none.
+
+        Raises RunFailed or EnvironmentLackingError when the worker fails.
+        """
         outcome = self._worker("shape", shape_job(database), log_file, lambda event: None)
         if outcome.failure is not None:
             self._fail("the trees of the loaded database cannot be read", outcome.failure, database.parent)
@@ -298,7 +302,7 @@ class Datasets:
     def _check(self, database: Path, data: DataKnobs, log_file: Path) -> dict[str, Any]:
         """Check the workload's consistency conditions on a loaded database and return them in their stored form.
 
-        Raises RunFailed when one is broken: no run may start from such a database.
+        Raises RunFailed when one is broken, because no run may start from such a database, or when the check fails.
         """
         job = check_job(load_workload(self._workload, data), database, [])
         outcome = self._worker("check", job, log_file, lambda event: None)
@@ -339,7 +343,7 @@ class Datasets:
         data: DataKnobs,
         found: dict[str, Any],
     ) -> Dataset:
-        """Write the manifest, make everything durable, and rename the folder into place."""
+        """Write the manifest of a new database, make everything durable, and rename its folder into the cache."""
         database = temporary / database_name(self._declaration)
         for beside in temporary.iterdir():  # Remove the load's log, an empty write-ahead log, a server's other files.
             if beside.is_dir() and beside != database:

@@ -106,7 +106,7 @@ def _take(descriptor: int, mode: int) -> None:
 
 
 def make_durable(database: Path) -> None:
-    """Wait until every file and directory is on the device."""
+    """Wait until every file and directory of a database is on the device."""
     for path in (*(entries(database) if database.is_dir() else ()), database):
         fsync(path)
 

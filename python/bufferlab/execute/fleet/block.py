@@ -55,20 +55,20 @@ class Telling:
         self._send, self._last = send, -_SHOWN_S
 
     def show(self, status: SweepStatus) -> None:
-        """Send the state, once a second at most."""
+        """Send the block's done share and seconds left to the parent, once a second at most."""
         if time.monotonic() - self._last >= _SHOWN_S:
             self._last = time.monotonic()
             self._send({"event": "status", "done": status.done, "seconds_left": status.seconds_left})
 
     def look(self, standing: Standing) -> None:
-        """Send nothing: the parent sees the whole folder at the end."""
+        """Send nothing: the answer is shown by the command, which gets the block's runs."""
 
     def say(self, text: str) -> None:
-        """Send a line."""
+        """Send a line of text to the parent."""
         self._send({"event": "said", "text": text})
 
     def warn(self, problem: Problem) -> None:
-        """Send a problem that did not stop the block."""
+        """Send to the parent a problem that did not stop the block."""
         self._send({"event": "warned", **problem.as_dict()})
 
 

@@ -19,7 +19,7 @@ class Over:
 
 
 class Task(Protocol):
-    """The handle of a block that a node does."""
+    """The cluster's handle of the task in which a node does a block."""
 
 
 class Cluster(Protocol):
@@ -38,7 +38,7 @@ class Cluster(Protocol):
         """Return the next reports of tasks; nothing if none comes within the time."""
 
     def cancel(self, task: Task, *, hard: bool) -> None:
-        """Ask a task to end; with `hard`, end its process."""
+        """Ask a task to end; with `hard`, kill its process on the node."""
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
         """Make nodes remove their data of a sweep, as far as they can."""

@@ -80,7 +80,7 @@ def require_ray() -> None:
 
 
 def require_token(environ: Mapping[str, str]) -> None:
-    """Refuse to use Ray without a token that only this user can read. Raises EnvironmentLackingError."""
+    """Raise EnvironmentLackingError unless Ray gets a token, from the environment or a file only this user can read."""
     if environ.get("RAY_AUTH_MODE", "").lower() != "token":
         raise EnvironmentLackingError(
             "Ray runs what anybody sends who reaches its ports, unless it asks for a token",

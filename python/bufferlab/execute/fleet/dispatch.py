@@ -29,7 +29,7 @@ _SHOWN_S = 0.5
 
 @dataclass(frozen=True)
 class Bounds:
-    """The longest waits, in seconds."""
+    """The longest waits for nodes and their tasks, in seconds."""
 
     device: float = 3600.0
     """Seconds to wait for the lock of a node's device."""
@@ -175,7 +175,7 @@ class Gather:
         self._say(f"{len(self._nodes)} {'node' if len(self._nodes) == 1 else 'nodes'}: {names}")
 
     def _look(self) -> None:
-        """Note which nodes live, and admit new ones."""
+        """Note which nodes of the cluster live, and admit new ones whose versions and data fit."""
         alive = {node.node_id: node for node in self.cluster.nodes()}
         for node_id in [node_id for node_id in self._nodes if node_id not in alive]:
             node = self._nodes.pop(node_id)
@@ -221,7 +221,7 @@ class Gather:
     # --- Blocks --------------------------------------------------------------------------------------
 
     def _begin(self, rounds: Rounds) -> None:
-        """Give each idle node a block."""
+        """Give each idle node a block that waits, if there is one for it."""
         busy = {running.node.node_id for running in self._running}
         for node in [node for node in self._nodes.values() if node.node_id not in busy]:
             block = rounds.begin(node, list(self._nodes.values()))

@@ -62,6 +62,7 @@ def resume_on_cluster(path: Path, address: str, progress: Progress) -> tuple[Swe
 
     Raises EnvironmentLackingError for a cluster that cannot be used or a node that differs, RunFailed when blocks are
     missing after all rounds, Interrupted when a signal asks to stop; the runs that have arrived stay in the folder.
+    Raises DataFileError or SpecError for a folder that is damaged, or is not a gathering's.
     """
     gathering = Gathering.open(path)
     if not gathering.is_whole:  # A command that was killed late may have left only the merge to do.
@@ -185,7 +186,7 @@ def _more(outcome: Outcome) -> list[Problem]:
 
 
 def _home(gathering: Gathering) -> str:
-    """Return in words how much of a sweep has arrived."""
+    """Return in words how many runs of a sweep have arrived here."""
     done = 0
     for block in gathering.blocks:
         try:

@@ -41,7 +41,7 @@ _TRACE_BYTES = 2 * GIB
 
 
 class _Stored(BaseModel):
-    """The document fleet.json."""
+    """The content of fleet.json in a gathering's folder."""
 
     format: Literal["bufferlab-fleet"] = "bufferlab-fleet"
     format_version: Literal[1] = 1
@@ -53,7 +53,7 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True)
 class PartState:
-    """The runs of a block that have arrived."""
+    """The state of a block: its host, the runs that have arrived, and how many are missing."""
 
     host: Host | None = None
     """The host that did the block's runs; None without runs."""
@@ -131,20 +131,23 @@ class Gathering:
 
     @property
     def told_options(self) -> dict[str, Any]:
-        """The options as they go into JSON."""
+        """The options that nodes get, in a form that goes into JSON."""
         return asdict(self.options)
 
     @property
     def resume_command(self) -> str:
-        """Return the command that does the missing runs."""
+        """Return the command line that does the missing runs of this gathering."""
         return f"bufferlab run --resume {self.path} --ray HOST:PORT"
 
     def writing(self, what: str) -> AbstractContextManager[None]:
-        """Context manager for writing into the folder. If the disk refuses, the sweep ends and can be resumed."""
+        """Context manager for writing into the folder.
+
+        Raises EnvironmentLackingError when the disk refuses: the sweep then ends, and can be resumed.
+        """
         return into(self.path, what, "the runs that are home are kept", self.resume_command)
 
     def part(self, block: int) -> Path:
-        """Return the sweep folder of one block."""
+        """Return the path for the sweep folder of one block, which is counted from 0."""
         return self.path / f"block-{block + 1}"
 
     @contextmanager
@@ -198,7 +201,7 @@ class Gathering:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no block lacks a run, and none is damaged."""
+        """Whether all runs of all blocks have arrived, and none is damaged."""
         try:
             return all(self.state(block).is_whole for block in self.blocks)
         except DataFileError:
@@ -231,7 +234,7 @@ class Gathering:
         return merged, problems
 
     def _keep_superseded(self, merged: Path) -> None:
-        """Move the runs that were done again into the sweep's folder."""
+        """Move the earlier runs that were done again into superseded/ of the merged folder."""
         runs = [*self.path.glob("superseded/*/runs/*"), *self.path.glob("block-*/superseded/*")]
         with self.writing("the place of runs that were done again"):
             for run in runs:

@@ -142,7 +142,7 @@ class _BlockDone:
             thread.join()
 
     def _continued(self) -> Path | None:
-        """Return the sweep folder to continue; remove one that cannot be continued.
+        """Return the sweep folder to continue; None without one. Remove one that cannot be continued.
 
         It must be from this boot of this host, and must have all runs that home has from this boot. A folder from
         before a reboot, or of another host that shares the cache, is not continued: a block is the work of one boot of
@@ -160,7 +160,7 @@ class _BlockDone:
         return None
 
     def _is_at_home(self, folder: Path) -> bool:
-        """Return whether this host did the runs that home has."""
+        """Return whether the host and boot of this sweep folder did the block's runs that home has."""
         host = read_json(folder / "host.json")
         return bool(self.order["host"] == [host.get("host_id"), host.get("boot_key")])
 

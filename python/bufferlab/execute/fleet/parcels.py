@@ -86,7 +86,7 @@ class Arriving:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the parcel."""
+        """The kind of the parcel, from its header."""
         kind: Kind = self.header["kind"]
         return kind
 
@@ -97,12 +97,12 @@ class Arriving:
 
     @property
     def bytes_left(self) -> int:
-        """The number of bytes that are still to come."""
+        """The number of bytes of the parcel's files that are still to come."""
         return sum(size for _, size in self._left) - self._written
 
     @property
     def is_whole(self) -> bool:
-        """Whether all pieces are there."""
+        """Whether all pieces of the parcel have been written."""
         return not self._left
 
     def take(self, data: object) -> None:
@@ -122,7 +122,7 @@ class Arriving:
             self._close_empty()
 
     def _close_empty(self) -> None:
-        """Make the empty files that come next."""
+        """Make those next files of the parcel that are empty, for which no piece comes."""
         while self._left and self._left[0][1] == 0:
             (self.folder / self._left.pop(0)[0]).touch(exist_ok=False)
 

@@ -102,7 +102,7 @@ class RayCluster:
         return self._on_each(nodes, _facts(), order)
 
     def forget(self, nodes: Sequence[Node], sweep_id: str) -> None:
-        """Make nodes remove their data of a sweep."""
+        """Make these nodes remove what they still have of a sweep, as far as they can."""
         self._on_each(nodes, _forget(), sweep_id)
 
     def begin(self, node: Node, order: Mapping[str, Any]) -> Task:
@@ -128,7 +128,7 @@ class RayCluster:
         return [(generator, self._next(generator)) for generator in ready]
 
     def cancel(self, task: Task, *, hard: bool) -> None:
-        """Ask a task to end; with `hard`, end its process."""
+        """Ask a task to end; with `hard`, have Ray kill its process on the node."""
         generator: Any = task
         self._ray.cancel(generator, force=hard, recursive=False)
 

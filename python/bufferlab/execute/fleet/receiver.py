@@ -56,7 +56,7 @@ class Receiver:
             self.gathering.set_aside(self.block)
 
     def take(self, item: Item) -> RunRecord | None:
-        """Take a parcel's header or a piece. Return a run that has arrived whole and is checked.
+        """Take a parcel's header or a piece. Return the run that is now whole, after checking it; else None.
 
         Raises DataFileError for an item that no genuine node would send, and EnvironmentLackingError when our disk does
         not take it. Either way nothing of the parcel stays after `close`.
@@ -121,7 +121,7 @@ class Receiver:
     def _require_ours(self, folder: Path) -> None:
         """Refuse a sweep folder that is not of this block and experiment, or of another plan than the other blocks'.
 
-        Two plans differ if the loaded data differs: shares of a database are then other sizes.
+        Two plans differ if the loaded data differs: shares of a database are then other sizes. Raises DataFileError.
         """
         (folder / "runs").mkdir()
         found = self._opened(folder)

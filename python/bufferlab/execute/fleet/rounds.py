@@ -47,12 +47,12 @@ class Rounds:
 
     @property
     def waiting(self) -> list[int]:
-        """Return the blocks that wait for a node."""
+        """Return the numbers, from 0, of the blocks that wait for a node."""
         return [block.number for block in self._waiting]
 
     @property
     def missing(self) -> list[int]:
-        """Return all blocks that are not whole, in their order."""
+        """Return the numbers, from 0, of all blocks that are not whole: waiting, being done, or given up."""
         return sorted(block.number for block in (*self._waiting, *self._begun.values(), *self._given_up))
 
     def begin(self, node: Node, alive: Collection[Node]) -> int | None:

@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a device that another sweep holds, and who is notified."""
+    """The seconds to wait for a device that another sweep holds, and the functions called meanwhile."""
 
     seconds: float = 0.0
     say: Callable[[str], None] = lambda text: None
@@ -109,7 +109,7 @@ def device_names(directory: Path) -> list[str]:
 def lock_directory() -> Path:
     """Make and return the folder for locks: $BUFFERLAB_LOCKS, one in the user's runtime folder, or one in /tmp.
 
-    Raises EnvironmentLackingError if it belongs to another user.
+    Raises EnvironmentLackingError if it belongs to another user, or is not a folder.
     """
     own = os.environ.get("BUFFERLAB_LOCKS")
     runtime = Path(f"/run/user/{os.getuid()}")

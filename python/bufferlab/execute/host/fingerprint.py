@@ -31,7 +31,7 @@ def fingerprint(directory: Path) -> dict[str, Any]:
 
 
 def memory_bytes() -> int:
-    """Return the bytes of this host's memory."""
+    """Return the bytes of this host's whole memory, used or free."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

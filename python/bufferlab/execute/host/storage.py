@@ -120,7 +120,7 @@ def scratch(data_dir: Path, owner: Owner | None = None) -> Iterator[Path]:
 
     Entering first removes the folders of sweeps that were killed. `owner` is the user whom a server runs as; this user
     may pass through the folder. Raises EnvironmentLackingError when the folder around it is a symbolic link, or
-    another user's.
+    another user owns or may change it.
     """
     root = data_dir / SCRATCH
     with ExitStack() as stack:

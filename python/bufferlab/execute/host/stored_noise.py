@@ -110,7 +110,7 @@ def _floor(folder: SweepFolder, records: list[RunRecord]) -> dict[str, Any]:
 
 
 def _figures(records: list[RunRecord]) -> list[dict[str, Any]]:
-    """Return the noise of every metric that the workload compares."""
+    """Return an A/A sweep's noise, within and across blocks, in each metric that the workload compares."""
     declared = workloads.declaration(records[0].run.workload["name"])
     values = [(record, record.values()) for record in records]
     figures = []
@@ -131,7 +131,10 @@ def _stored(found: Scatter | None) -> dict[str, Any] | None:
 
 
 def _stays(path: Path, new: Mapping[str, Any]) -> str | None:
-    """Return why the floor kept before is better than the new one; None if it is not better, or does not exist."""
+    """Return why the floor kept before stays: its windows have more transactions than those of the new one.
+
+    None if they have not, if it is old or of other versions, or if no floor was kept before.
+    """
     old = _read(path) if path.exists() else None
     if old is None or old["versions"] != new["versions"]:
         return None

@@ -44,7 +44,7 @@ class BlockTraceAsked:
         return {"spool": str(home / _SPOOL), "buffer_kib_per_cpu": kib, "every_step": self.every_step}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
-        """Refuse a run whose device cannot be traced."""
+        """Refuse a run whose device cannot be traced. Raises as the function `require` does."""
         require(engine, job)
 
     def keep(self, run: EndedRun) -> tuple[BlockTrace, Path | None]:

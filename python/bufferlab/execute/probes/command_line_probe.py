@@ -35,7 +35,7 @@ class AskedProbe(Protocol):
     """The probe's name in a job, in the core's answer and in run.json."""
 
     def job(self, home: Path) -> dict[str, Any]:
-        """Return the probe's part of a run's job; its records go to the run's folder."""
+        """Return the probe's part of a run's job; the probe's records go into the run's folder `home`."""
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
         """Refuse, before anything starts, a run that the probe cannot watch.

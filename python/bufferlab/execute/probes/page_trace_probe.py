@@ -58,9 +58,10 @@ class PageTraceAsked:
         return {"spool": spool, "required": self.by_name}
 
     def require(self, engine: str, job: Mapping[str, Any]) -> None:
-        """Refuse, before anything starts, an engine or settings whose accesses cannot be recorded.
+        """Refuse, before anything starts, settings whose accesses cannot be recorded, and a limit that is too large.
 
-        A trace that was not asked for by name is not refused: each run records why it has none.
+        A trace that was not asked for by name is not refused for its settings: each run records why it has none.
+        Raises SpecError or EnvironmentLackingError.
         """
         try:
             engines.behaviour(engine).require_page_trace(job["knobs"])
@@ -301,7 +302,7 @@ def _numbered(keys: NDArray[np.uint64], objects: Sequence[OwnedPages]) -> tuple[
 
 
 def _frames(records: _Records, numbers: _Numbers) -> Iterator[pl.DataFrame]:
-    """Yield the records as rows of page-trace.parquet."""
+    """Yield the recorded accesses as rows of page-trace.parquet, a chunk at a time."""
     import polars as pl
 
     start_ns, before_us = int(records["t_ns"][0]), 0

@@ -40,7 +40,7 @@ class TraceWish:
     keep: KeepTraces | None = None
 
     def __post_init__(self) -> None:
-        """Raise SpecError for wishes that exclude each other."""
+        """Raise SpecError when --no-page-trace comes with an option that describes traces."""
         if not self.unwanted:
             return
         others = {"--probe page-trace": self.by_name, "--trace-limit": self.limit_bytes, "--keep-traces": self.keep}
@@ -57,7 +57,7 @@ NOTHING_SAID = TraceWish()
 def planned(wish: TraceWish, plan: Plan, stored: Mapping[str, Any] | None) -> PlannedTraces:
     """Return the traces of a sweep's runs; `stored` is the plan.json of a sweep that is resumed, which decides.
 
-    Raises SpecError for a wish that is not the stored plan's.
+    Raises SpecError for a wish that is not the stored plan's, and for a sweep whose accesses the kernel recorded.
     """
     if stored is None:
         return _new(wish, plan)

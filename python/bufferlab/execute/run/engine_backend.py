@@ -45,7 +45,7 @@ _STAGES = {"warm_up": WARMING_UP, "measure": MEASURING, "closing": "closing"}
 
 @dataclass
 class SweepContext:
-    """The objects of a sweep that each of its runs uses."""
+    """The parts of a measured sweep that each of its runs uses: experiment, engine, folders, probes, rates."""
 
     experiment: Experiment
     engine: EngineDeclaration
@@ -62,7 +62,7 @@ class SweepContext:
     """The probes asked for, besides those that watch every run."""
 
     def worker(self, home: Path) -> Worker:
-        """Return a new worker for the jobs of a run."""
+        """Return a new worker for the jobs of a run, with its log in the folder `home`."""
         silent_seconds = self.experiment.limits.worker_silent
         return Worker(self.engine.name, log_file=home / "worker.log", stop=self.stop, silent_seconds=silent_seconds)
 
@@ -103,7 +103,7 @@ class EngineBackend:
     def do(
         self, planned: PlannedRun, point: GridPoint, home: Path, filled: FilledRun, on_stage: OnStage
     ) -> Failure | None:
-        """Measure the point once."""
+        """Measure the point once, in the new folder `home`. Return why the run cannot be used; None if it can."""
         home.mkdir()
         open_way(home, self.context.owner)
         return _OneRun(self.context, point, self.dataset(point), home, filled, on_stage).do()
@@ -147,7 +147,10 @@ class _OneRun:
         return self.dataset.database if engine.data_is_read_only else self.home / database_name(engine)
 
     def do(self) -> Failure | None:
-        """Copy the database, measure, keep the answer, and check the data. Return why the run cannot be used."""
+        """Copy the database, measure, keep the answer, and check the data.
+
+        Return why the run cannot be used; None if it can.
+        """
         self.filled.run.data_key = self.dataset.data_key
         with self.context.worker(self.home) as worker:  # The worker imports its engine while the database is copied.
             if not self.context.engine.data_is_read_only:
@@ -248,7 +251,7 @@ class _OneRun:
             context.rates.observe("warm_up_bytes_per_s", self.dataset.size_bytes, result["warm_up"]["seconds"])
 
     def _check(self, worker: Worker, result: dict[str, Any]) -> Failure | None:
-        """Check the workload's consistency conditions after the measured window; return why the run cannot be used.
+        """Check the workload's consistency conditions after the window; return why the run cannot be used, or None.
 
         Raises RunFailed when a condition is broken or cannot be checked, and Interrupted when the check was stopped.
         """

@@ -26,7 +26,7 @@ Job = dict[str, Any]
 
 
 def run_job(experiment: Experiment, point: GridPoint, seed: int, database: Path) -> Job:
-    """Return the core's job for one run; `database` is the run's copy."""
+    """Return the core's job for one run; `database` is the run's copy, or data that the run reads in place."""
     measure, warm_up = experiment.measure, experiment.warm_up
     return {
         **_connections(experiment, point),
@@ -70,7 +70,7 @@ def run_workload(workload: Workload, point: GridPoint) -> Job:
 def load_workload(workload: Workload, data: DataKnobs) -> Job:
     """Return the workload of a load: the parameters that decide data.
 
-    A script also names the workload whose data it works on (`data`); None if its setup makes all its data.
+    A script also names the workload whose data it works on (`data`); None if its setup or a dump makes all its data.
     """
     parameters = dict(data.parameters)
     if workloads.declaration(workload.name).needs_server:
@@ -101,7 +101,7 @@ def load_version(workload: Workload) -> int | str:
 
 
 def load_job(workload: Mapping[str, Any], knobs: Values, database: Path) -> Job:
-    """Return the core's job for a bulk load into a new file."""
+    """Return the core's job for a bulk load into the new database `database`, a file or a directory."""
     return {"database": str(database), "knobs": dict(knobs), "workload": dict(workload), "threads": _LOAD_THREADS}
 
 

@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def kind(self) -> str:
-        """Return the kind of the failure, or "ok"."""
+        """Return the kind of the job's failure; "ok" without one."""
         return self.failure.kind if self.failure else "ok"
 
 
@@ -190,7 +190,7 @@ class _Watch:
 
 
 def _send_job(process: subprocess.Popen[bytes], envelope: dict[str, Any]) -> None:
-    """Send the job as one line. Standard input stays open afterwards: its end shows the worker that we are gone."""
+    """Send the worker a job as one line. Its standard input stays open: the end would show it that we are gone."""
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # The worker died at once; its log says why.
         process.stdin.write(json.dumps(envelope).encode() + b"\n")
@@ -250,7 +250,7 @@ def _outcome(process: subprocess.Popen[bytes], watch: _Watch, log: str) -> Outco
 
 
 def interrupted(stop: StopRequest, besides: str | None = None) -> Failure:
-    """Return the failure of a run that was asked to stop."""
+    """Return the failure of a run that a signal asked to stop; `besides` is added to its sentence."""
     what = f"interrupted by {stop.name or 'a stop request'}" + (f"; {besides}" if besides else "")
     return Failure(what, kind="interrupted")
 

@@ -140,7 +140,7 @@ def described(error: Exception) -> dict[str, str | None]:
 
 
 def _more(error: Exception) -> list[dict[str, str | None]]:
-    """Return the further problems that were found with the error."""
+    """Return the further problems that an error of bufferlab has after its first; [] for any other error."""
     from bufferlab.errors import BufferlabError
 
     return [problem.as_dict() for problem in error.problems[1:]] if isinstance(error, BufferlabError) else []

@@ -21,7 +21,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Server:
-    """The engine of a run, and its version."""
+    """The name of a run's engine, and the engine's version."""
 
     engine: str
     version: str
@@ -61,7 +61,7 @@ class Traced:
 
 @dataclass(frozen=True)
 class BufferManager:
-    """A model, by the name that the core knows."""
+    """The declaration of one buffer manager's model, under the name that the core has for it."""
 
     name: str
     version: int

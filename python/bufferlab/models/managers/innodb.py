@@ -34,7 +34,10 @@ _DEEP = 1 / 10
 
 
 def _by_speed(pool: Pool) -> str | None:
-    """Return the text of an `old_blocks_time` above 0: a page then becomes young by the clock (buf0buf.ic)."""
+    """Return the setting by which reads depend on speed, an `old_blocks_time` above 0; None if it is 0.
+
+    A page then becomes young by the clock (buf0buf.ic). None also for a pool too small for a list of old pages.
+    """
     time_ms = pool.values["old_blocks_time"]
     return f"old_blocks_time is {time_ms:,} ms" if time_ms and pool.frames >= _OLD_MIN_LEN else None
 
@@ -58,7 +61,7 @@ def _doubts(traced: Traced, pool: Pool) -> Iterable[Verdict]:
 
 
 def _deep(pool: Pool, unlike: str = "") -> Iterable[Verdict]:
-    """Yield the doubt about a long free list."""
+    """Yield a verdict if lru_scan_depth, the length of the free list, is a large share of the pool (_DEEP)."""
     depth = pool.values[_DEPTH]
     if depth > _DEEP * pool.frames:
         yield Verdict(

@@ -23,7 +23,7 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
 
 
 def _impossible(parameters: Parameters) -> Impossible | None:
-    """Return the reason against a date that the calendar does not have, or a range without a day."""
+    """Return why ship_from and ship_until cannot be: one is not a date, or no day lies between them. None: they can."""
     days = {}
     for name in ("ship_from", "ship_until"):
         try:

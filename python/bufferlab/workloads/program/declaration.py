@@ -24,7 +24,7 @@ _SYSBENCH = (
 
 
 def _impossible(parameters: Parameters) -> Impossible | None:
-    """Return the reason against a template with an unknown name in braces, or with {password}."""
+    """Return why `exec` cannot be run: it has an unknown name in braces, or {password}. None if it can."""
     known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
     for name in _NAMED.findall(str(parameters["exec"])):
         if name == "password":

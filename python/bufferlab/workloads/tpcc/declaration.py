@@ -23,7 +23,10 @@ def _estimate_bytes(parameters: Parameters, page_size_bytes: int) -> int:
 
 
 def _too_many(parameters: Parameters, connections: int) -> Impossible | None:
-    """Return why more connections than terminals cannot be: a terminal does one transaction after another."""
+    """Return why there are too many connections, more than terminals; None if there are not.
+
+    A terminal does one transaction after another.
+    """
     warehouses = int(parameters["warehouses"])
     if connections <= _TERMINALS * warehouses:
         return None

@@ -26,7 +26,7 @@ _FILES = {"sslrootcert": "root_cert", "sslcert": "cert", "sslkey": "key", "serve
 
 @dataclass(frozen=True)
 class Security:
-    """How connections to one server are protected. The core has the same fields (`security` of a job's target)."""
+    """The protection of connections to one server. The core has the same fields (`security` of a job's target)."""
 
     mode: str = "prefer"
     """How far TLS is asked for: one of MODES."""
@@ -125,7 +125,7 @@ class Address:
 
     @property
     def server(self) -> str:
-        """The server without its schema, as messages name it."""
+        """The server without its schema, as messages name it: its socket, or HOST:PORT."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.socket or f"{host}:{self.port}"
 
@@ -139,7 +139,7 @@ class Address:
 
     @property
     def place(self) -> str:
-        """The server and schema, as messages name them."""
+        """The server and the schema as messages name them: HOST:PORT/SCHEMA, or SOCKET/SCHEMA."""
         return f"{self.server}/{self.schema}" if self.schema else self.server
 
 
@@ -150,7 +150,7 @@ def private(socket: str, user: str, secret: str, schema: str = "", port: int = 0
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a family's URLs."""
+    """The form of a family's URLs: schemes, port, options, and the places of sockets and passwords."""
 
     schemes: tuple[str, ...]
     port: int

@@ -25,7 +25,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class SchemaMark:
-    """The mark of one schema."""
+    """The mark of one schema: which data it holds, their state, and what bufferlab made there."""
 
     data_id: str
     state: str

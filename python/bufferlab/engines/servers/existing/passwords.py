@@ -34,7 +34,7 @@ class DeniedError(LoginRefusedError):
 
 @dataclass(frozen=True)
 class Password:
-    """An account's password."""
+    """The password of an account, and where it was found."""
 
     text: str = field(repr=False)
     source: str | None
@@ -44,8 +44,8 @@ class Password:
 def find(address: Address, form: Form) -> Password:
     """Return the password for the address's account.
 
-    Raises EnvironmentLackingError when the file that the URL names cannot be read or has none for this account, and
-    when others may read the file that has it.
+    It is "" with no source if no place has one. Raises EnvironmentLackingError when the file that the URL names cannot
+    be read or has none for this account, when a file is not UTF-8, and when others may read the file that has it.
     """
     if address.secret is not None:
         return Password(address.secret, "bufferlab's own account")

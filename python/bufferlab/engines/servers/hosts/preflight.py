@@ -48,7 +48,7 @@ class Others:
 
     @property
     def caveats(self) -> list[str]:
-        """Return the sentence on connections that asked for nothing."""
+        """Return the sentence on other connections if some were open and none asked for anything; else []."""
         most = max(self.before, self.after)
         return [f"{most} other connections were open and asked for nothing"] if most and not self.confounds else []
 
@@ -56,7 +56,7 @@ class Others:
 def caveats(
     others: Others, told: ReadBack, asked: Collection[str], as_found: Collection[str], job: Mapping[str, Any]
 ) -> list[str]:
-    """Return the sentences on the guarantees that no run on a user's server has."""
+    """Return the sentences on the guarantees that a run on a user's server lacks, and on settings left as found."""
     said = ["the server is not bufferlab's own: its counters are of everything it did, and pages lie where it put them"]
     said += others.caveats
     if job["warm_up"]["max_transactions"] == 0:
@@ -68,7 +68,10 @@ def caveats(
 
 
 def confounds(others: Others, told: ReadBack, asked: Collection[str]) -> list[str]:
-    """Return the sentences on settings that this server could have met; `told` compares its values with those asked."""
+    """Return the sentences on other connections that were used, and on settings that this server could have met.
+
+    `told` compares the server's values with those asked for.
+    """
     unasked = {words for name, words in told.standing.items() if name not in asked}
     return [*others.confounds, *(words for words in told.confounds if words not in unasked)]
 

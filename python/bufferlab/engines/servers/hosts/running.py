@@ -195,7 +195,10 @@ class RunningHost(Host):
         return {**loaded, "place": address.place}
 
     def run(self, job: Mapping[str, Any], on_event: OnEvent) -> dict[str, Any]:
-        """Do one run with the server's settings: load the data again if a run changed them, and let the core drive."""
+        """Do one run with the server's settings: load the data again if a run changed them, and let the core drive.
+
+        Raises EngineFailure when the server has other settings than asked for, or one changes during the run.
+        """
         family, database, knobs = self.family, Path(job["database"]), job["knobs"]
         asked = asked_of(family, knobs)
         require_no_program(job)
