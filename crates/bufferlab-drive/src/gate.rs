@@ -107,7 +107,8 @@ impl Gate {
         self.brought_no_new_page().then_some(GateEnd::NoNewPages)
     }
 
-    /// Returns the number of misses so far that count towards filling and turnover.
+    /// Returns the number of demand misses that have filled the pool and turned it over: those of the prefill, at most
+    /// one for each frame, and those of the warm-up's whole windows.
     pub fn misses(&self) -> u64 {
         self.misses
     }

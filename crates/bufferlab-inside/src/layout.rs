@@ -65,7 +65,7 @@ pub enum State {
     NoFork = 7,
 }
 
-/// All states, by their numbers.
+/// All states of the library; the number of each is its place here.
 pub const STATES: [State; 8] = [
     State::Absent,
     State::Patched,

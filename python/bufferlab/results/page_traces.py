@@ -394,7 +394,10 @@ class GeneratedPoints(_Strict):
 
 
 class OtherPools(_Strict):
-    """The content of other-pools.json: predictions of a measured sweep, made before its first run and at its end."""
+    """The content of other-pools.json: the reads that models predict for a measured sweep.
+
+    They are made without a run before its first run, and from its page traces after its last run.
+    """
 
     format: Literal["bufferlab-other-pools"] = "bufferlab-other-pools"
     format_version: Literal[1] = 1

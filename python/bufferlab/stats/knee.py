@@ -96,7 +96,10 @@ def marginal(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> list[Marginal]:
 
 
 def knee_of_curve(fit: Fit, sizes_bytes: Mapping[Hashable, int]) -> Knee:
-    """Return the knee of a fitted curve, with the benefit of each step; `sizes_bytes` has the size of each point."""
+    """Return the knee of a fitted curve, and how much the curve falls per MiB from each size to the next.
+
+    `sizes_bytes` has the pool's size at each point.
+    """
     steps = tuple(marginal(fit, sizes_bytes))
     last = max((place for place, step in enumerate(steps) if step.resolved), default=None)
     if last is None:

@@ -19,7 +19,8 @@ from typing import Any
 CLAIM_TIMES = 5.0
 #: Runs that scatter by more than this many times the known scatter speak against that scatter.
 DOUBT_TIMES = 2.0
-#: The degrees of freedom of the known scatter in an interval of a mean: the scatter comes from eleven sweeps.
+#: The degrees of freedom of a mean's interval that takes its scatter from known_scatter.toml: one less than the eleven
+#: sweeps behind that file, as if each sweep gave one value.
 MEAN_DF = 10.0
 _FILE = Path(__file__).with_name("known_scatter.toml")
 

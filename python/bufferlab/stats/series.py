@@ -35,8 +35,9 @@ _MAX_BINS = 150
 _PERMUTATIONS = 999
 #: The number of shuffled series that one pass of numpy handles.
 _SLICE = 50
-#: The share of the rate of false cuts at which a cut is tested. The correlation is only an estimate, so tests at the
-#: full rate would cut too often; this share keeps the rate up to a lag-one correlation of 0.3.
+#: The level of the test of each cut (a place that splits a series into two levels), as a share of the rate of false
+#: cuts that was asked for. The correlation is only an estimate, so tests at the full rate would cut too often. With
+#: this share the rate is not exceeded while the lag-one correlation is at most 0.3.
 _FOR_UNKNOWN_CORRELATION = 0.6
 _SEED = 20260102
 _TOO_SHORT = f"fewer than {MIN_VALUES} seconds: their correlation cannot be known"

@@ -90,9 +90,10 @@ class FamilyRun(ABC):
 
     @abstractmethod
     def require_safe(self, address: Address) -> None:
-        """Raise EngineFailure when others may put code into the schema that would run with high rights of ours.
+        """Raise EngineFailure when others may put code into the schema that would run with rights of our account.
 
-        Before: `make_sure_of` was called. Runs no such code.
+        That is so if the account has more rights than the schema needs, and others may make functions or triggers
+        there, or if the account may not see who may. Before: the schema exists. Runs no code of the schema.
         """
 
     @abstractmethod
