@@ -382,6 +382,7 @@ def test_a_real_restart_is_survived_and_said(tmp_path: Path) -> None:
         place = innodb.Place(innodb.build("mariadb-10.11"), path).initialise()
         identity = place.with_accounts()
         patch.setenv("BUFFERLAB_PASSWORD", identity.password)
+        patch.setattr(observation, "_INTERVAL_SECONDS", 1.0)  # The server says its age in whole seconds.
         login = (identity.user, identity.password)
         first, second = place.server(login), place.server(login)
         first.__enter__()

@@ -161,4 +161,7 @@ def relay(place: Path | int) -> Iterator[int]:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
             for end in ends:
+                # A thread that waits in recv keeps a socket open after close.
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
                 end.close()
