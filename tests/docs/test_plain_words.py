@@ -39,7 +39,7 @@ WORDS = {
     "what is": Word(
         r"what (?:is|are|was|were|it)", "the thing's name: the loaded pages, the message, the cost", 6, 7, 0
     ),
-    "is no": Word(r"(?<!there )(?:is|are|was) no(?! (?:longer|more))", "is not a; without; lacks", 0, 0, 0),
+    "is no": Word(r"(?:is|are|was) no(?! (?:longer|more))", "is not a; without; lacks", 0, 0, 0),
     "of its own": Word(r"of (?:its|their|his|our) own", "its own NAME, another NAME, a separate NAME", 0, 0, 0),
 }
 

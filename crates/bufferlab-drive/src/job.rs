@@ -86,7 +86,7 @@ impl WorkloadJob {
     /// Returns a [`Workload`] for each connection's driver.
     ///
     /// # Errors
-    /// When there is no workload of this name, or it cannot run with its parameters.
+    /// When no workload has this name, or it cannot run with its parameters.
     pub fn drivers(&self, connections: usize) -> Result<Vec<Box<dyn Workload>>, Failure> {
         Ok((self.bundle()?.drivers)(self.parameters.clone().into(), connections)?)
     }
@@ -95,7 +95,7 @@ impl WorkloadJob {
     /// any, and then executes its setup section.
     ///
     /// # Errors
-    /// When there is no workload of this name, or it cannot load data with its parameters.
+    /// When no workload has this name, or it cannot load data with its parameters.
     pub fn data(&self) -> Result<Data, Failure> {
         let mut parameters = self.parameters.clone();
         if let Some(tables) = self.bundle()?.tables {

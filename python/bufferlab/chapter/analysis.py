@@ -264,7 +264,7 @@ class Analysis:
     def fit(self, metric: str) -> Fit | None:
         """Return the fit of one metric over all points and blocks; None if no good run has a value.
 
-        Blocks with runs to come are left out, unless the metric has a known scatter, or there are no other blocks.
+        Blocks with runs to come are left out, unless the metric has a known scatter, or other blocks are missing.
         """
         if metric not in self._fits:
             values = [value for point in self.points for value in point.values(metric)]

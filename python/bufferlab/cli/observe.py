@@ -99,7 +99,7 @@ def command(
 def _confirmed(facts: Facts) -> bool:
     """Print the cost of asking who fills the pool, and return whether the user agrees.
 
-    A small cost needs no consent. Raises SpecError if asking takes longer than a statement may, and if there is no
+    A small cost needs no consent. Raises SpecError if asking takes longer than a statement may, and without a
     terminal on which to ask the user.
     """
     from bufferlab.engines.servers.look import STATEMENT_SECONDS

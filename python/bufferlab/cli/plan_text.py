@@ -60,7 +60,7 @@ def _text(plan: Plan, cost: SweepCost, found: Findings) -> str:
 
 
 def _empty(experiment: Experiment) -> list[str]:
-    """Return a line that says that the experiment's dump has no rows; none if it has rows, or there is no dump."""
+    """Return a line that says that the experiment's dump has no rows; none if it has rows, or without a dump."""
     if (dump := experiment.workload.dump) is None:
         return []
     path = Path(dump.path)

@@ -162,7 +162,7 @@ def _write(entry: Path, told: dict[str, Any]) -> None:
 
 @contextmanager
 def _held(journal: Path) -> Iterator[bool]:
-    """Context manager that lets one process at a time use the journal; yields False if there is no journal."""
+    """Context manager that lets one process at a time use the journal; yields False without a journal."""
     try:
         descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

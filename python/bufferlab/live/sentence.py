@@ -1,4 +1,4 @@
-"""Makes the sentences that answer a look at a server, or why there is no answer.
+"""Makes the sentences that answer a look at a server, or say why it has no answer.
 
 `observed` says whether misses slow the server, `advised` what its pool would read at another size.
 """

@@ -122,7 +122,7 @@ class Session:
     def reconnect(self) -> str:
         """Connect again, unless the last try was less than five seconds ago.
 
-        Return "" if connected, else why there is no connection yet. Raises EnvironmentLackingError if the server
+        Return "" if connected, else why the connection is still missing. Raises EnvironmentLackingError if the server
         refuses the account.
         """
         if self._clock() - self._tried_s < RECONNECT_SECONDS:

@@ -140,7 +140,7 @@ def _workload(analysis: Analysis) -> Table:
 def _page_trace(analysis: Analysis) -> list[Row]:
     """Return the row on page traces: who recorded them and which are kept, or why there are none.
 
-    There is no row if the user turned them off, or if the plan does not say.
+    The row is missing if the user turned them off, or if the plan does not say.
     """
     planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
     if planned is None or (planned.recorder is None and planned.why_not is None):

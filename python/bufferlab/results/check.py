@@ -285,7 +285,7 @@ def limit_words(own: float, limit: float) -> str:
 def ratio_off(run: MeasuredRun, value: Value, reference: Value) -> Off:
     """Return how far a value of a run is from the reference that it should equal, as a share of the reference.
 
-    From a reference of 0 any other value is off by 100 %; there is no deviation if both are 0, or one is missing.
+    From a reference of 0 any other value is off by 100 %; a deviation is missing if both are 0, or one is missing.
     """
     if value.value is None or reference.value is None:
         return Off(run, None, value.reason or reference.reason)

@@ -40,7 +40,7 @@ def limit_seconds(interval_s: float) -> float:
 
 
 def standstill(rows: Iterable[Mapping[str, Any]], phase: str, interval_s: float, *, is_server: bool) -> Stretch | None:
-    """Return the longest standstill in the samples of a phase; None if there is none, or there are no samples."""
+    """Return the longest standstill in the samples of a phase; None if none was found, or samples are missing."""
     cpu_us: dict[float, int] = {}
     alive: set[float] = set()
     for row in rows:

@@ -96,7 +96,7 @@ def changes(table: Array) -> FoundChange:
     def kept(column: int) -> tuple[Change, ...]:
         """Return the changes of a column that are clear also in the stretch between their neighbours.
 
-        There is no other change in that stretch that could blur them.
+        That stretch has no other change that could blur them.
         """
         found: list[Change] = []
         for end in [*cut(column, 0, rows), rows][1:]:

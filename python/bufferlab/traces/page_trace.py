@@ -246,7 +246,7 @@ class RunTrace:
 def read(folder: Path) -> RunTrace:
     """Return the page trace of a run's folder, or of the only traced run of a sweep folder.
 
-    Raises DataFileError when there is no good trace, or several runs have one.
+    Raises DataFileError without a good trace, and when several runs have one.
     """
     from bufferlab.registry import open_sweep  # Imported late: files of other programs need no sweep and no polars.
 

@@ -111,7 +111,7 @@ def part(value: Any, *names: str) -> Any:
 
 
 def parts(value: Any, *names: str) -> list[dict[str, Any]]:
-    """Return the objects in the list below these nested names; [] if there is no list."""
+    """Return the objects in the list below these nested names; [] without a list."""
     found = part(value, *names)
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 

@@ -262,7 +262,7 @@ def _factor(column: str, unit: str) -> float:
 
 
 def busiest(reports: list[IostatReport]) -> str | None:
-    """Return the device with the most requests in these reports; a loop device only if there are no others.
+    """Return the device with the most requests in these reports; a loop device only if all are loop devices.
 
     The result is None without a device.
     """

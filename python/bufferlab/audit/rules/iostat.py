@@ -204,7 +204,7 @@ def _first_odd(reports: list[IostatReport]) -> AuditFinding | None:
 def _busy_columns(reports: list[IostatReport]) -> list[_Column]:
     """Return the columns of requests with at least 5 % of all requests, the busiest device's first.
 
-    Loop devices are left out, unless there are no others.
+    Loop devices are left out, unless all devices are loop devices.
     """
     names = [name for name in reports[0].devices if not name.startswith("loop")] or list(reports[0].devices)
     found = []

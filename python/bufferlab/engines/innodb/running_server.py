@@ -163,7 +163,7 @@ def _roles(connection: Client, told: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _proxy(connection: Client, version: str) -> str:
-    """Return the proxy that answers in the server's place; "" if there is no sign of one.
+    """Return the proxy that answers in the server's place; "" without a sign of one.
 
     The signs are the version comment, and a connection number that is not the server's.
     """

@@ -67,7 +67,7 @@ def make(
     """Make `database`/data, which must not exist, with the identity's user as its superuser and no other account.
 
     Return this user's login. Raises EngineFailure with the end of initdb's output when it could not be made, and
-    EnvironmentLackingError when there is no initdb.
+    EnvironmentLackingError when initdb is missing.
     """
     data, home, user = database / "data", database.parent / "server", owner
     checksums = knobs.get("data_checksums") == "on"

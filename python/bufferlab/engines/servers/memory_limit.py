@@ -110,7 +110,7 @@ class MemoryLimit:
 
 
 def usable() -> Hierarchy:
-    """Return where a group can be made and joined, after trying it. Raise EnvironmentLackingError if there is no place.
+    """Return where a group can be made and joined, after trying it. Raise EnvironmentLackingError without such a place.
 
     Also removes the groups of dead processes.
     """

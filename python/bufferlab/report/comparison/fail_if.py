@@ -60,7 +60,7 @@ class RuleAtPoint:
     runs_needed: int | None = None
     """How many runs on each side should decide the rule, by the width of this interval.
 
-    None if the rule is decided, or if there is no interval.
+    None if the rule is decided, or if the interval is missing.
     """
 
     @property

@@ -274,7 +274,7 @@ def _told_in(analysis: Analysis) -> str:
 
 
 def _nothing_expected(analysis: Analysis) -> str:
-    """Return the sentences that say why there is no expected number next to the measured ones."""
+    """Return the sentences that say why expected numbers are missing next to the measured ones."""
     planned = StoredPlan.model_validate(analysis.sweep.plan).page_trace
     why = f" No page trace was recorded to predict from: {planned.why_not}." if planned and planned.why_not else ""
     return (
