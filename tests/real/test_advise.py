@@ -71,7 +71,8 @@ def test_a_larger_pool_is_told_to_read_less_and_nothing_is_left(server: Served, 
     assert largest.cannot_say or (largest.high or 0.0) < 0.5 * present.reads_per_s, "it holds the whole table"
     assert [one.ended for one in told.attached] == ["whole"]
     assert told.cost[0].ours_cores < 1
-    assert "shade" in page.read_text()
+    # Bounds are drawn where a size has them.
+    assert ("shade" in page.read_text()) == (told.status != "cannot_say")
     assert told.needs_restart == (server.flavour == "postgres")
     server.require_untouched()
 

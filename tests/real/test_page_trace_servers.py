@@ -133,9 +133,16 @@ def require_no_trace(place: Place) -> None:
 @pytest.mark.parametrize("place", ["mysql-5.7"], indirect=True)
 def test_a_disk_that_fills_fails_the_trace_and_says_so(place: Place) -> None:
     data = place.out.parent / "data"
+
+    def server_has_started() -> bool:
+        logs = [log for trace in data.rglob("page-trace") for log in trace.parent.rglob("server.log")]
+        return any("ready for connections" in log.read_text(errors="replace") for log in logs)
+
     with ext4(place.out.parent / "disk.img", 1 << 30, data):
         # The trace is written after the server has ended: it is larger than what the server's temporary files free.
         with traced(place, "--set", "update_percent=0", "--transactions", "150000") as process:
+            # A server whose files are not yet made does not start on a full disk.
+            wait_until(server_has_started, "the server to start", 60)
             with (data / "other-files").open("wb", buffering=0) as filler:
                 while process.poll() is None:
                     with suppress(OSError):

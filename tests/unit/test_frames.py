@@ -120,6 +120,7 @@ def test_what_counts_begins_where_nearly_every_read_tells_what_its_frame_held() 
         ([0] * 1000, {"frames": 199}, 1000, "into 199 frames of a pool of 1,000"),
         ([UNNAMED] * 700 + [0] * 300, {}, 1000, "only the last 3"),
         ([0, 0, 0, 0, MOVED] * 200, {}, 1000, "20 % of the reads are of pages whose leaving was not seen"),
+        ([MOVED, UNNAMED] * 500, {}, 1000, "50 % of the reads are of pages whose leaving was not seen"),
     ],
 )
 def test_frames_that_are_not_known_well_are_refused_by_name(

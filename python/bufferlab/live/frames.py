@@ -152,8 +152,8 @@ def judge(
     good = np.flatnonzero(unnamed_behind <= constants.UNNAMED_SHARE * behind)
     place = int(good[0]) if len(good) else len(rows)
     first = int(rows[place]) if place < len(rows) else len(kinds)
-    moved = ((sites[first:] & MOVED) != 0) & (kinds[first:] == read)
-    return JudgedFrames(first, _doubt(len(rows), len(rows) - place, int(moved.sum()), told, pool_pages), moved)
+    moved = ((sites & MOVED) != 0) & (kinds == read)
+    return JudgedFrames(first, _doubt(moved[rows], place, told, pool_pages), moved[first:])
 
 
 def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
@@ -162,7 +162,9 @@ def elsewhere_ratio(counts: Mapping[str, Any], page_size_bytes: int) -> float:
     return elsewhere / (elsewhere + pool) if elsewhere else 0.0
 
 
-def _doubt(reads: int, left: int, moved: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:
+def _doubt(moved: NDArray[np.bool_], place: int, told: Mapping[str, Any], pool_pages: float) -> NotTold | None:
+    """Return why the reads give no answer, or None. Those from `place` on count; `moved` has a mark for each read."""
+    reads, left = len(moved), len(moved) - place
     odd, seen = int(told["frames"]["odd_reads"]), int(told["frames"]["frames"])
     unseen = int(told["left_out_calls"]) + int(told["calls_without_file"])
     if unseen > constants.MOVED_SHARE * (reads + unseen):
@@ -177,11 +179,16 @@ def _doubt(reads: int, left: int, moved: int, told: Mapping[str, Any], pool_page
     if seen < constants.FRAMES_SEEN * pool_pages:
         why = f"reads went into {seen:,} frames of a pool of {pool_pages:,.0f}: too few to tell what leaves it"
         return NotTold(why, "record for longer, or while more of the pool is replaced")
-    if left < (1 - constants.FIRST_TURNOVER) * reads:
+    # The frame of a page that left unseen is empty: the next read into it tells no page either. So many pages that left
+    # unseen look like a pool that turns over slowly.
+    turns_slowly = left < (1 - constants.FIRST_TURNOVER) * reads
+    judged = moved if turns_slowly else moved[place:]
+    if judged.sum() > constants.MOVED_SHARE * len(judged):
+        share = format_percent(judged.mean())
+        why = f"{share} of the reads are of pages whose leaving was not seen, as where many frames are free"
+        return NotTold(why, "measure: bufferlab run with the same load")
+    if turns_slowly:
         share = format_percent(left / reads)
         why = f"only the last {share} of the reads tell which page made room for theirs: the pool turns over slowly"
         return NotTold(why, "record for longer")
-    if moved > constants.MOVED_SHARE * left:
-        share = format_percent(moved / left)
-        return NotTold(f"{share} of the reads are of pages whose leaving was not seen", "record for longer")
     return None
