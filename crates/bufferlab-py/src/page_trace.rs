@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bufferlab_drive::failure::Failure;
 use bufferlab_probe::page_trace::inside::{self, Inside};
+use bufferlab_probe::page_trace::propose;
 use bufferlab_probe::page_trace::{
     Buffers, LiveSettings, LiveTrace, Settings, check_calls, check_live, executable_segments,
 };
@@ -128,6 +129,19 @@ pub fn call_trace_check(py: Python<'_>) -> PyResult<()> {
 pub fn page_trace_branches(py: Python<'_>, settings_json: &str) -> PyResult<String> {
     let settings: Settings = parse(settings_json)?;
     json_text(&py.detach(|| guarded(|| inside::branches(&settings).map_err(Failure::from)))?)
+}
+
+/// Returns the proposed sites of a build of PostgreSQL that no table lists, as JSON (`Proposed`).
+#[pyfunction]
+pub fn page_site_proposals(py: Python<'_>, binary: &str) -> PyResult<String> {
+    json_text(&py.detach(|| guarded(|| propose::postgres(Path::new(binary)).map_err(Failure::from)))?)
+}
+
+/// Raises an exception for a site that is not at the begin of an instruction of its binary. See `Settings`.
+#[pyfunction]
+pub fn page_site_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {
+    let settings: Settings = parse(settings_json)?;
+    py.detach(|| guarded(|| propose::require_instructions(&settings).map_err(Failure::from)))
 }
 
 /// Returns offset and length of each executable segment in a binary's file, as JSON.

@@ -42,8 +42,9 @@ struct Fields {
     held: Option<Place>,
     /// The address of the get's `BufferAccessStrategy`, and its type; an address of type 0 means that neither is known.
     strategy: Option<[Place; 2]>,
-    /// The IOContext that was made of the strategy, at sites that no longer have the strategy; 9 at others.
-    io_context: Option<Place>,
+    /// The IOContext that was made of the strategy, at sites that no longer have the strategy, and the rings of its
+    /// values; 9 at others.
+    io_context: Option<(Place, &'static [u8])>,
     blocks: Option<Place>,
     flag: Place,
 }
@@ -107,7 +108,9 @@ impl Fields {
             latch: field("latch").unwrap_or(Place::NOWHERE),
             held: field("held"),
             strategy: field("strategy").zip(field("strategy_type")).map(|(address, kind)| [address, kind]),
-            io_context: field("io_context"),
+            io_context: field("io_context")
+                .map(|place| (place, &RINGS_UNTIL_17[..]))
+                .or_else(|| Some((field("io_context_18")?, &RINGS_FROM_18[..]))),
             blocks: field("blocks"),
             flag: field("flag").unwrap_or(Place::NOWHERE),
         })
@@ -173,13 +176,16 @@ impl Decoder {
     }
 }
 
+/// The rings of the values of IOContext (pgstat.h): bulk read, bulk write, normal, VACUUM.
+const RINGS_UNTIL_17: [u8; 4] = [BULK_READ, OTHER_RING, NO_RING, OTHER_RING];
+/// The same from 18 on: bulk read, bulk write, init (of the log), normal, VACUUM.
+const RINGS_FROM_18: [u8; 5] = [BULK_READ, OTHER_RING, NO_RING, NO_RING, OTHER_RING];
+
 impl Fields {
     /// Returns the mark of the get's ring in the column `latch`.
     #[inline]
     fn ring(&self, data: &[u8]) -> u8 {
-        if let Some(context) = self.io_context {
-            // IOContext of pgstat.h: bulk read, bulk write, normal, VACUUM.
-            let rings = [BULK_READ, OTHER_RING, NO_RING, OTHER_RING];
+        if let Some((context, rings)) = self.io_context {
             if let Some(&ring) = rings.get(context.number(data) as usize) {
                 return ring;
             }

@@ -101,7 +101,7 @@ fn kept(name: &str, read_bytes: usize) -> Kept {
         "held" | "strategy" => Kept::Truth,
         "flag" if read_bytes == 8 => Kept::Truth,
         // Numbers below ten: the fork, and PostgreSQL's enumerations.
-        "fork" | "strategy_type" | "io_context" => Kept::Bytes(1),
+        "fork" | "strategy_type" | "io_context" | "io_context_18" => Kept::Bytes(1),
         // PostgreSQL never extends or reads more than 128 blocks at once.
         "blocks" => Kept::Bytes(2),
         _ => Kept::Bytes(read_bytes),

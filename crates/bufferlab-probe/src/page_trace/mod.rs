@@ -15,6 +15,7 @@ mod frames;
 pub mod inside;
 mod live;
 mod packed;
+pub mod propose;
 mod recording;
 mod sites;
 #[cfg(all(test, target_arch = "x86_64"))]

@@ -91,7 +91,7 @@ def known(table: Path, binary: Path) -> PageSites | None:
 
     Raise EnvironmentLackingError for a file that is not a program.
     """
-    digest = _digest(binary, binary.stat().st_mtime_ns)
+    digest = text_sha256(binary)
     for entry in tomllib.loads(table.read_text("utf-8"))["build"]:
         if entry["text_sha256"] == digest:
             return PageSites(entry["server"], {name: entry[name] for name in entry if name != "server"})
@@ -268,9 +268,16 @@ def _identity(binary: Path) -> tuple[int, int, int]:
     return told.st_ino, told.st_size, told.st_mtime_ns
 
 
+def text_sha256(binary: Path) -> str:
+    """Return the SHA-256 of a binary's executable segments, which stripping does not change.
+
+    Raise EnvironmentLackingError for a file that is not a program.
+    """
+    return _digest(binary, binary.stat().st_mtime_ns)
+
+
 @cache
 def _digest(binary: Path, changed_ns: int) -> str:
-    """Return the SHA-256 of a binary's executable segments, which stripping does not change."""
     digest = hashlib.sha256()
     ranges = ask_host("its code cannot be read", lambda: native().executable_ranges(str(binary)))
     with binary.open("rb") as file:

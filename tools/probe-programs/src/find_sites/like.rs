@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use iced_x86::{Instruction, OpKind};
 
-use super::program::{Function, Program};
+use bufferlab_probe::page_trace::propose::program::{Function, Program};
 
 /// Instructions before and behind a site that are compared.
 const AROUND: usize = 8;

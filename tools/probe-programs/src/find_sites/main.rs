@@ -3,10 +3,7 @@
 //! It proposes; a person looks at each place with a disassembler, and runs whose counts agree make it believed.
 //! CONTRIBUTING.md ("A new build in page traces") has the steps, docs/page-trace.md what a site is.
 
-mod counter;
 mod like;
-mod program;
-mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +11,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use bufferlab_model::trace::Kind;
-use bufferlab_probe::page_trace::{Settings, Site, SpoolAsked, inside};
-use program::Program;
-use rules::Proposal;
+use bufferlab_probe::page_trace::propose::program::Program;
+use bufferlab_probe::page_trace::propose::rules::Proposal;
+use bufferlab_probe::page_trace::propose::{byte_at, counter, room, rules};
 
 const USAGE: &str = "usage: tools/find-sites BINARY [--like KNOWN_BINARY]";
 const TABLES: [&str; 2] =
@@ -47,7 +43,7 @@ fn main() -> ExitCode {
 
 /// Returns the fragment for page_sites.toml.
 fn propose(binary: &Path, known: Option<&Path>) -> Result<String, String> {
-    let program = Program::read(binary)?;
+    let program = read(binary)?;
     let hash = text_hash(&program)?;
     let listed = entry_of(&hash)?;
     let has = listed.as_ref().map_or_else(Vec::new, |(_, entry)| offsets(entry));
@@ -88,7 +84,7 @@ fn lines_of(program: &Program, binary: &Path, site: &Proposal, has: &[u64]) -> S
     let kinds: Vec<String> = site.kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
     let offset = program.offset_of(site.address);
     let known = if has.contains(&offset) { "; the table has it" } else { "" };
-    let why = format!("{:#x}: {}; {}{known}", site.address, site.why, room(program, binary, site.address));
+    let why = format!("{:#x}: {}; {}{known}", site.address, site.why, room_at(program, binary, site.address));
     let (byte, kinds, fetch) = (byte_at(program, site.address), kinds.join(", "), fetch.join(", "));
     let place = format!("kinds = [{kinds}], offset = {offset:#x}, byte = {byte:#04x}, fetch = [{fetch}]");
     format!("  # {why}.\n  {{ at = \"{}\", {place} }},\n", site.at)
@@ -101,7 +97,7 @@ fn carried(
     known: &Path,
     head: &dyn Fn(&str, &str) -> String,
 ) -> Result<String, String> {
-    let known_program = Program::read(known)?;
+    let known_program = read(known)?;
     let none = || format!("no page_sites.toml has {}", known.display());
     let (_, entry) = entry_of(&text_hash(&known_program)?)?.ok_or_else(none)?;
     let line = |wanted: &str| {
@@ -124,7 +120,7 @@ fn carried(
                 100.0 * alike.function,
                 alike.around,
                 alike.registers,
-                room(program, binary, alike.address),
+                room_at(program, binary, alike.address),
             );
             moved = placed(&moved, offset, program.offset_of(alike.address), byte_at(program, alike.address));
         }
@@ -165,33 +161,16 @@ fn entry_of(hash: &str) -> Result<Option<(&'static str, String)>, String> {
     Ok(None)
 }
 
-fn byte_at(program: &Program, address: u64) -> u8 {
-    program.bytes_at(address).map_or(0, |bytes| bytes[0])
+/// Returns whether a jump has room at an address, so that a server can record itself there, as a phrase.
+fn room_at(program: &Program, binary: &Path, address: u64) -> String {
+    match room(program, binary, address) {
+        Ok(()) => "a jump has room".to_owned(),
+        Err(why) => format!("no room for a jump, because {why}"),
+    }
 }
 
-/// Returns whether a jump has room at an address, so that a server can record itself there.
-fn room(program: &Program, binary: &Path, address: u64) -> String {
-    let site = Site {
-        at: "it".to_owned(),
-        kinds: vec![Kind::Get],
-        kinds_if_flag: None,
-        offset: program.offset_of(address),
-        byte: byte_at(program, address),
-        semaphore: None,
-        fetch: vec!["\\0".to_owned()],
-    };
-    let settings = Settings {
-        binary: binary.to_owned(),
-        spool: SpoolAsked::default(),
-        fields: vec!["page_id:u64".to_owned()],
-        modes_if_in_pool: Vec::new(),
-        sites: vec![site],
-    };
-    match inside::branches(&settings) {
-        Ok(branches) if branches.is_empty() => "a jump has room".to_owned(),
-        Ok(branches) => format!("no room for a jump, because {:#x} leads into it", branches[0].0),
-        Err(why) => format!("no room for a jump, because {}", why.what),
-    }
+fn read(binary: &Path) -> Result<Program, String> {
+    Program::read(binary).map_err(|error| error.to_string())
 }
 
 /// Returns the SHA-256 of the executable segments, as page_sites.toml has it; by sha256sum of coreutils.

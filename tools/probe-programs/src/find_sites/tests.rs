@@ -7,8 +7,9 @@ use iced_x86::code_asm::registers::gpr8::al;
 use iced_x86::code_asm::registers::gpr64::{r12, r13, r14, rax, rbx, rcx, rdi, rdx, rsi};
 use iced_x86::code_asm::{CodeAssembler, qword_ptr};
 
-use super::counter::{Counter, all, of_innodb, raises};
-use super::program::{Function, Part, Program, name_of};
+use bufferlab_probe::page_trace::propose::counter::{Counter, all, of_innodb, raises};
+use bufferlab_probe::page_trace::propose::program::{Function, Part, Program, name_of};
+
 use super::{like, offsets, placed, propose, rules};
 
 const CODE_AT: u64 = 0x1000;

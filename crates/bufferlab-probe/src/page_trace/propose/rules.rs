@@ -10,19 +10,27 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 use super::counter::{Counter, Raise, raises};
 use super::program::{Function, Program};
 
-/// A site, and why it is one.
+/// A proposed site, and the reason for it.
 pub struct Proposal {
+    /// The name of the function, or a question mark.
     pub at: String,
+    /// The kinds of accesses that pass the site.
     pub kinds: Vec<&'static str>,
+    /// The address of the instruction, without the load address.
     pub address: u64,
+    /// The places of the values, in the kernel's notation; a question mark where they are not known.
     pub fetch: Vec<String>,
+    /// The reason, as a phrase.
     pub why: String,
 }
 
-/// What is found of one build: the fields of its records, further lines of its entry, and its sites.
+/// The proposals for one build.
 pub struct Proposals {
+    /// The fields of its records, as an array of TOML and JSON.
     pub fields: &'static str,
+    /// Further lines of its entry in page_sites.toml.
     pub more: &'static str,
+    /// Its sites.
     pub sites: Vec<Proposal>,
 }
 
@@ -136,27 +144,97 @@ pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
     // shared_blks_hit, shared_blks_read, shared_blks_written of BufferUsage (executor/instrument.h).
     sites.extend(pin_buffer(program, &raised(0)));
     let reads = |callee: &str| match callee {
-        "smgrstartreadv" => relation("%si", &["%dx", "%cx", "%r9", "\\0", "\\0", "?", "?"]),
-        "smgrreadv" => relation("%di", &["%si", "%dx", "%r8", "\\0", "\\0", "?", "?"]),
-        _ => relation("%di", &["%si", "%dx", "\\1", "\\0", "\\0", "?", "?"]),
+        "smgrstartreadv" => relation("%si", &["%dx", "%cx", "%r9", "\\0", "\\0", "?", "?", "\\9"]),
+        "smgrreadv" => relation("%di", &["%si", "%dx", "%r8", "\\0", "\\0", "?", "?", "\\9"]),
+        _ => relation("%di", &["%si", "%dx", "\\1", "\\0", "\\0", "?", "?", "\\9"]),
     };
     for callee in ["smgrstartreadv", "smgrreadv", "smgrread"] {
-        sites.extend(calls_where(program, &raised(8), callee, &["get", "read"], &reads(callee), "shared_blks_read"));
+        let found = calls_where(program, &raised(8), callee, &["get", "read"], &reads(callee), "shared_blks_read");
+        sites.extend(found.into_iter().filter_map(|site| with_ring(program, site)));
     }
-    let grown = |blocks| relation("%di", &["%si", "%dx", blocks, "\\0", "\\0", "\\1", "\\0"]);
+    let grown = |blocks| relation("%di", &["%si", "%dx", blocks, "\\0", "\\0", "\\1", "\\0", "\\9"]);
     for (callee, blocks) in [("smgrzeroextend", "%cx"), ("smgrextend", "\\1")] {
         let written = raised(24);
         sites.extend(calls_where(program, &written, callee, &["create"], &grown(blocks), "shared_blks_written"));
     }
-    let tag = relation("%di", &["+12(%di)", "+16(%di)", "\\1", "\\0", "\\0", "\\1", "\\0"]);
+    let tag = relation("%di", &["+12(%di)", "+16(%di)", "\\1", "\\0", "\\0", "\\1", "\\0", "\\9"]);
     if let Some(&callee) = program.symbols.get("BufTableDelete") {
         for function in &program.functions {
             let why = "it takes a page out of the table: a site if it is InvalidateVictimBuffer, not InvalidateBuffer";
             sites.extend(calls_to(program, function, callee, &["evict"], &tag, why));
         }
     }
-    let fields = r#"["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8", "held:u64", "strategy:u64", "strategy_type:u32"]"#;
+    // From 18 on the enumeration IOContext (pgstat.h) has one more value.
+    let fields = if program.symbols.contains_key("smgrstartreadv") {
+        r#"["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8", "held:u64", "strategy:u64", "strategy_type:u32", "io_context_18:u32"]"#
+    } else {
+        r#"["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8", "held:u64", "strategy:u64", "strategy_type:u32", "io_context:u32"]"#
+    };
     Proposals { fields, more: "", sites }
+}
+
+/// Puts the place of what shows the read's ring into a site: from 16 on the IOContext, up to 15 the strategy. Returns none
+/// for a read of a temporary table.
+///
+/// `ReadBuffer_common` of 15 has the strategy as its sixth argument. Later versions count a read by
+/// `pgstat_count_io_op_time(object, context, ...)`, right behind the call; what is moved into its second argument there
+/// has outlived the call, and so is at the same place before it.
+fn with_ring(program: &Program, mut site: Proposal) -> Option<Proposal> {
+    let code = program.function_at(site.address).map_or_else(Vec::new, |function| program.instructions(function));
+    let counts = program.symbols.get("pgstat_count_io_op_time");
+    let [.., address, kind, context] = &mut site.fetch[..] else { return Some(site) };
+    let Some(&counts) = counts else {
+        if let Some(strategy) = kept_of(&code, Register::R9) {
+            *kind = format!("+0({strategy})");
+            *address = strategy;
+        }
+        return Some(site);
+    };
+    let behind = code.iter().position(|one| one.ip() > site.address).unwrap_or(code.len());
+    let call = code[behind..].iter().position(|one| is_call(one) && one.near_branch_target() == counts);
+    let between = &code[behind..behind + call.unwrap_or(0)];
+    // Local buffers of temporary tables (IOOBJECT_TEMP_RELATION) are none of the pool's, where the compiler parted them.
+    if moved_into(between, Register::RDI).as_deref() == Some("\\1") {
+        return None;
+    }
+    if let Some(place) = moved_into(between, Register::RSI) {
+        (*address, *kind, *context) = ("\\1".to_owned(), "\\0".to_owned(), place);
+    }
+    Some(site)
+}
+
+/// Returns what the last move into an argument's register moves there, behind the last call: a register, a place on the
+/// stack, or a constant.
+fn moved_into(code: &[Instruction], argument: Register) -> Option<String> {
+    let since = code.iter().rev().take_while(|one| !is_call(one));
+    let mut into =
+        since.filter(|one| one.op0_kind() == OpKind::Register && one.op0_register().full_register() == argument);
+    into.next().filter(|one| one.mnemonic() == Mnemonic::Mov).and_then(|one| match one.op1_kind() {
+        OpKind::Register => Some(short(one.op1_register())),
+        OpKind::Memory => on_stack(one),
+        OpKind::Immediate32 => Some(format!("\\{}", one.immediate32())),
+        _ => None,
+    })
+}
+
+/// Returns the place on the stack that an instruction names; none for other memory.
+fn on_stack(one: &Instruction) -> Option<String> {
+    let base = Some(one.memory_base()).filter(|base| matches!(base, Register::RBP | Register::RSP))?;
+    let distance = one.memory_displacement64().cast_signed();
+    (one.memory_index() == Register::None).then(|| format!("{distance:+}({})", short(base)))
+}
+
+/// Returns where a function keeps an argument that it moves before its first call: a register, or a place on the stack.
+fn kept_of(code: &[Instruction], argument: Register) -> Option<String> {
+    let before = code.iter().take_while(|one| !is_call(one));
+    let mut moved = before.filter(|one| {
+        one.mnemonic() == Mnemonic::Mov && one.op1_kind() == OpKind::Register && one.op1_register() == argument
+    });
+    moved.find_map(|one| match one.op0_kind() {
+        OpKind::Register => Some(short(one.op0_register())),
+        OpKind::Memory => on_stack(one),
+        _ => None,
+    })
 }
 
 /// Returns a site at the jump behind `PinBuffer`'s question whether the session has the page pinned. Without its name
@@ -184,16 +262,11 @@ fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
     })?;
     let code = program.instructions(function);
     let jump = question(&code)?;
-    let before = code.iter().take_while(|one| !is_call(one));
-    let moved: Vec<_> =
-        before.filter(|one| one.mnemonic() == Mnemonic::Mov && one.op1_kind() == OpKind::Register).collect();
-    let kept = |argument| {
-        let found = moved.iter().find(|one| one.op1_register() == argument);
-        found.map_or_else(|| "?".to_owned(), |one| short(one.op0_register()))
-    };
+    let kept = |argument| kept_of(&code, argument).unwrap_or_else(|| "?".to_owned());
     let (page, strategy) = (kept(Register::RDI), kept(Register::RSI));
     let mut fetch: Vec<String> = [0, 4, 8, 12, 16].iter().map(|at| format!("+{at}({page})")).collect();
     fetch.extend(["\\1".to_owned(), "\\0".to_owned(), "%ax".to_owned(), strategy.clone(), format!("+0({strategy})")]);
+    fetch.push("\\9".to_owned());
     let why = format!("{why}; the jump behind its first call, which returns the session's note of the page");
     Some(Proposal { at: "PinBuffer".to_owned(), kinds: vec!["get"], address: jump.ip(), fetch, why })
 }

@@ -10,17 +10,25 @@ use object::elf::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationFlags};
 
+use crate::tracefs::TraceError;
+
 /// A part of the file as it is mapped.
 pub struct Part {
+    /// The part's place in the file, in bytes from its beginning.
     pub offset: u64,
+    /// The part's address, without the load address.
     pub address: u64,
+    /// The bytes of the part in the file.
     pub bytes: Vec<u8>,
+    /// Whether the part is code.
     pub executable: bool,
 }
 
 /// A function, or a part of one that the compiler put elsewhere.
 pub struct Function {
+    /// The address of the first byte.
     pub start: u64,
+    /// The address behind the last byte.
     pub end: u64,
     /// The symbol at its start, as the compiler wrote it.
     pub symbol: Option<String>,
@@ -33,10 +41,13 @@ impl Function {
     }
 }
 
+/// A program of Linux on x86-64.
 pub struct Program {
+    /// The parts of the file that are mapped.
     pub parts: Vec<Part>,
-    /// In the order of their addresses.
+    /// The functions, in the order of their addresses.
     pub functions: Vec<Function>,
+    /// Addresses by the names that the file still has.
     pub symbols: HashMap<String, u64>,
     /// Values of the pointers in its data by their addresses, as the loader will write them.
     pub pointers: HashMap<u64, u64>,
@@ -44,9 +55,16 @@ pub struct Program {
 
 impl Program {
     /// Reads a binary of Linux on x86-64.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let wrong = |error: &dyn std::fmt::Display| format!("{} is no server's binary: {error}", path.display());
+    ///
+    /// # Errors
+    /// When the file cannot be read, is no such binary, or does not show where its functions begin and end.
+    pub fn read(path: &Path) -> Result<Self, TraceError> {
+        let bytes = std::fs::read(path);
+        let bytes = bytes.map_err(|error| TraceError::io("the server's binary cannot be read", path, &error))?;
+        let wrong = |error: &dyn std::fmt::Display| {
+            let hint = "name the server's own binary, not a script that starts it";
+            TraceError::new(format!("this is no binary of a server: {error}"), path.display().to_string(), hint)
+        };
         let file = ElfFile64::<Endianness>::parse(&*bytes).map_err(|error| wrong(&error))?;
         let endian = file.endian();
         let mut parts = Vec::new();
@@ -117,20 +135,24 @@ impl Program {
         self.parts.iter().filter(|part| part.executable).find(holds).map(|part| offset - part.offset + part.address)
     }
 
+    /// Returns whether an address is in the code.
     pub fn is_code(&self, address: u64) -> bool {
         let holds = |part: &Part| (part.address..part.address + part.bytes.len() as u64).contains(&address);
         self.parts.iter().any(|part| part.executable && holds(part))
     }
 
+    /// Returns the function that has an address.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         let next = self.functions.partition_point(|function| function.start <= address);
         self.functions[..next].last().filter(|function| address < function.end)
     }
 
+    /// Returns the function of a name.
     pub fn function_named(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.symbol.is_some() && function.name() == name)
     }
 
+    /// Returns the instructions of a function, decoded from its start on.
     pub fn instructions(&self, function: &Function) -> Vec<Instruction> {
         let bytes = self.bytes_at(function.start).unwrap_or_default();
         let length = ((function.end - function.start) as usize).min(bytes.len());

@@ -31,6 +31,7 @@ pub enum Counter {
 /// An instruction that raises a number in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Raise {
+    /// The address of the instruction.
     pub at: u64,
     /// The register that is added; none: a constant.
     pub by: Option<Register>,

@@ -1,0 +1,155 @@
+//! Proposes the sites of a build that no table lists, from the names and counters that its binary shows.
+//!
+//! A proposal is a guess. `bufferlab learn` proves it on a private server, or tools/find-sites shows it to a person.
+
+pub mod counter;
+pub mod program;
+pub mod rules;
+
+use std::path::Path;
+
+use bufferlab_model::trace::Kind;
+use serde::Serialize;
+
+use self::program::Program;
+use self::rules::Proposal;
+use super::inside;
+use super::recording::{Settings, Site, SpoolAsked};
+use crate::tracefs::TraceError;
+
+/// A place in a binary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The place in the file, in bytes from its beginning.
+    pub offset: u64,
+    /// The byte there.
+    pub byte: u8,
+}
+
+/// A proposed site, with what page_sites.toml has of a site.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProposedSite {
+    /// The name of the function, or a question mark.
+    pub at: String,
+    /// The kinds of accesses that pass the site.
+    pub kinds: Vec<&'static str>,
+    /// Where the kernel's probe goes.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The places of the values, in the kernel's notation; a question mark where they are not known.
+    pub fetch: Vec<String>,
+    /// Another place for code in the server, where a jump has no room at the first.
+    pub inside: Option<Place>,
+    /// The offset of the function in the file: sites of one function have it in common.
+    pub function_offset: u64,
+    /// The reason, as a phrase.
+    pub why: String,
+}
+
+/// The proposals for a build.
+#[derive(Clone, Debug, Serialize)]
+pub struct Proposed {
+    /// The fields of its records.
+    pub fields: Vec<String>,
+    /// Its sites.
+    pub sites: Vec<ProposedSite>,
+}
+
+/// Proposes the sites of a build of PostgreSQL, by the names that all its builds export for extensions.
+///
+/// # Errors
+/// When the file is no binary of PostgreSQL, or lacks these names.
+pub fn postgres(binary: &Path) -> Result<Proposed, TraceError> {
+    let program = Program::read(binary)?;
+    let usage = program.symbols.get("pgBufferUsage").ok_or_else(|| {
+        let hint = "name the program `postgres` of a whole installation";
+        TraceError::new("this binary does not export PostgreSQL's counters", binary.display().to_string(), hint)
+    })?;
+    let found = rules::postgres(&program, &counter::all(&program), *usage);
+    let sites = found.sites.iter().filter_map(|site| proposed(&program, binary, site)).collect();
+    Ok(Proposed { fields: serde_json::from_str(found.fields).unwrap_or_default(), sites })
+}
+
+fn proposed(program: &Program, binary: &Path, site: &Proposal) -> Option<ProposedSite> {
+    let function = program.function_at(site.address)?;
+    let place = |address| Place { offset: program.offset_of(address), byte: byte_at(program, address) };
+    let inside = match room(program, binary, site.address) {
+        Ok(()) => None,
+        // The instruction behind the call whose answer the site asks about: from there on nothing that is fetched changes.
+        Err(_) => {
+            let code = program.instructions(function);
+            let before = code.iter().take_while(|one| one.ip() < site.address);
+            let called = before.filter(|one| one.is_call_near()).last()?;
+            room(program, binary, called.next_ip()).is_ok().then(|| place(called.next_ip()))
+        }
+    };
+    Some(ProposedSite {
+        at: site.at.clone(),
+        kinds: site.kinds.clone(),
+        place: place(site.address),
+        fetch: site.fetch.clone(),
+        inside,
+        function_offset: program.offset_of(function.start),
+        why: site.why.clone(),
+    })
+}
+
+/// Returns the byte at an address; 0 where there is none.
+#[must_use]
+pub fn byte_at(program: &Program, address: u64) -> u8 {
+    program.bytes_at(address).and_then(|bytes| bytes.first()).copied().unwrap_or(0)
+}
+
+/// Returns whether a jump has room at an address, so that a server can record itself there; else why not.
+///
+/// # Errors
+/// The reason, as a phrase.
+pub fn room(program: &Program, binary: &Path, address: u64) -> Result<(), String> {
+    let site = Site {
+        at: "it".to_owned(),
+        kinds: vec![Kind::Get],
+        kinds_if_flag: None,
+        offset: program.offset_of(address),
+        byte: byte_at(program, address),
+        semaphore: None,
+        fetch: vec!["\\0".to_owned()],
+    };
+    let settings = Settings {
+        binary: binary.to_owned(),
+        spool: SpoolAsked::default(),
+        fields: vec!["page_id:u64".to_owned()],
+        modes_if_in_pool: Vec::new(),
+        sites: vec![site],
+    };
+    match inside::branches(&settings) {
+        Ok(branches) => match branches.first() {
+            None => Ok(()),
+            Some((from, _)) => Err(format!("{from:#x} leads into it")),
+        },
+        Err(why) => Err(why.what),
+    }
+}
+
+/// Refuses a site that is not at the begin of an instruction, in a function decoded from its start, with its byte there.
+///
+/// A probe anywhere else would break the server. Whoever made the settings, this looks at the binary itself.
+///
+/// # Errors
+/// When the binary cannot be read, or for the first wrong site.
+pub fn require_instructions(settings: &Settings) -> Result<(), TraceError> {
+    let program = Program::read(&settings.binary)?;
+    for site in &settings.sites {
+        let address = program.address_of(site.offset);
+        let begins = address.and_then(|address| {
+            let code = program.instructions(program.function_at(address)?);
+            Some(code.iter().any(|one| one.ip() == address && !one.is_invalid()))
+        });
+        let has_byte = address.is_some_and(|address| byte_at(&program, address) == site.byte);
+        if !has_byte || begins != Some(true) {
+            let what = format!("{} at {:#x} is not the instruction that it should be", site.at, site.offset);
+            let hint = "the entry is of another build, or was changed: learn this build again";
+            return Err(TraceError::new(what, settings.binary.display().to_string(), hint));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,140 @@
+"""Learns a build: proposes, drops what is no eviction, proves from inside and by the kernel's links, and keeps."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bufferlab import marked
+from bufferlab.engines import registry
+from bufferlab.engines.native import native
+from bufferlab.engines.postgres import programs
+from bufferlab.engines.servers import learnt, page_sites
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.learnt import LearntEntry
+from bufferlab.engines.servers.page_sites import PageSites, Recording
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.learn import candidates, private_copy, proof
+from bufferlab.learn.private_copy import PrivateCopy
+from bufferlab.learn.proof import Proof, Records
+from bufferlab.live import live_trace
+from bufferlab.results.trace_words import page_trace_words
+
+_PREFIX = "learning-"
+_SPOOL_BYTES = 512 << 20
+_FREE_BYTES = 1 << 30
+"""The most bytes that learning takes on the disk: programs, data, log and records."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The outcome for one build."""
+
+    build: Build
+    entry: LearntEntry
+    proofs: tuple[Proof, ...]
+    seconds: float
+
+    @property
+    def wrong(self) -> list[str]:
+        """What disagrees, in sentences; empty if the build was accepted."""
+        return [f"by the recorder {one.by}, {what}" for one in self.proofs for what in one.wrong]
+
+
+def learn(binary: Path, say: Say) -> Learnt:
+    """Learn the build of a binary and return the outcome, which is not kept yet. `say` gets a sentence for each step.
+
+    Raises BufferlabError when this host, or this build, cannot be learnt.
+    """
+    started = time.monotonic()
+    page_sites.require_processor()
+    build = programs.by_path(binary)
+    settings = candidates.proposed(build.binary)
+    work = learnt.folder().parent / "learning"
+    work.mkdir(mode=0o711, parents=True, exist_ok=True)
+    marked.remove_leftovers(work, f"{_PREFIX}*")
+    if shutil.disk_usage(work).free < _FREE_BYTES:
+        raise EnvironmentLackingError("learning a build takes 1 GiB at most", str(work), "free some space there")
+    family = registry.family("postgres")
+    with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
+        say(f"making a private server of PostgreSQL {build.version} from a copy of its programs")
+        place = private_copy.made(family, build, folder, lambda event: None)
+        say("recording which evictions are for want of room")
+        records, edges = _inside(place, settings, 1)
+        settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
+        say("comparing by code in the server")
+        proofs = [_judged_inside(place, settings, 2)]
+        if not proofs[0].wrong and _links_work():
+            say("comparing by the kernel's links")
+            proofs.append(_judged_by_links(place, settings, 3))
+    wrong = [one for each in proofs for one in each.wrong]
+    by = [] if wrong else [one.by for one in proofs]
+    told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "settings": dict(place.settings),
+            "runs": [one.told() for one in proofs]}  # fmt: skip
+    digest = page_sites.text_sha256(build.binary)
+    entry = LearntEntry(f"PostgreSQL {build.version}", digest, settings, told)
+    return Learnt(build, entry, tuple(proofs), time.monotonic() - started)
+
+
+def _links_work() -> bool:
+    """Return whether this user and kernel can record by links; a build is proved by code in the server alone if not."""
+    with suppress(Exception):
+        native().live_trace_check()
+        return True
+    return False
+
+
+def _inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> tuple[Records, list[tuple[str, proof.Edge]]]:
+    """Run a server that records itself from its start on; return the records and the edges of the windows."""
+    spool = place.folder / f"records-{seed}"
+    asked = {"required": True, "spool": {"path": str(spool), "limit_bytes": _SPOOL_BYTES}}
+    sites = PageSites("the learnt build", dict(settings))
+    trace = Recording(sites, place.build, asked, lambda event: None)
+    try:
+        with place.server(trace) as server:
+            edges = proof.worked(server, seed)
+        told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
+    finally:
+        trace.close()
+    return _records(spool, told), edges
+
+
+def _judged_inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Proof:
+    records, edges = _inside(place, settings, seed)
+    return proof.proved("inside", records, edges, is_empty=True, major=place.build.numbers[0])
+
+
+def _judged_by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Proof:
+    """Prove by the kernel's links to a server that runs already, as `advise` attaches them."""
+    spool = place.folder / f"records-{seed}"
+    sites = PageSites("the learnt build", dict(settings))
+    with place.server() as server:
+        binary = place.build.binary
+        stop_us = live_trace.stop_us("postgres", "full")
+        plan = live_trace.SitePlan(
+            server.pid, "full", sites.server, binary, str(binary), False, sites, stop_us, forks=True
+        )
+        with live_trace.attach(plan, spool, events_per_s_max=1e9, limit_bytes=_SPOOL_BYTES) as trace:
+            edges = proof.worked(server, seed)
+            told = trace.finish()
+            records = _records(spool, told)
+            return proof.proved("links", records, edges, is_empty=False, major=place.build.numbers[0])
+
+
+def _records(spool: Path, told: Mapping[str, Any]) -> Records:
+    """Return a whole trace's records. Raises EnvironmentLackingError for one that is not whole."""
+    if told.get("problem") or told.get("lost") or told.get("over_limit_bytes") is not None:
+        what = told.get("problem") or f"{told.get('lost', 0):,} records were lost"
+        raise EnvironmentLackingError(f"the build cannot be learnt here: {what}", str(spool), "try again on an idle host")
+    dtype = np.dtype(list(page_trace_words().record))
+    return Records(np.fromfile(spool, dtype), told["relations"])

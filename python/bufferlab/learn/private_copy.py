@@ -1,0 +1,127 @@
+"""A private server on a copy of a binary, whose inode no other server has: no probe meets a server in use."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bufferlab.engines.behaviour import OnEvent
+from bufferlab.engines.postgres import learning
+from bufferlab.engines.servers import child_process, data_folder, signs_of_life, user
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.data_folder import DATABASE, Identity
+from bufferlab.engines.servers.family import Family
+from bufferlab.engines.servers.page_sites import Recording
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.errors import EnvironmentLackingError
+
+_IOPRIO_SET = {"x86_64": 251}
+_LEVELS = 5
+"""The folders above a program in which its other files may be: usr/lib/postgresql/17/bin of Debian, a wheel's libraries."""
+_WHO_PROCESS, _CLASS_IDLE = 1, 3 << 13
+
+
+def idle_priority() -> None:
+    """Give this process and all that it starts the idle priority for processor and disk (sched(7), ioprio_set(2))."""
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    if number := _IOPRIO_SET.get(platform.machine()):
+        ctypes.CDLL(None).syscall(number, _WHO_PROCESS, 0, _CLASS_IDLE)
+
+
+def copied(build: Build, folder: Path) -> Build:
+    """Return the build with a copy of its programs in `folder`, beside links to its other files.
+
+    A PostgreSQL finds its files from where its program lies (port/path.c), so the copy lies as the original does.
+    """
+    binary = build.binary.resolve()
+    root = binary.parents[min(_LEVELS, len(binary.parents)) - 1]
+    place = folder
+    for part in binary.relative_to(root).parts[:-1]:
+        place.mkdir(mode=0o755)
+        for one in (root / place.relative_to(folder)).iterdir():
+            if one.name != part:
+                (place / one.name).symlink_to(one)
+        place /= part
+    place.mkdir(mode=0o755)
+    for program in (binary, binary.with_name("initdb")):
+        if program.exists():
+            shutil.copy(program, place / program.name)
+    return replace(build, binary=place / binary.name)
+
+
+@dataclass(frozen=True)
+class PrivateCopy:
+    """The data of a private server in a folder, made for one build."""
+
+    family: Family
+    build: Build
+    folder: Path
+    identity: Identity
+    is_alone: bool
+    """Whether its servers get no network."""
+
+    @property
+    def database(self) -> Path:
+        """The folder of the data."""
+        return self.folder / "database"
+
+    @contextmanager
+    def server(self, trace: Recording | None = None) -> Iterator[PrivateServer]:
+        """Context manager for a server on the data; with `trace` it records itself from its start on."""
+        home = self.folder / "server"
+        shutil.rmtree(home, ignore_errors=True)
+        server = PrivateServer(
+            self.family, self.build, self.database / "data", home, user=user.server_user(),
+            login=(self.identity.user, self.identity.password), settings=self.settings, connections=20, trace=trace,
+            own_net=self.is_alone,
+        )  # fmt: skip
+        with server:
+            if trace:
+                trace.require_on()
+            yield server
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The variables that the server starts with."""
+        return learning.SETTINGS
+
+
+def made(family: Family, build: Build, folder: Path, on_event: OnEvent) -> PrivateCopy:
+    """Copy the build into the folder and make its data there, with an empty database.
+
+    Raises EngineFailure and EnvironmentLackingError when that cannot be done.
+    """
+    owner = user.server_user()
+    folder.chmod(0o711)
+    for needed in (folder, build.binary.resolve().parent):
+        user.require_reachable(needed, owner)
+    install = folder / "install"
+    copy = copied(build, install)
+    database = folder / "database"
+    database.mkdir(mode=0o700)
+    user.give(database, owner)
+    identity = data_folder.new_identity(copy, 8192)
+    wait = signs_of_life.patience(on_event, lambda: False)
+    family.make_data(copy, database, identity, {}, {}, owner, wait)
+    is_alone = True
+    try:
+        child_process.require_own_net(owner)
+    except EnvironmentLackingError:
+        is_alone = False  # It listens on its socket alone.
+    place = PrivateCopy(family, copy, folder, identity, is_alone)
+    with place.server() as server:
+        with_database = server.connect(family.system_database)
+        with_database.ask(f"CREATE DATABASE {DATABASE}")
+        with_database.close()
+        connection = server.connect(DATABASE, patient=True)
+        for statement in learning.MAKE:
+            connection.ask(statement)
+        connection.close()
+    return place
