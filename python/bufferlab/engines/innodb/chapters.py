@@ -18,7 +18,7 @@ from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
 from bufferlab.engines.innodb.scan_depth_chapter import answer, scan_depth
 from bufferlab.engines.innodb.victim_path_chapter import victim_path
-from bufferlab.results.check import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.units import readable
 
 _COURSE = {
