@@ -96,7 +96,7 @@ STATS = _tests(*(f"stats_{name}" for name in ("best", "fit", "knee", "series", "
 RESULTS = _tests(
     *(
         f"results_{name}"
-        for name in ("derive", "formulas", "sweep_checks", "metrics", "standstill", "drift", "timeline")
+        for name in ("derive", "formulas", "checks_of_every_engine", "metrics", "standstill", "drift", "timeline")
     )
 )
 
@@ -113,7 +113,7 @@ class Python:
         **{f"python/bufferlab/stats/{name}.py": _tests("stats_changes") for name in ("changes", "levels")},
         **{
             f"python/bufferlab/results/{name}.py": RESULTS
-            for name in ("drift", "metrics", "quantity", "registry", "standstill", "sweep_checks", "window")
+            for name in ("drift", "metrics", "quantity", "registry", "standstill", "checks_of_every_engine", "window")
         },
         "python/bufferlab/engines/*/metrics.py": _tests("results_formulas", "results_innodb", "results_postgres"),
         "python/bufferlab/engines/file/metrics.py": _tests("results_formulas", "random_read_parts"),

@@ -1,6 +1,6 @@
 """Runs the command `bufferlab` as `python -m bufferlab`."""
 
-from bufferlab.cli import main
+from bufferlab.cli.entry import main
 
 if __name__ == "__main__":
     main()

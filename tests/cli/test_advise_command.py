@@ -19,6 +19,7 @@ from bufferlab.cli import app
 from bufferlab.cli.options import look_seconds
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import advise, session
+from bufferlab.live.sizes_asked import parse_sizes
 from bufferlab.live.tiers import Foretold
 from bufferlab.units import GIB, MIB
 from support import fake_mysql
@@ -61,7 +62,7 @@ def test_times_and_shares_that_cannot_be_are_refused_by_their_option() -> None:
         (seconds, "soon", "--within", "is not a duration"),
         (command._cores, "0.5", "--max-cpu", "is not a share"),
         (command._cores, "0%", "--max-cpu", "lets nothing be recorded"),
-        (advise.sizes_asked, "128MB", "--sizes", "is read as 1000s"),
+        (parse_sizes, "128MB", "--sizes", "is read as 1000s"),
     ):
         with pytest.raises(SpecError, match=words) as refused:
             read(text)
@@ -70,12 +71,12 @@ def test_times_and_shares_that_cannot_be_are_refused_by_their_option() -> None:
 
 
 def test_sizes_are_bytes_or_shares_of_the_present_one() -> None:
-    found = [size(128 * MIB) for size in advise.sizes_asked("256MiB, 200%,1GiB,75%")]
+    found = [size(128 * MIB) for size in parse_sizes("256MiB, 200%,1GiB,75%")]
     assert found == [256 * MIB, 256 * MIB, GIB, 96 * MIB]
-    assert advise.sizes_asked(None) == ()
+    assert parse_sizes(None) == ()
     for wrong in ("0", "1k", "0%", " ,1GiB", "9999999999999GiB"):
         with pytest.raises(SpecError):
-            advise.sizes_asked(wrong)
+            parse_sizes(wrong)
 
 
 def ready() -> Any:

@@ -86,7 +86,7 @@ def test_help_of_all_loads_none_of_the_counted_modules() -> None:
 
 
 def test_a_list_loads_declarations_alone() -> None:
-    more = ("shutil", "bufferlab.results.check", "bufferlab.engines.servers.existing.address")
+    more = ("shutil", "bufferlab.results.check_parts", "bufferlab.engines.servers.existing.address")
     assert _work_loads("list", more=more) == ["0", "tomllib"]
 
 

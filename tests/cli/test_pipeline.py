@@ -189,9 +189,9 @@ def test_an_interrupt_while_the_process_ends_does_not_change_how_it_ended() -> N
         "    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT):\n"
         "        kill(pid, number)\n"
         "sys.argv = ['bufferlab', '--version']\n"
-        "import bufferlab.cli\n"
+        "from bufferlab.cli.entry import main\n"
         "last = Last()\n"
-        "bufferlab.cli.main()\n"
+        "main()\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -137,7 +137,7 @@ def test_the_full_form_can_be_planned(bench: Bench) -> None:
 def test_an_installation_without_its_core_is_code_3_and_says_what_to_do(bench: Bench, command: list[str]) -> None:
     code = (
         "import sys; sys.modules['bufferlab._native'] = None\n"
-        "from bufferlab.cli import main; sys.argv = ['bufferlab', *sys.argv[1:]]; main()"
+        "from bufferlab.cli.entry import main; sys.argv = ['bufferlab', *sys.argv[1:]]; main()"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code, *command, "--json"],

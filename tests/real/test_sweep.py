@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bufferlab.registry import open_sweep
-from bufferlab.results.sweep_checks import check_sweep
+from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.window import Window
 from support import core, prepared
 

@@ -202,7 +202,7 @@ def _become(arguments: list[str], environment: dict[str, str], folder: str, out:
     os.environ.update(environment)
     tempfile.tempdir = None  # Asked for again, in this environment.
     sys.argv = ["bufferlab", *arguments]
-    from bufferlab.cli import main
+    from bufferlab.cli.entry import main
     from bufferlab.results import decoding
 
     code = 1

@@ -15,8 +15,8 @@ from bufferlab.report.comparison import accuracy_page
 from bufferlab.report.comparison.accuracy import accuracy, was_seen
 from bufferlab.report.comparison.accuracy_page import answer, as_report
 from bufferlab.report.json_output import printed
+from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.store import SweepFolder
-from bufferlab.results.sweep_checks import check_sweep
 from bufferlab.spec import Overrides
 from support.fake import Bench
 from support.traced import GET, Access, build, repeat

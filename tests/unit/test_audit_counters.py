@@ -8,6 +8,7 @@ import pytest
 
 from bufferlab.audit.audit import Audit, audit_evidence
 from bufferlab.audit.evidence import RunEvidence
+from bufferlab.audit.printout_order import timed_dumps
 from support.audit_files import FIXTURES, audit_of, evidence_of, found, text_of
 
 TABLE, RELATIVE, TABS = "counters/mysql-5.7-table.txt", "counters/mysql-5.7-relative.txt", "counters/mysql-8.0-tabs.txt"
@@ -209,7 +210,7 @@ def test_pg_stat_io_tells_pages_where_pg_stat_database_does_not() -> None:
 
 def test_times_of_watch_give_rates() -> None:
     run = run_of(text_of(WATCH))
-    assert [at for at, _ in run.timed_dumps] == [0, 1, 2, 3, 4]
+    assert [at for at, _ in timed_dumps(run.dumps)] == [0, 1, 2, 3, 4]
     rates = run.rates()
     assert rates is not None
     reads = [int(number) for number in re.findall(r"postgres \| +(\d+)", text_of(WATCH))]

@@ -16,7 +16,8 @@ import pytest
 
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.traces import curve, files
-from bufferlab.traces.columns import parse_columns, time_unit
+from bufferlab.traces.column_names import time_unit
+from bufferlab.traces.options import parse_columns
 from bufferlab.traces.page_trace import Accesses
 from support.core import ROOT
 from support.fake import Bench

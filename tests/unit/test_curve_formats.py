@@ -16,7 +16,7 @@ import pytest
 
 from bufferlab.errors import BufferlabError, DataFileError, SpecError
 from bufferlab.traces import curve, files, text, unpacked
-from bufferlab.traces.columns import parse_columns
+from bufferlab.traces.options import parse_columns
 from support.fake import Bench
 
 if sys.version_info >= (3, 14):

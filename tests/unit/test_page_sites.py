@@ -28,7 +28,7 @@ from bufferlab.engines.servers import child_process, data_folder, page_sites, si
 from bufferlab.engines.servers.behaviour import ServerBehaviour
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.fetched import servers_root
-from bufferlab.engines.servers.server_knob import ON_PATH
+from bufferlab.engines.servers.server_names import ON_PATH
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.execute.probes.page_trace_probe import PageTraceAsked
 from bufferlab.results.trace_words import page_trace_words

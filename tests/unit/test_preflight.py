@@ -16,7 +16,7 @@ from bufferlab.engines.servers.run import Difference, Survey
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.execute import preflight
 from bufferlab.execute.run.run_checks import _foreign_server
-from bufferlab.results.check import FOREIGN_SERVER
+from bufferlab.results.check_parts import FOREIGN_SERVER
 
 GIB = 1 << 30
 FACTS = Survey(

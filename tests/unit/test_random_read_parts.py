@@ -22,7 +22,7 @@ from bufferlab.errors import SpecError
 from bufferlab.plan import estimated_facts, make
 from bufferlab.registry import registry
 from bufferlab.results import schema
-from bufferlab.results.check import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.schema import SAMPLE_COLUMNS
 from bufferlab.results.window import Reading, Window
 from bufferlab.spec import Overrides

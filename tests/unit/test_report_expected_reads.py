@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from bufferlab.chapter.analysis import Analysis
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.schema import Database, Shape, Tree
-from bufferlab.results.sweep_checks import MeasuredRun
 from support.synthetic import BUFFER_SIZE, Sweep, build
 
 #: The package has the chapter's function under the module's name.

@@ -76,9 +76,9 @@ def test_a_run_without_samples_inside_its_window_is_not_judged() -> None:
 
 def test_a_sweep_whose_misses_moved_fails_its_check(tmp_path: Path) -> None:
     from bufferlab.registry import registry
-    from bufferlab.results.check import MeasuredRun
+    from bufferlab.results.check_parts import MeasuredRun
+    from bufferlab.results.checks_of_every_engine import check_sweep
     from bufferlab.results.schema import Point, Run, WarmUp
-    from bufferlab.results.sweep_checks import check_sweep
     from bufferlab.results.window import Value, Window
 
     table = samples([1500] * 4 + [1200] * 4 + [1000] * 4)

@@ -10,8 +10,9 @@ import pytest
 
 from bufferlab.engines.innodb.metrics import METRIC_PREFIX, NO_LOOPS, NO_SINGLE_PAGE
 from bufferlab.registry import registry
+from bufferlab.results.check_parts import Check, MeasuredRun
+from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.schema import StoredSetting
-from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.results.window import Reading, Window
 from support.synthetic import MIB, Sweep, build
 from support.synthetic_innodb import LACKS_56, LACKS_1011, SCAN_DEPTH, Depth, Innodb, scan_depth

@@ -12,7 +12,7 @@ from bufferlab.registry import declared, registry
 from bufferlab.report.comparison import compare_metrics as compare_metrics
 from bufferlab.report.comparison.compare_metrics import compare_sides
 from bufferlab.report.comparison.sides import of_one_folder
-from bufferlab.results.check import EngineResults
+from bufferlab.results.check_parts import EngineResults
 from bufferlab.results.metrics import Engine, per_work
 from bufferlab.results.registry import Registry
 from bufferlab.stats.estimate import Estimate

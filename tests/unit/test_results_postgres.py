@@ -15,8 +15,9 @@ from bufferlab.registry import registry
 from bufferlab.report.answer import answer
 from bufferlab.report.chapters import chapters_of
 from bufferlab.report.result_tables import main_table
+from bufferlab.results.check_parts import Check, MeasuredRun
+from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.schema import StoredSetting
-from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from support.synthetic import Sweep, build
 from support.synthetic_postgres import SPLITS, Postgres, memory_split
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bufferlab.results.check import MeasuredRun, stood_still
+from bufferlab.results.check_parts import MeasuredRun, stood_still
 from bufferlab.results.drift import drift
 
 RECORDED = pl.read_csv(Path(__file__).parents[1] / "fixtures/steady-misses.csv")

@@ -66,7 +66,11 @@ def test_a_table_that_is_a_pipe_is_refused_and_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["latin-1", "ascii", "closed"])
 def test_an_answer_ends_well_in_a_locale_without_its_letters_and_with_a_closed_output(how: str, tmp_path: Path) -> None:
     # A command that prints an interval.
-    program = "from bufferlab.cli import app, main, output; app.run = lambda _: output.put('0.9\u20131.1') or 0; main()"
+    program = (
+        "from bufferlab.cli import app, entry, output\n"
+        "app.run = lambda _: output.put('0.9\u20131.1') or 0\n"
+        "entry.main()"
+    )
     closed = " >&- 2>&-" if how == "closed" else ""
     more = {} if closed else {"PYTHONIOENCODING": f"{how}:strict"}
     words = ["sh", "-c", f'"$@"{closed}', "sh", sys.executable, "-c", program]

@@ -7,7 +7,7 @@ use bufferlab_sim::{Counts, Manager};
 use bufferlab_workload::tpcc::TRANSACTION_TYPES;
 use serde::Serialize;
 
-use crate::shares::Shares;
+use crate::page_shares::Shares;
 
 /// The most types of transactions that a workload has: TPC-C's.
 pub(crate) const TYPES: usize = TRANSACTION_TYPES.len();

@@ -12,9 +12,9 @@ use std::ops::Add;
 use bufferlab_sim::Counts;
 
 use crate::job::{Job, Limits, MAX_TRANSACTIONS, Name, STRETCH, WarmUpAsked, Way, Workload};
+use crate::page_shares::Shares;
 use crate::pools::{ByType, Object};
 use crate::run::{PoolRun, Run, RunError, brought_in};
-use crate::shares::Shares;
 
 /// The number of warehouses that may stand for any larger number. With 20, a pool of a tenth of the data misses 8 %
 /// more than with 100, because warehouses share items, undo log and connections.

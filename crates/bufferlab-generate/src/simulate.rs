@@ -6,11 +6,11 @@ use crate::engine::Engine;
 use crate::innodb::{self, Innodb};
 use crate::job::{Job, Limits, MAX_TRANSACTIONS, PoolAsked, STRETCH, Workload};
 use crate::loaded::{Loaded, Records};
+use crate::page_shares::Shares;
 use crate::pools::Pools;
 use crate::postgres::{self, Postgres};
 use crate::run::{Gate, Plan, Played, Run, RunError, Watch, run};
 use crate::scale::{self, Simulation};
-use crate::shares::Shares;
 use crate::sqlite::{self, Sqlite};
 
 /// Makes a pool's gate from the pool's frames, the number of transactions between two questions to the gate, and the

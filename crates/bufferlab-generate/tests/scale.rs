@@ -4,9 +4,9 @@ mod open;
 
 use bufferlab_generate::job::Job;
 use bufferlab_generate::job::Name;
+use bufferlab_generate::page_shares::{RUN, Shares};
 use bufferlab_generate::pools::Pools;
 use bufferlab_generate::run::{PoolRun, Run, RunError};
-use bufferlab_generate::shares::{RUN, Shares};
 use bufferlab_generate::simulate::generate;
 use bufferlab_sim::{MODELS, OneIn};
 use proptest::prelude::*;

@@ -10,9 +10,9 @@ import polars as pl
 
 from bufferlab.errors import SpecError
 from bufferlab.traces import files, page_trace
-from bufferlab.traces.columns import parse_columns, parse_page_size
 from bufferlab.traces.curve import MissCurve
 from bufferlab.traces.curve import curve as misses_of
+from bufferlab.traces.options import parse_columns, parse_page_size
 
 _NEEDED = ("page", "kind", "in_window", "t_s")
 

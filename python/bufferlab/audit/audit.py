@@ -15,7 +15,7 @@ from bufferlab.chapter.elements import Banner, Row, Section, Table
 from bufferlab.chapter.words import plural
 from bufferlab.errors import DataFileError, Problem
 from bufferlab.report.document import Note, Report
-from bufferlab.results.check import Check
+from bufferlab.results.check_parts import Check
 
 RULE_NAMES = tuple(rule.name for rule in RULES)
 #: The most files that a page names above its answer. The page's last line names all files.

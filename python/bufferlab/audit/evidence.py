@@ -1,4 +1,4 @@
-"""The evidence of one audit: its files, the runs in them, printouts in order. Also the types of rules and findings.
+"""The evidence of one audit: its files and the runs in them. Also the types of rules and findings.
 
 Pieces of a file under the same caption are one run. Files without captions are one run if their names agree up to the
 first dot, such as 4k.tpcc.log and 4k.iostat.txt.
@@ -23,6 +23,7 @@ from bufferlab.audit.parsers.read import FileEvidence
 from bufferlab.audit.parsers.stated import Stated, parse_lenient_bytes, stated_together
 from bufferlab.audit.parsers.tables import ResultRow, ResultTable
 from bufferlab.audit.parsers.tpcc_mysql import TpccLog
+from bufferlab.audit.printout_order import is_by_uptime, timed_dumps
 
 #: tpcc-mysql's mix is a deck of 23 transactions, 10 of them New-Orders.
 TRANSACTIONS_PER_NEW_ORDER = 2.3
@@ -183,52 +184,12 @@ class RunEvidence:
         """Return the first printout that shows the number of the pool's pages."""
         return next((dump for dump in self.dumps if dump.fields.get("pool_pages")), None)
 
-    @property
-    def timed_dumps(self) -> list[tuple[float, StatusDump]]:
-        """Return the printouts whose time is known, in the order of time, with their seconds from a common zero.
-
-        If neither captions nor time stamps give times, the server's uptimes do, in the order of the lines.
-        """
-        if all(dump.t_s is not None for dump in self.dumps):
-            known = [(dump.t_s or 0.0, dump) for dump in self.dumps]
-        elif self._is_by_uptime:
-            return _by_uptime([dump for dump in self.dumps if "uptime_s" in dump.fields])
-        else:
-            stamped = [dump for dump in self.dumps if dump.at is not None]
-            first = min((dump.at for dump in stamped if dump.at), default=None)
-            known = [((dump.at - first).total_seconds(), dump) for dump in stamped if dump.at and first]
-        return sorted(known, key=lambda pair: pair[0])
-
-    @property
-    def _is_by_uptime(self) -> bool:
-        """Return whether only the server's uptimes give the time between two printouts."""
-        stamped, up = (
-            sum(told) > 1
-            for told in (
-                [dump.at is not None for dump in self.dumps],
-                ["uptime_s" in dump.fields for dump in self.dumps],
-            )
-        )
-        return up and not stamped and not all(dump.t_s is not None for dump in self.dumps)
-
-    @property
-    def ordered_dumps(self) -> list[StatusDump]:
-        """Return the printouts in the order of time.
-
-        Without times, they are PostgreSQL's printouts in the first file that has any, in its order.
-        """
-        timed = [dump for _, dump in self.timed_dumps]
-        if timed:
-            return timed
-        counted = [dump for dump in self.dumps if dump.counters]
-        return [dump for dump in counted if dump.place.file == counted[0].place.file]
-
     def rates(self) -> CounterRates | None:
         """Return the counters' rates from the first to the last printout.
 
         The result is None with fewer than two times, or if reads or uptime fell, or a view was reset in between.
         """
-        timed = self.timed_dumps
+        timed = timed_dumps(self.dumps)
         for name in ("pages_read", "uptime_s"):
             values = [value for _, dump in timed if (value := dump.fields.get(name)) is not None]
             if values != sorted(values):
@@ -239,7 +200,7 @@ class RunEvidence:
 
     def segments(self) -> list[CounterRates]:
         """Return the counters' rates between neighbouring printouts."""
-        return [rates for a, b in pairwise(self.timed_dumps) if (rates := _rates(a, b)) is not None]
+        return [rates for a, b in pairwise(timed_dumps(self.dumps)) if (rates := _rates(a, b)) is not None]
 
     @property
     def new_orders_per_s(self) -> float | None:
@@ -261,7 +222,7 @@ class RunEvidence:
 
         If only uptimes give the interval, they do not show when the run was. Then the run must be as long as it.
         """
-        if not self._is_by_uptime:
+        if not is_by_uptime(self.dumps):
             return self.new_orders_per_s
         counted = [found.seconds for log in self.logs if (found := log.counted)]
         seconds = [*counted, *(load.seconds for load in self.loads if load.nopm and load.seconds)]
@@ -384,15 +345,6 @@ def _rates(a: tuple[float, StatusDump], b: tuple[float, StatusDump]) -> CounterR
     if seconds <= 0 or read is None:
         return None
     return CounterRates(a[1], b[1], seconds, read / seconds)
-
-
-def _by_uptime(dumps: Sequence[StatusDump]) -> list[tuple[float, StatusDump]]:
-    """Return printouts with their seconds from the first, by uptimes. A restart counts as if it took no time."""
-    timed = [(0.0, dumps[0])]
-    for a, b in pairwise(dumps):
-        before, after = a.fields["uptime_s"], b.fields["uptime_s"]
-        timed.append((timed[-1][0] + (after - before if after >= before else after), b))
-    return timed
 
 
 def _change(a: StatusDump, b: StatusDump, name: str) -> float | None:

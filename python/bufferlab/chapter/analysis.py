@@ -16,12 +16,12 @@ from typing import ClassVar
 from bufferlab.chapter import known_scatter, words
 from bufferlab.knob import UNLIMITED, Value
 from bufferlab.results import metrics
-from bufferlab.results.check import ALL, Numbers, SettingWords
+from bufferlab.results.check_parts import ALL, Check, MeasuredRun, Numbers, SettingWords
+from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.gaps import Gaps
 from bufferlab.results.metrics import phase_of, qualified
 from bufferlab.results.schema import IntegrityRow, StoredPlan, StoredPoint, StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
-from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit, fit
 from bufferlab.stats.stopping import LOOKS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.elements import Section
-from bufferlab.results.check import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 
 Chapter = Callable[[Analysis], Section | None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from bufferlab.results.check import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.metrics import Metric
 from bufferlab.stats.known_scatter import known_scatters, workloads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bufferlab.chapter import words
-from bufferlab.results.check import ALL, Check, Numbers, numbers_of
+from bufferlab.results.check_parts import ALL, Check, Numbers, numbers_of
 from bufferlab.results.metrics import Metric
 
 #: The words for checks that touch all numbers.

@@ -94,12 +94,13 @@ def command(
     from bufferlab.live import advise, live_trace
     from bufferlab.live import advise_page as reports
     from bufferlab.live.session import Session, address_of, family_of
+    from bufferlab.live.sizes_asked import parse_sizes
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
     within_s = look_seconds(within, "--within", _SHORTEST_S)
     kind: Tier = "full" if tier == "full" else "misses"
-    asked = advise.Asked(within_s, kind, advise.sizes_asked(sizes), _cores(max_cpu), look_inside)
+    asked = advise.Asked(within_s, kind, parse_sizes(sizes), _cores(max_cpu), look_inside)
     advise.remove_stale()
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:

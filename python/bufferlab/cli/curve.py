@@ -91,8 +91,8 @@ def command(
     with beginning("reading the accesses"):
         from bufferlab.report import curve_page
         from bufferlab.traces import files, page_trace
-        from bufferlab.traces.columns import parse_columns, parse_page_size
         from bufferlab.traces.curve import curve, misses_of_objects
+        from bufferlab.traces.options import parse_columns, parse_page_size
 
     window_s = _window(window)
     given_bytes = parse_page_size(page_size)

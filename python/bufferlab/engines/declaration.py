@@ -16,7 +16,7 @@ from bufferlab.knob import Knob, Native, Setting, Value, Values
 from bufferlab.units import MIB
 
 if TYPE_CHECKING:
-    from bufferlab.results.check import EngineResults
+    from bufferlab.results.check_parts import EngineResults
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class EngineDeclaration:
     @property
     def results(self) -> EngineResults:
         """Return the engine's metrics, formulas, checks and limits, imported as late as possible."""
-        from bufferlab.results.check import EngineResults
+        from bufferlab.results.check_parts import EngineResults
 
         return cast(EngineResults, import_module(self.results_in).RESULTS) if self.results_in else EngineResults()
 

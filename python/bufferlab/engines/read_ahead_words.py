@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bufferlab.engines.read_ahead_knob import AS_IS
-from bufferlab.results.check import SettingWords
+from bufferlab.results.check_parts import SettingWords
 
 READ_AHEAD_WORDS = SettingWords(
     "read-ahead", "Read-ahead of the device (KiB)", "read-ahead", "KiB", values={AS_IS: "the host's read-ahead"}

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -30,17 +29,15 @@ from bufferlab.live.live_trace import Ended, LivePlan, LiveTrace, Recorded, Tier
 from bufferlab.live.look_result import Seen
 from bufferlab.live.observation import Observation, Stop
 from bufferlab.live.session import Session
+from bufferlab.live.sizes_asked import SizeAsked, require_told, sizes_of
 from bufferlab.live.tiers import Foretold, Processors, Stage, TierCost
 from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.traces.page_trace import number_of
-from bufferlab.units import MIB, TIB, UnitError, parse_size
 
 if TYPE_CHECKING:
     from bufferlab.models.managers.declaration import BufferManager
 
 FIRST_LOOK_S = 5
-_LARGEST_BYTES = 1024 * TIB
-"""The largest pool size that may be asked for; the smallest is 1 MiB."""
 ENOUGH_TURNOVERS = 10.0
 """The tier `misses` has seen enough after this many evictions per frame that the largest size adds to the pool."""
 _SLACK_S = 60.0
@@ -49,8 +46,6 @@ _LISTS = 1 + len(constants.LIST_AT_SHARES)
 _FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages as read by which a relation grows (engines/postgres/look.py)."""
-_SHARES: Mapping[Tier, tuple[float, ...]] = {"misses": (1.25, 1.5, 2.0, 4.0), "full": (0.5, 0.75, 1.5, 2.0, 4.0)}
-"""The pool sizes that each tier judges by default, as multiples of the pool's present size."""
 
 _ENDED_EARLY: Mapping[Ended, NotTold] = {
     "lost": NotTold("the kernel lost records, so that accesses are missing", "ask when the host is less busy"),
@@ -72,8 +67,8 @@ class Asked:
 
     within_s: float
     tier: Tier
-    sizes: tuple[Callable[[int], int], ...]
-    """Functions that return a pool size in bytes from the present pool's; empty for the default sizes."""
+    sizes: tuple[SizeAsked, ...]
+    """The sizes that the user asks about; empty for the default sizes."""
     max_cores: float
     look_inside: bool = False
 
@@ -178,8 +173,8 @@ def prepare(
             raise EnvironmentLackingError(f"nothing can be attached: {pid.why}", session.address.server, hint)
         manager = _model_of(facts)
         settings = _settings_of(facts, manager)
-        sizes = sizes_of(asked, facts.pool_size_bytes)
-        _require_told(asked.tier, sizes, facts.pool_size_bytes)
+        sizes = sizes_of(asked.sizes, asked.tier, facts.pool_size_bytes)
+        require_told(asked.tier, sizes, facts.pool_size_bytes)
         rows = _first_look(session, facts, clock, sleep)
     except (Refused, Lost) as error:
         hint = "ask again when it answers; docs/observe.md has the rights that the account needs"
@@ -200,15 +195,6 @@ def prepare(
     plans = {one.tier: tracing.plan(pid, facts, one.tier) for one in foretold}
     inside = _inside(facts, asked, is_full="full" in plans) if plans else ""
     return Ready(session, facts, pid, asked, planned, plans, foretold, manager, settings, idle, inside)
-
-
-def _require_told(tier: Tier, sizes: Sequence[int], present_bytes: int) -> None:
-    """Raise SpecError if the options allow no answer: only the present size, or a smaller one with tier `misses`."""
-    if sizes == (present_bytes,):
-        raise SpecError("no other size than the present one is asked about", "--sizes", "name another, as in 50%,200%")
-    if tier == "misses" and sizes[-1] < present_bytes:
-        what = "what a pool reads and evicts tells nothing of smaller pools"
-        raise SpecError(what, "--sizes", "add --tier full, which records all accesses, or name a larger size")
 
 
 def _require_model(facts: Facts, manager: BufferManager | None, settings: Mapping[str, int | str]) -> None:
@@ -274,7 +260,7 @@ def advise(
 ) -> Advice:
     """Attach the tiers in turn, and return the advice. If nothing was recorded, raise the error of attaching."""
     facts = ready.facts
-    sizes = sizes_of(ready.asked, facts.pool_size_bytes)
+    sizes = sizes_of(ready.asked.sizes, ready.asked.tier, facts.pool_size_bytes)
     held: list[pool_contents.Page] = []
 
     def before_full() -> None:
@@ -316,36 +302,6 @@ def remove_stale(parent: Path | None = None) -> None:
 
 def _temporary() -> Path:
     return Path(tempfile.gettempdir()).resolve()
-
-
-def sizes_asked(text: str | None) -> tuple[Callable[[int], int], ...]:
-    """Return functions from the present size to each size asked for, in bytes.
-
-    Raises SpecError for a text that is not a size or share, and for a size that no pool has.
-    """
-    return tuple(_size(part.strip()) for part in text.split(",")) if text else ()
-
-
-def _size(part: str) -> Callable[[int], int]:
-    try:
-        size = parse_size(part)
-    except UnitError as error:
-        raise SpecError(error.what, "--sizes", error.hint) from error
-    ratio, size_bytes = size.ratio, size.size_bytes or 0
-    if not (0 < ratio <= _LARGEST_BYTES / MIB if ratio is not None else MIB <= size_bytes <= _LARGEST_BYTES):
-        hint = 'write sizes such as "256MiB,1GiB" or "50%,200%" of the present one'
-        raise SpecError(f'"{part}" is no size of a pool', "--sizes", hint)
-    return (lambda _: size_bytes) if ratio is None else partial(_share, float(ratio))
-
-
-def sizes_of(asked: Asked, present_bytes: int) -> tuple[int, ...]:
-    """Return the sizes to judge in rising order, without the present one, unless it is the only one."""
-    wanted = asked.sizes or tuple(partial(_share, ratio) for ratio in _SHARES[asked.tier])
-    return tuple(sorted({one(present_bytes) for one in wanted} - {present_bytes})) or (present_bytes,)
-
-
-def _share(ratio: float, present_bytes: int) -> int:
-    return int(ratio * present_bytes)
 
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:

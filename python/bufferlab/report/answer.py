@@ -19,8 +19,7 @@ from bufferlab.report.chapters.concurrency import asks_for_throughput
 from bufferlab.report.chapters.hosts import differ_more
 from bufferlab.report.chapters.without_a_run import without_run
 from bufferlab.results import blocks
-from bufferlab.results.check import FOREIGN_SERVER, numbers_of
-from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.results.check_parts import FOREIGN_SERVER, MeasuredRun, numbers_of
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
 from bufferlab.workloads import registry as workloads

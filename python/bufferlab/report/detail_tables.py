@@ -9,9 +9,9 @@ from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Row, Table
 from bufferlab.chapter.point_table import point_table
+from bufferlab.results.check_parts import Check
 from bufferlab.results.latency import PERCENTILES, LatencyValues, latency_values
 from bufferlab.results.metrics import CPU_COLUMNS, Metric, cpu_shares
-from bufferlab.results.sweep_checks import Check
 from bufferlab.results.window import Value, Window
 from bufferlab.units import format_bytes, format_count
 

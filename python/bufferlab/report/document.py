@@ -18,9 +18,9 @@ from bufferlab.report.json_output import printed
 if TYPE_CHECKING:
     # These modules import pydantic and all metrics, which making an answer does not need.
     from bufferlab.chapter.stopping import Reason
+    from bufferlab.results.check_parts import Check
     from bufferlab.results.page_traces import Prediction, Verdict
     from bufferlab.results.schema import StoredSetting
-    from bufferlab.results.sweep_checks import Check
     from bufferlab.stats.estimate import Estimate
     from bufferlab.stats.verdict import Direction
 

@@ -18,8 +18,8 @@ from bufferlab.report.build import question
 from bufferlab.report.chapters.without_a_run import known_error, without_run
 from bufferlab.report.document import Report
 from bufferlab.report.html import render_html
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.store import RunRecord, SweepFolder
-from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.units import format_duration
 
 PAGE = "report.html"

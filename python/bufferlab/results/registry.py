@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bufferlab.knob import Knob
 from bufferlab.results import metrics
-from bufferlab.results.check import EngineResults
+from bufferlab.results.check_parts import EngineResults
 from bufferlab.results.metrics import Metric
 
 

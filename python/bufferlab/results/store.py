@@ -27,7 +27,7 @@ from bufferlab.knob import AUTO
 from bufferlab.marked import TEMPORARY
 from bufferlab.results import decoding
 from bufferlab.results.blocks import HostBlocks, blocks_of, cells_of
-from bufferlab.results.check import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.drift import device_drift, drift
 from bufferlab.results.files import (
     COPY_HINT,

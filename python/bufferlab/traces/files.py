@@ -13,7 +13,7 @@ import numpy as np
 
 from bufferlab.errors import DataFileError
 from bufferlab.traces import records, unpacked
-from bufferlab.traces.columns import WantedColumns
+from bufferlab.traces.options import WantedColumns
 from bufferlab.traces.page_trace import Accesses
 
 _TABLES, _RECORDS = (".csv", ".txt", ".spc", ".trace"), (".bin", ".oraclegeneral", ".lcs", ".vscsi", ".vscsitrace")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bufferlab.traces.columns import plain
+from bufferlab.traces.column_names import plain
 
 #: The bytes of a sector. Sizes that are all multiples of it are assumed to be in bytes.
 _SECTOR = 512

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from bufferlab.errors import DataFileError
-from bufferlab.traces import columns
-from bufferlab.traces.columns import WantedColumns
+from bufferlab.traces import column_names
 from bufferlab.traces.formats import FORMATS, TableFormat
+from bufferlab.traces.options import WantedColumns
 from bufferlab.traces.requests import SECTOR_BYTES
 
 SAMPLED_ROWS = 100
@@ -93,7 +93,9 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
     units = {role: _unit(role, at, asked, known, names, where) for role, at in found.items() if role != "file"}
     if has_head and "size" not in found and units["page"] in ("bytes", "sectors"):
         # Without the column of sizes, a request of several pages would count as one.
-        at = next((at for at, name in enumerate(first) if columns.is_size(name) and at not in found.values()), None)
+        at = next(
+            (at for at, name in enumerate(first) if column_names.is_size(name) and at not in found.values()), None
+        )
         if at is not None:
             found["size"], units["size"] = at, _unit("size", at, asked, known, names, where)
     taken = {role: TraceColumn(at, units.get(role)) for role, at in found.items()}
@@ -101,19 +103,19 @@ def decide(table: pl.DataFrame, separator: str, asked: Mapping[str, WantedColumn
     if "file" in found:
         files: tuple[int, ...] = (found["file"],)
     else:
-        files = known.files if known else tuple(at for at in free if columns.is_file(first[at]))
-    op = None if known else next((at for at in free if columns.plain(first[at]) == "op"), None)
+        files = known.files if known else tuple(at for at in free if column_names.is_file(first[at]))
+    op = None if known else next((at for at in free if column_names.plain(first[at]) == "op"), None)
     page, time, size = (taken.get(role) for role in ("page", "time", "size"))
     assert page
     is_guess = not asked and not known and not has_head
     layout = Layout(names, has_head, page, time, size, files, op, known, is_guess)
-    if page.unit == columns.ASKED:
+    if page.unit == column_names.ASKED:
         what = f'"{names[page.at]}" may count sectors or pages'
         raise DataFileError(what, where, choices(layout, ("pages", "sectors")))
     return layout
 
 
-def choices(layout: Layout, units: Sequence[str] = columns.PAGE_UNITS) -> str:
+def choices(layout: Layout, units: Sequence[str] = column_names.PAGE_UNITS) -> str:
     """Return the hint to say by --columns which of these units the column of pages counts."""
     return "say what it counts: " + ", or ".join(layout.asked(unit) for unit in units)
 
@@ -162,14 +164,14 @@ def _has_head(first: Sequence[str], rows: Sequence[Sequence[str]], asked: Mappin
             return True
     if asked:
         # If the option names a column, the head has that name. If it gives a number, the name there must fit the role.
-        is_known = {"time": columns.time_rank, "page": columns.page_rank}
+        is_known = {"time": column_names.time_rank, "page": column_names.page_rank}
         return any(
             one.name in first
             if one.position is None
             else role in is_known and one.position <= len(first) and is_known[role](first[one.position - 1]) is not None
             for role, one in asked.items()
         )
-    return any(map(_is_page, first)) and any(columns.time_rank(cell) is not None for cell in first)
+    return any(map(_is_page, first)) and any(column_names.time_rank(cell) is not None for cell in first)
 
 
 def _is_of_objects(first: Sequence[str]) -> bool:
@@ -186,7 +188,7 @@ def _is_word(cell: str) -> bool:
 
 
 def _is_page(name: str) -> bool:
-    return columns.page_rank(name) is not None
+    return column_names.page_rank(name) is not None
 
 
 def _place(one: WantedColumns, first: Sequence[str], has_head: bool, where: str) -> int:
@@ -207,22 +209,22 @@ def _named(head: Sequence[str], rows: pl.DataFrame, where: str) -> dict[str, int
 
     Raises DataFileError without a column of pages, or of times in a table of several columns.
     """
-    times = [at for at, name in enumerate(head) if columns.time_rank(name) is not None]
+    times = [at for at, name in enumerate(head) if column_names.time_rank(name) is not None]
     pages = [at for at, name in enumerate(head) if _is_page(name)]
     # A table with one column lists pages in order. In a table with several, one column must be the time.
     if not pages or (not times and len(head) > 1):
         raise DataFileError(_NOT_NAMED, f"{where}:1", _HINT)
-    pages.sort(key=lambda at: columns.page_rank(head[at]) or 0)
-    times.sort(key=lambda at: columns.time_rank(head[at]) or 0)
+    pages.sort(key=lambda at: column_names.page_rank(head[at]) or 0)
+    times.sort(key=lambda at: column_names.time_rank(head[at]) or 0)
     page = next((at for at in pages if not counts_rows(rows.to_series(at))), pages[0])
-    if columns.plain(head[page]) in columns.COUNTERS and counts_rows(rows.to_series(page)):
+    if column_names.plain(head[page]) in column_names.COUNTERS and counts_rows(rows.to_series(page)):
         raise DataFileError(f'"{head[page]}" only counts the rows: it names no page', f"{where}:1", _HINT)
     found = {"page": page}
     # A column with one value is not a time.
     time = next((at for at in times if not is_constant(rows.to_series(at))), None)
     if time is not None:
         found["time"] = time
-    size = next((at for at, name in enumerate(head) if columns.is_size(name)), None)
+    size = next((at for at, name in enumerate(head) if column_names.is_size(name)), None)
     if size is not None:
         found["size"] = size
     return found
@@ -250,8 +252,8 @@ def _unit(
         return asked[role].unit
     if known:
         return known.units[role]
-    if role != "time" and columns.is_in_kib(names[at]):
+    if role != "time" and column_names.is_in_kib(names[at]):
         what = f'"{names[at]}" is neither in bytes nor in sectors'
         raise DataFileError(what, where, f"multiply it, or say {role}={names[at]}:pages")
-    of_name = {"time": columns.time_unit, "page": columns.page_unit, "size": columns.size_unit}[role]
+    of_name = {"time": column_names.time_unit, "page": column_names.page_unit, "size": column_names.size_unit}[role]
     return of_name(names[at])

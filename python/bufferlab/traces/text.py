@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bufferlab.errors import DataFileError
 from bufferlab.traces import numbering
-from bufferlab.traces.columns import SECONDS_OF, WantedColumns
+from bufferlab.traces.column_names import SECONDS_OF
 from bufferlab.traces.layout import (
     SAMPLED_ROWS,
     Layout,
@@ -32,6 +32,7 @@ from bufferlab.traces.layout import (
     hint,
     is_constant,
 )
+from bufferlab.traces.options import WantedColumns
 from bufferlab.traces.page_trace import Accesses, number_of
 from bufferlab.traces.reading import TakenColumn, TraceReading
 from bufferlab.traces.requests import (

@@ -19,9 +19,9 @@ from bufferlab.chapter.stopping import Reason
 from bufferlab.models.foreign_trace import PlayedTrace
 from bufferlab.report.document import Report
 from bufferlab.report.json_output import FORMAT_VERSION, names_of
+from bufferlab.results.check_parts import Check
 from bufferlab.results.page_traces import Prediction, Verdict
 from bufferlab.results.schema import StoredSetting
-from bufferlab.results.sweep_checks import Check
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.verdict import Direction
 

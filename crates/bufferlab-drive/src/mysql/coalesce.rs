@@ -1,11 +1,11 @@
 //! Makes one statement of a run of calls of the same statement, for the setting `batched`.
 //!
 //! A template is SQL text with a part that repeats for each call; `dialects/mysql/*/batched.sql` explains its form.
-//! This file decides which calls form a run. The client sends the statement and gives its rows to the calls.
+//! This file decides which calls form a run, and shares the answer among the calls. The client sends the statement.
 
 use std::ops::Range;
 
-use bufferlab_workload::client::{Batch, StatementId, StatementSpec};
+use bufferlab_workload::client::{Batch, Cells, StatementId, StatementSpec, Value};
 
 use crate::dialect::sections;
 use crate::failure::{Failure, FailureKind};
@@ -207,11 +207,41 @@ impl Coalesced {
     }
 }
 
+/// Divides the rows that a coalesced statement affected evenly among its calls, so that each call counts one update if
+/// the sum is right. A call's update affects `each` rows.
+pub fn share_out(rows: u64, each: u64, calls: Range<usize>, batch: &mut Batch) {
+    let (rows, count) = (rows / each.max(1), calls.len() as u64);
+    for (place, call) in calls.enumerate() {
+        batch.begin_rows(call);
+        batch.set_affected(call, rows / count + u64::from((place as u64) < rows % count));
+    }
+}
+
+/// Gives each call of a coalesced statement its rows, which have `width` columns, the key's first. Calls with equal
+/// keys get the same rows. Returns the number of rows given.
+pub fn sort_rows(rows: &Cells, width: usize, key: &[usize], calls: Range<usize>, batch: &mut Batch) -> u64 {
+    let mut given = 0;
+    for call in calls {
+        batch.begin_rows(call);
+        for row in (0..rows.len()).step_by(width.max(1)) {
+            let is_key = |(column, &param): (usize, &usize)| same_int(rows.get(row + column), batch.param(call, param));
+            if key.iter().enumerate().all(is_key) {
+                (key.len()..width).for_each(|column| batch.push_column(rows.get(row + column)));
+                batch.end_row(call);
+                given += 1;
+            }
+        }
+    }
+    given
+}
+
+fn same_int(value: Value<'_>, param: Value<'_>) -> bool {
+    matches!((value, param), (Value::Int(value), Value::Int(param)) if value == param)
+}
+
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
-
-    use bufferlab_workload::client::Value;
 
     use super::*;
 
@@ -267,5 +297,38 @@ mod tests {
         assert!(refused("-- name: read\n-- key: 1\nSELECT ?1").contains("SEPARATOR"));
         assert!(refused("-- name: read\n-- key: 3\nSELECT {?1|,}").contains("2 parameters"));
         assert!(refused("-- name: read\n-- key: 1\nSELECT {?|,}").contains("no number"));
+    }
+
+    #[test]
+    fn only_a_right_sum_gives_every_call_its_row() {
+        let shares = |rows, each| {
+            let mut batch = Batch::default();
+            (0..4).for_each(|_| _ = batch.call(StatementId(0), &[]));
+            share_out(rows, each, 0..4, &mut batch);
+            [0, 1, 2, 3].map(|call| batch.affected(call))
+        };
+        assert_eq!(shares(4, 1), [1, 1, 1, 1]);
+        assert_eq!(shares(8, 2), [1, 1, 1, 1]);
+        assert_eq!(shares(3, 1), [1, 1, 1, 0]);
+        assert_eq!(shares(7, 2), [1, 1, 1, 0]);
+        assert_eq!(shares(42, 1), [11, 11, 10, 10]);
+    }
+
+    #[test]
+    fn rows_go_to_every_call_with_their_key() {
+        let (mut batch, mut rows) = (Batch::default(), Cells::default());
+        for item in [7, 5, 7, 9] {
+            batch.call(StatementId(0), &[Value::Int(1), Value::Int(item)]);
+        }
+        for (item, price) in [(5, "five"), (7, "seven"), (8, "eight")] {
+            rows.push(Value::Int(item));
+            rows.push(Value::Text(price));
+        }
+        assert_eq!(sort_rows(&rows, 2, &[1], 0..4, &mut batch), 3);
+        assert_eq!([0, 1, 2, 3].map(|call| batch.rows(call)), [1, 1, 1, 0]);
+        assert_eq!(
+            [0, 1, 2].map(|call| format!("{:?}", batch.value(call, 1, 0, 0))),
+            ["seven", "five", "seven"].map(|text| format!("Text({text:?})"))
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB: the wire protocol, the client over prepared statements, counters, sessions for questions, and the
+//! MySQL and MariaDB: the wire protocol, the client over prepared statements, counters, Python's questions, and the
 //! loader.
 
 pub mod client;

@@ -1,5 +1,5 @@
-//! A session of Python's, for questions to MySQL or MariaDB. Each question is a statement as text, whose whole answer comes within
-//! limits of time and size.
+//! A session of Python's, for questions to MySQL or MariaDB. Each question is a statement as text, whose whole answer
+//! comes within limits of time and size.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, RawFd};

@@ -1,5 +1,5 @@
-//! A session of Python's, for questions to PostgreSQL. Each question is one statement, whose whole answer comes as text within
-//! limits of time and size.
+//! A session of Python's, for questions to PostgreSQL. Each question is one statement, whose whole answer comes as text
+//! within limits of time and size.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;

@@ -12,6 +12,7 @@ from bufferlab.audit.parsers.blkparse import BlockTraceText
 from bufferlab.audit.parsers.captions import Place
 from bufferlab.audit.parsers.innodb_status import StatusDump
 from bufferlab.audit.parsers.tables import Number, ResultRow, ResultTable
+from bufferlab.audit.printout_order import ordered_dumps, timed_dumps
 
 _RATES = ("reads_per_s", "creates_per_s", "writes_per_s")
 
@@ -96,7 +97,7 @@ def counters_fall(case: Case) -> Iterator[AuditFinding]:
 def _falls(run: RunEvidence) -> list[_Fall]:
     return [
         (b, a, name)
-        for a, b in pairwise(run.ordered_dumps)
+        for a, b in pairwise(ordered_dumps(run.dumps))
         for name, before in _growing_of(a).items()
         if _growing_of(b).get(name, before) < before
     ]
@@ -116,7 +117,7 @@ def _reset(run: RunEvidence) -> tuple[StatusDump, str, str, str] | None:
 
     The result is None without a reset.
     """
-    for a, b in pairwise(run.ordered_dumps):
+    for a, b in pairwise(ordered_dumps(run.dumps)):
         for name, before in a.resets.items():
             if (after := b.resets.get(name, before)) != before:
                 return b, name, before, after
@@ -401,7 +402,11 @@ def _time_order_finding(kind: str, back: list[_Back], corrected: str) -> AuditFi
 def _is_ordered(case: Case) -> bool:
     """Return whether the case has two lines, two timed printouts, or events, whose order in time can be judged."""
     lines = any(len(log.intervals) > 1 for log in case.logs()) or any(len(load.intervals) > 1 for load in case.loads())
-    return lines or any(len(run.timed_dumps) > 1 for run in case.runs) or any(one.clock.events for one in case.traces())
+    return (
+        lines
+        or any(len(timed_dumps(run.dumps)) > 1 for run in case.runs)
+        or any(one.clock.events for one in case.traces())
+    )
 
 
 JUDGES: Judges = {
@@ -409,7 +414,7 @@ JUDGES: Judges = {
     "counters-as-rates": lambda case: any(
         {"reads_per_s", "writes_per_s", "iops"} & table.roles for table in case.tables()
     ),
-    "counters-fall": lambda case: any(len(run.ordered_dumps) > 1 for run in case.runs),
+    "counters-fall": lambda case: any(len(ordered_dumps(run.dumps)) > 1 for run in case.runs),
     "pages-in-pool": lambda case: any("database_pages" in dump.fields for run in case.runs for dump in run.dumps),
     "idle-rates": lambda case: any("reads_per_s" in one.end.fields for run in case.runs for one in run.segments()),
 }

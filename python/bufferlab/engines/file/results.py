@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bufferlab.engines.file.metrics import FileRates, Reads
 from bufferlab.engines.read_ahead_words import READ_AHEAD_WORDS
-from bufferlab.results.check import (
+from bufferlab.results.check_parts import (
     Check,
     EngineResults,
     MeasuredRun,

@@ -31,7 +31,7 @@ from bufferlab.engines.servers.existing.address import (
     Form,
 )
 from bufferlab.engines.servers.existing.passwords import DeniedError, LoginRefusedError
-from bufferlab.engines.servers.server_knob import LOGIN_WORDS
+from bufferlab.engines.servers.server_names import LOGIN_WORDS
 from bufferlab.errors import EnvironmentLackingError
 
 _USUAL_FILE = "~/.my.cnf"

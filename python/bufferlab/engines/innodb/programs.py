@@ -17,7 +17,7 @@ from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.engines.servers.fetch import Package, Servers
-from bufferlab.engines.servers.server_knob import ON_PATH
+from bufferlab.engines.servers.server_names import ON_PATH
 from bufferlab.errors import EnvironmentLackingError
 
 Flavour = Literal["mysql", "mariadb"]

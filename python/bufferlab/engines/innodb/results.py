@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bufferlab.engines.innodb.metrics import DERIVED, LRU_SCAN, METRIC_PREFIX, RAW, SEARCHES
-from bufferlab.results.check import (
+from bufferlab.results.check_parts import (
     Check,
     EngineResults,
     Made,

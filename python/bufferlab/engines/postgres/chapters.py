@@ -8,7 +8,7 @@ from bufferlab.chapter.analysis import Analysis
 from bufferlab.chapter.elements import Section, Table
 from bufferlab.chapter.engine_chapters import EngineChapters
 from bufferlab.chapter.point_table import claims_blocked, means_over_runs, point_table
-from bufferlab.results.check import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 
 _CACHES = {
     "Page gets": "page_gets",

@@ -12,7 +12,7 @@ from functools import partial
 
 from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
-from bufferlab.engines.servers.server_knob import ON_PATH, url_pattern
+from bufferlab.engines.servers.server_names import ON_PATH, url_pattern
 from bufferlab.knob import PREFIX, Knob
 from bufferlab.units import GIB, KIB, MIB, TIB
 

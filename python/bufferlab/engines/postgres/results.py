@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from bufferlab.engines.postgres.metrics import DERIVED, RAW, TABLES_GETS
 from bufferlab.engines.read_ahead_words import READ_AHEAD_WORDS
-from bufferlab.results.check import (
+from bufferlab.results.check_parts import (
     Check,
     EngineResults,
     Made,

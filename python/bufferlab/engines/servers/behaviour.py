@@ -38,7 +38,7 @@ from bufferlab.engines.servers.fetched import MANIFEST, servers_root
 from bufferlab.engines.servers.hosts.running import Host, RunningHost, is_existing
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.engines.servers.restoring import LOADER_VERSION, Dump, RoomWatch
-from bufferlab.engines.servers.server_knob import ON_PATH
+from bufferlab.engines.servers.server_names import ON_PATH
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, SpecError
 

@@ -23,7 +23,7 @@ from bufferlab import marked
 from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import Ask, Build, Flavour, Listed
 from bufferlab.engines.servers.fetched import all_fetched, fetched, folder, newest_fetched, servers_root
-from bufferlab.engines.servers.server_knob import ON_PATH
+from bufferlab.engines.servers.server_names import ON_PATH
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 
 _RECORD = "files.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bufferlab.engines.read_ahead_words import READ_AHEAD_WORDS
-from bufferlab.results.check import (
+from bufferlab.results.check_parts import (
     Check,
     EngineResults,
     MeasuredRun,

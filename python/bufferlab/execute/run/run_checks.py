@@ -13,7 +13,7 @@ from bufferlab.errors import Failure
 from bufferlab.execute.data.copy_method import Method
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.plan import GridPoint
-from bufferlab.results.check import FOREIGN_SERVER
+from bufferlab.results.check_parts import FOREIGN_SERVER
 from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting
 from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE

@@ -15,7 +15,7 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.elements import Dot, Figure, PointsPlot, Row, Section, Series, Table
 from bufferlab.chapter.point_table import means_over_runs, point_rows, point_table
 from bufferlab.chapter.points_figure import Axis, dot, points_data
-from bufferlab.results.check import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.metrics import per_work
 from bufferlab.stats.best import BestSet, equivalence_set
 from bufferlab.stats.estimate import Estimate

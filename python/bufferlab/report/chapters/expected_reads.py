@@ -10,7 +10,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Section
 from bufferlab.chapter.point_table import Heads, point_table
-from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.theory.index_scan import Plan, pages_read
 from bufferlab.units import format_count
 

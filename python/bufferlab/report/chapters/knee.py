@@ -16,7 +16,7 @@ from bufferlab.chapter.analysis import Analysis, Group, PointRuns
 from bufferlab.chapter.elements import Curve, Dot, Figure, Mark, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data
 from bufferlab.engines import registry as engines
-from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.stats.estimate import Estimate
 from bufferlab.stats.fit import Fit, fit
 from bufferlab.stats.knee import hinge_zero

@@ -17,7 +17,7 @@ from bufferlab.report.comparison.fail_if import Outcome, sentences, span
 from bufferlab.report.comparison.sides import MatchedPoint
 from bufferlab.report.detail_tables import check_table, failed_checks
 from bufferlab.report.document import OF_SIDES, Look, Note, Report, stamped
-from bufferlab.results.sweep_checks import Check
+from bufferlab.results.check_parts import Check
 from bufferlab.units import readable
 
 RULE_LOOKS: dict[Outcome, Look] = {"broken": "bad", "holds": "good", "undecided": "doubt"}

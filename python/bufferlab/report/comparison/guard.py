@@ -15,8 +15,8 @@ from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import Value
 from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.results.schema import Run
-from bufferlab.results.sweep_checks import MeasuredRun
 from bufferlab.units import readable
 from bufferlab.workloads import registry as workloads
 

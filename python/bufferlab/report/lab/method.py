@@ -13,7 +13,7 @@ from typing import Final
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis
 from bufferlab.report import predicted
-from bufferlab.results.sweep_checks import MeasuredRun
+from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.units import UnitError, format_duration, parse_duration
 
 #: The words for the reason why a warm-up ended, by the gate that ended it.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from bufferlab.engines.servers.server_knob import PLACES, SWITCHES, WORDS, url_pattern
+from bufferlab.engines.servers.server_names import PLACES, SWITCHES, WORDS, url_pattern
 from bufferlab.errors import EnvironmentLackingError
 
 MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")

@@ -1,4 +1,4 @@
-"""The checks that a careful person would make before believing a sweep: whether numbers agree that must agree.
+"""The checks of a sweep on any engine before anyone believes it: whether numbers agree that must agree.
 
 All functions are pure: they take runs and return checks. A check passes, fails, or does not apply and says why; no
 check is left out. The limits are constants of this module.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from bufferlab.results.check import (
+from bufferlab.results.check_parts import (
     Check,
     Made,
     MeasuredRun,
@@ -23,8 +23,6 @@ from bufferlab.results.check import (
     worst_of,
 )
 from bufferlab.results.window import Value
-
-__all__ = ["Check", "MeasuredRun", "check_sweep"]
 
 PROCESS_BYTES_LIMIT = 0.005
 DEVICE_BYTES_LIMIT = 0.02

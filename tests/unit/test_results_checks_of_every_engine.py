@@ -13,10 +13,10 @@ import pytest
 from bufferlab.chapter import numbers_in_doubt
 from bufferlab.engines.sqlite import results as sqlite_checks
 from bufferlab.registry import registry
-from bufferlab.results import sweep_checks
-from bufferlab.results.check import Off, stood_still, worst_of
+from bufferlab.results import checks_of_every_engine
+from bufferlab.results.check_parts import Check, MeasuredRun, Off, stood_still, worst_of
+from bufferlab.results.checks_of_every_engine import check_sweep
 from bufferlab.results.metrics import DERIVED
-from bufferlab.results.sweep_checks import Check, MeasuredRun, check_sweep
 from bufferlab.results.window import Reading, Window
 from support.fake import Bench
 from support.synthetic import BUFFER_SIZE, Sweep, Truth, build
@@ -228,7 +228,7 @@ def test_each_terminal_may_be_half_inside_the_window_once(inside: float, share: 
         latency_us={"queue": inside * 5e6, "service": inside * 15e6},
         latency_n=200,
     )
-    assert sweep_checks._little_off(run).share == pytest.approx(share)
+    assert checks_of_every_engine._little_off(run).share == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_connections_are_off_by_what_their_own_edges_do_not_explain(service_s: f
         open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=1000, connections=5,
         latency_us={"service": service_s * 1e6},
     ))  # fmt: skip
-    assert sweep_checks._connections_off(run).share == pytest.approx(off)
+    assert checks_of_every_engine._connections_off(run).share == pytest.approx(off)
 
 
 @pytest.mark.parametrize(("terminals", "seconds", "share"), [(20, 10.0, 0.0), (0, 10.0, None), (20, None, None)])
@@ -251,7 +251,7 @@ def test_littles_law_asks_for_terminals_and_a_window(
         run=SimpleNamespace(workload={"name": "tpcc", "terminals": terminals}), open_loop=False, latency_n=1000,
         window=SimpleNamespace(seconds=seconds), latency_us={"service": 150e6, "queue": 50e6},
     ))  # fmt: skip
-    assert sweep_checks._little_off(run).share == share
+    assert checks_of_every_engine._little_off(run).share == share
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_short_window_may_be_off_by_what_its_transactions_scatter(transactions
         open_loop=False, window=SimpleNamespace(seconds=10.0), latency_n=transactions, connections=1, label="x",
         latency_us={"service": 9.2e6}, engine=SimpleNamespace(is_server=True),
     ))  # fmt: skip
-    found = sweep_checks._little([run])
+    found = checks_of_every_engine._little([run])
     assert found.status == status
     assert ("as so short a window scatters (else 5 %)" in found.detail) == (transactions < 3600)
 

@@ -1,7 +1,7 @@
 """The building blocks of integrity checks: a run with its samples read, a check's outcome, the worst of many runs.
 
-All functions are pure: they take runs and return checks. `sweep_checks` and each engine's `EngineResults` list the
-checks.
+All functions are pure: they take runs and return checks. `checks_of_every_engine` and each engine's `EngineResults`
+list the checks.
 """
 
 from __future__ import annotations
