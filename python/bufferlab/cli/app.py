@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "advise": "Tell what a server that runs would read with a larger or a smaller buffer pool.",
     "list": "List experiments, engines, workloads, load settings and metrics; past runs with their answers.",
     "engines": "List the database servers that can be used here, and fetch others.",
+    "learn": "Learn where a build of PostgreSQL gets and reads pages, on a private server, so that it can be traced.",
     "cache": "List and remove loaded databases, fetched servers, and what killed runs left.",
     "doctor": "Tell what this host can measure, and why it cannot measure the rest.",
     "report": "Make tables and figures again, from the stored samples of a sweep.",

@@ -251,6 +251,12 @@ class Native(Protocol):
     def page_trace_branches(self, settings_json: str) -> str:
         """Return [from, to] of each branch in a binary that leads into bytes which code in the server would cover."""
 
+    def page_site_proposals(self, binary: str) -> str:
+        """Return the proposed sites of a PostgreSQL that no table lists; raise NativeError if it shows none."""
+
+    def page_site_check(self, settings_json: str) -> None:
+        """Raise NativeError for a site that is not at the begin of an instruction of its binary."""
+
     def executable_ranges(self, binary: str) -> str:
         """Return [offset, bytes] of each executable segment in a binary's file."""
 

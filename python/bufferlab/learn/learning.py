@@ -22,7 +22,7 @@ from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.learnt import LearntEntry
 from bufferlab.engines.servers.page_sites import PageSites, Recording
-from bufferlab.errors import EnvironmentLackingError
+from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.learn import candidates, private_copy, proof
 from bufferlab.learn.private_copy import PrivateCopy
 from bufferlab.learn.proof import Proof, Records
@@ -86,6 +86,55 @@ def learn(binary: Path, say: Say) -> Learnt:
     return Learnt(build, entry, tuple(proofs), time.monotonic() - started)
 
 
+def kept(build: Build) -> LearntEntry:
+    """Return what this host has learnt of a build. Raises SpecError if that is nothing, and as `learnt.of_build`."""
+    entry = learnt.of_build(page_sites.text_sha256(build.binary), build.binary)
+    if entry is None:
+        raise SpecError("this build was not learnt here", str(build.binary), f"bufferlab learn {build.binary}")
+    return entry
+
+
+def taken(build: Build, source: Path) -> LearntEntry:
+    """Keep what another host learnt of the same build, from its file; return it.
+
+    Raises SpecError for an entry of another build, and what `learnt.read` raises. Root's file must be root's alone.
+    """
+    try:
+        entry = learnt.read(source, by_root_alone=os.geteuid() == 0)
+    except FileNotFoundError as error:
+        raise SpecError("there is no such file", f"--from {source}", "name the file of `learn --save`") from error
+    if entry.text_sha256 != page_sites.text_sha256(build.binary):
+        what = f"the file is of {entry.server}, and this program is another build"
+        raise SpecError(what, f"--from {source}", f"learn it here: bufferlab learn {build.binary}")
+    learnt.require_instructions(entry.settings, build.binary)
+    keep(entry, None)
+    return entry
+
+
+def keep(entry: LearntEntry, save: Path | None) -> None:
+    """Keep an entry for this user, and in the file `save` too. Raises EnvironmentLackingError when that fails."""
+    for place in filter(None, (learnt.path_of(entry.text_sha256), save)):
+        try:
+            learnt.store(entry, place)
+        except OSError as error:
+            what = f"what was learnt cannot be kept: {error.strerror or error}"
+            raise EnvironmentLackingError(what, str(place), "choose another cache with BUFFERLAB_CACHE") from error
+
+
+def told(outcome: Learnt) -> dict[str, Any]:
+    """Return the outcome for programs."""
+    return {
+        "status": "refused" if outcome.wrong else "ok",
+        "server": outcome.entry.server,
+        "binary": str(outcome.build.binary),
+        "text_sha256": outcome.entry.text_sha256,
+        "seconds": outcome.seconds,
+        "proved_by": list(outcome.entry.proof["by"]),
+        "wrong": outcome.wrong,
+        "proofs": [one.told() for one in outcome.proofs],
+    }
+
+
 def _links_work() -> bool:
     """Return whether this user and kernel can record by links; a build is proved by code in the server alone if not."""
     with suppress(Exception):
@@ -135,6 +184,8 @@ def _records(spool: Path, told: Mapping[str, Any]) -> Records:
     """Return a whole trace's records. Raises EnvironmentLackingError for one that is not whole."""
     if told.get("problem") or told.get("lost") or told.get("over_limit_bytes") is not None:
         what = told.get("problem") or f"{told.get('lost', 0):,} records were lost"
-        raise EnvironmentLackingError(f"the build cannot be learnt here: {what}", str(spool), "try again on an idle host")
+        raise EnvironmentLackingError(
+            f"the build cannot be learnt here: {what}", str(spool), "try again on an idle host"
+        )
     dtype = np.dtype(list(page_trace_words().record))
     return Records(np.fromfile(spool, dtype), told["relations"])

@@ -23,7 +23,7 @@ from bufferlab.errors import EnvironmentLackingError
 
 _IOPRIO_SET = {"x86_64": 251}
 _LEVELS = 5
-"""The folders above a program in which its other files may be: usr/lib/postgresql/17/bin of Debian, a wheel's libraries."""
+"""The folders above a program in which its other files may be, as in usr/lib/postgresql/17/bin of Debian."""
 _WHO_PROCESS, _CLASS_IDLE = 1, 3 << 13
 
 

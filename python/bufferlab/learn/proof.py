@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -190,13 +191,15 @@ class Records:
 def proved(by: str, records: Records, edges: Sequence[tuple[str, Edge]], *, is_empty: bool, major: int) -> Proof:
     """Compare a run. `is_empty`: the recorder was on from the server's start, so that the pool began empty."""
     proof = Proof(by)
-    for (_, before), (name, after) in zip(edges, edges[1:], strict=False):
+    for (_, before), (name, after) in pairwise(edges):
         inside = records.between(before.ended_ns, after.begun_ns)
         around = records.between(before.begun_ns, after.ended_ns)
         # Up to 15 the counts of a dropped table are lost that its session had not published.
         counters = _counters(before.counted, after.counted, major) if major >= 16 or name != _WITH_DROP else ()
         for kinds, grown in counters:
-            proof.compared.append(Compared(name, " + ".join(kinds), _number(inside, kinds), _number(around, kinds), grown))
+            proof.compared.append(
+                Compared(name, " + ".join(kinds), _number(inside, kinds), _number(around, kinds), grown)
+            )
         _rings(name, inside, proof)
     _resident(records, edges, proof, is_empty=is_empty)
     for kind, least in learning.LEAST_RECORDED.items():

@@ -115,7 +115,7 @@ def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
     page_sites.require_processor()
     try:
         binary, program = _binary(proc / str(pid))
-        sites = page_sites.known(registry.family(flavour).page_sites_table, binary)
+        sites = page_sites.known(registry.family(flavour).page_sites_table, binary, in_use=True)
         elsewhere = os.readlink(proc / f"{pid}/ns/mnt") != os.readlink(proc / "self/ns/mnt")
     except PermissionError as error:
         what = "page accesses of a server that runs cannot be recorded: this user may not look at its process"
@@ -125,11 +125,14 @@ def _of_sites(pid: int, flavour: Flavour, proc: Path) -> SitePlan:
         raise EnvironmentLackingError(what, f"process {pid}", "look at the server again") from error
     where = f"{program}, process {pid}"
     if sites is None:
+        hint = "`bufferlab doctor` lists builds that can be traced; what the server's own counters tell needs no trace"
+        if flavour in page_sites.LEARNABLE and not elsewhere:
+            hint = f"learn it on a private server, which takes some seconds: sudo bufferlab learn {program}"
         raise SpecError(
             "page accesses of this server cannot be recorded: it is not known where this build's functions get, read"
             " and evict a page",
             where,
-            "`bufferlab doctor` lists builds that can be traced; what the server's own counters tell needs no trace",
+            hint,
         )
     if not sites.server.startswith(SERVERS[flavour]):
         what = f"this process is {sites.server}, and the server said that it is {SERVERS[flavour]}"

@@ -63,7 +63,9 @@ def scan(connection: Client) -> None:
 
 def grow_and_drop(connection: Client, seed: int) -> None:
     """Make a table and drop it, so that its pages leave without a victim being looked for."""
-    connection.ask(f"CREATE TABLE learn_d{seed} AS SELECT i, repeat('y', 300) AS filler FROM generate_series(1, 2000) i")
+    connection.ask(
+        f"CREATE TABLE learn_d{seed} AS SELECT i, repeat('y', 300) AS filler FROM generate_series(1, 2000) i"
+    )
     connection.ask(f"DROP TABLE learn_d{seed}")
 
 

@@ -45,7 +45,7 @@ class LearntEntry:
     settings: Mapping[str, Any]
     """The entries `fields`, `site` and `cost_shown`, as page_sites.toml has them."""
     proof: Mapping[str, Any]
-    """What was compared: `by` (the recorders that proved it: "inside", "links"), the windows' counts, and the moment."""
+    """What was compared: `by` (the recorders that proved it, "inside" and "links"), the counts, and the moment."""
 
     def text(self) -> str:
         """Return the entry as JSON, for a file."""

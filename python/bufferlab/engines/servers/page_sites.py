@@ -4,7 +4,8 @@ A private server records what happens there itself, by code that it loads. The k
 already.
 
 A family's page_sites.toml lists builds by the SHA-256 of their executable segments, so that a name or a version cannot
-mislead. A build that is not listed cannot be traced: a probe at a wrong place would break the server.
+mislead. `bufferlab learn` adds others on this host (learnt.py). A build that neither has cannot be traced: a probe at a
+wrong place would break the server.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from bufferlab.engines.behaviour import OnEvent
 from bufferlab.engines.native import NativePageTrace, ask_host, failure_of_core, native
-from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers import learnt
+from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.child_process import LOADER, Preload
 from bufferlab.engines.servers.signs_of_life import signs_of_life
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, SpecError
@@ -36,6 +38,8 @@ _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
 """Entries of a site in page_sites.toml that the core does not get."""
+LEARNABLE: tuple[Flavour, ...] = ("postgres",)
+"""The flavours whose builds `bufferlab learn` can learn."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"
 """The processor that all known builds are made for, as `platform.machine` names it."""
@@ -86,28 +90,33 @@ class PageSites:
         return {"binary": str(binary), "spool": dict(spool), **same, "sites": sites}
 
 
-def known(table: Path, binary: Path) -> PageSites | None:
-    """Return the sites of a binary from a family's page_sites.toml; None when its build is not listed there.
+def known(table: Path, binary: Path, *, in_use: bool = False) -> PageSites | None:
+    """Return the sites of a binary: from a family's page_sites.toml, else as this host has learnt them; else None.
 
-    Raise EnvironmentLackingError for a file that is not a program.
+    For a server `in_use` only root's learnt sites are taken, and only if the kernel's links proved them. Raise
+    EnvironmentLackingError for a file that is not a program, and what `learnt.of_build` raises.
     """
     digest = text_sha256(binary)
     for entry in tomllib.loads(table.read_text("utf-8"))["build"]:
         if entry["text_sha256"] == digest:
             return PageSites(entry["server"], {name: entry[name] for name in entry if name != "server"})
-    return None
+    kept = learnt.of_build(digest, binary, by_root_alone=in_use)
+    if kept is None or (in_use and "links" not in kept.proof["by"]):
+        return None
+    return PageSites(kept.server, dict(kept.settings))
 
 
 def find(table: Path, build: Build) -> PageSites:
-    """Return the sites of a build from a family's page_sites.toml. Raise SpecError when it does not list the build."""
+    """Return the sites of a build. Raise SpecError when they are not known, and what `known` raises."""
     if sites := known(table, build.binary):
         return sites
+    others = "choose a build with --set server=NAME: `bufferlab doctor` lists those that can be traced"
+    learns = f"learn it, which takes some seconds: bufferlab learn {build.binary}"
     raise SpecError(
         f"accesses to the pages of {build.flavour} {build.version} cannot be recorded: it is not known where this"
         " build's functions get, read and evict a page",
         f"{_FLAG}, {build.binary}",
-        "leave the trace out, or choose a build with --set server=NAME: `bufferlab doctor` lists those that can be"
-        " traced",
+        learns if build.flavour in LEARNABLE else f"leave the trace out, or {others}",
     )
 
 

@@ -1,0 +1,109 @@
+"""`bufferlab learn`: learns where an unknown build of PostgreSQL gets, reads, makes and evicts pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bufferlab.cli.options import OutputFile, common
+from bufferlab.cli.output import beginning, columns, print_json, put, say
+
+if TYPE_CHECKING:
+    from bufferlab.engines.servers.learnt import LearntEntry
+    from bufferlab.learn.learning import Learnt
+
+_REFUSED = 1
+
+
+@click.command("learn")
+@click.argument("binary", type=click.Path(path_type=Path), metavar="BINARY")
+@click.option("--save", type=OutputFile(), metavar="FILE", help="Write what was learnt into this file, too.")
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path), metavar="FILE",
+    help="Take what another host learnt of the same build, from its --save.",
+)  # fmt: skip
+@click.option("--show", "shows", is_flag=True, help="Print what is known of the build, as page_sites.toml has it.")
+@common
+def command(binary: Path, save: Path | None, source: Path | None, shows: bool, as_json: bool) -> int:
+    """Learn where a build of PostgreSQL gets, reads, makes and evicts pages, so that it can be traced.
+
+    BINARY is the program `postgres`, or its folder. A copy of it runs privately for some seconds, as an
+    unprivileged user and at idle priority, in less than 512 MiB of memory and 1 GiB of disk. The
+    recorded accesses must equal the server's own counters, and the pool that follows from them must be
+    the one that the server lists; else nothing is kept, and the exit code is 1. A server in use is
+    never touched.
+
+    Afterwards `run --probe page-trace` and `predict` work with this build. As root the sites are also
+    proved by the kernel's own probes, and `advise --tier full` takes them.
+
+    \b
+      bufferlab learn /usr/lib/postgresql/17/bin/postgres
+      sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --save postgres-17.json
+      sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --from postgres-17.json
+    """
+    with beginning("reading the program"):
+        from bufferlab.engines.postgres import programs
+        from bufferlab.learn import learning, private_copy
+
+    if shows or source:
+        build = programs.by_path(binary)
+        entry = learning.taken(build, source) if source else learning.kept(build)
+        if shows:
+            put(json.dumps(_document(entry), indent=1) if as_json else _toml(entry).rstrip())
+        elif as_json:
+            print_json(_document(entry))
+        else:
+            put(f"{entry.server}: taken from {source}")
+        return 0
+    private_copy.idle_priority()
+    outcome = learning.learn(binary, say)
+    if not outcome.wrong:
+        learning.keep(outcome.entry, save)
+    if as_json:
+        print_json(learning.told(outcome))
+    else:
+        put(_text(outcome))
+    return _REFUSED if outcome.wrong else 0
+
+
+def _text(outcome: Learnt) -> str:
+    rows = [
+        [proof.by, one.window, one.kind, f"{one.recorded:,}", f"{one.counted:,}"]
+        for proof in outcome.proofs
+        for one in proof.compared
+    ]
+    rows += [
+        [proof.by, "at the end", "resident pages", f"{proof.resident_pages[2]:,}", f"{proof.resident_pages[1]:,}"]
+        for proof in outcome.proofs
+    ]
+    table = columns(("recorder", "window", "pages", "by the trace", "by the server"), rows)
+    name = outcome.entry.server
+    if outcome.wrong:
+        return f"{table}\n\n{name} was not learnt; nothing is kept:\n" + "\n".join(f"  {one}" for one in outcome.wrong)
+    uses = "run --probe page-trace and predict"
+    if "links" in outcome.entry.proof["by"]:
+        uses += ", and root's advise --tier full"
+    return f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s and is known on this host, for {uses}."
+
+
+def _document(entry: LearntEntry) -> dict[str, object]:
+    found: dict[str, object] = json.loads(entry.text())
+    return found
+
+
+def _toml(entry: LearntEntry) -> str:
+    """Return the entry in the form of page_sites.toml; strings of JSON are strings of TOML."""
+
+    def value(one: object) -> str:
+        if isinstance(one, dict):
+            return "{ " + ", ".join(f"{key} = {value(inner)}" for key, inner in one.items()) + " }"
+        return hex(one) if isinstance(one, int) and not isinstance(one, bool) else json.dumps(one)
+
+    head = {"server": entry.server, "text_sha256": entry.text_sha256, "cost_shown": False,
+            "fields": entry.settings["fields"]}  # fmt: skip
+    lines = [f"{name} = {value(one)}" for name, one in head.items()]
+    sites = [f"  {value(site)}," for site in entry.settings["site"]]
+    return "\n".join(["[[build]]", *lines, "site = [", *sites, "]", ""])
