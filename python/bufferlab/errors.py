@@ -57,7 +57,7 @@ STARTED_AS = "BUFFERLAB_STARTED_AS"
 _COMMAND = re.compile(
     r"(?<![\w./-])bufferlab(?= (?:script-from-slow-log"
     r"|run|merge|observe|advise|list|engines|cache|doctor|report|compare|history"
-    r"|curve|predict|accuracy|audit)\b)"
+    r"|curve|predict|accuracy|audit|learn)\b)"
 )
 
 

@@ -27,11 +27,16 @@ _FORMAT = "bufferlab-learnt-sites"
 _MOST_BYTES = 1 << 20
 _MOST_SITES = 64
 _AGAIN = "learn the build again: bufferlab learn BINARY"
-_FETCH = re.compile(r"\\\d{1,20}|(?:[+-]\d{1,9}\()*%[a-z0-9]{2,3}\)*")
-_FIELD = re.compile(r"[a-z_]{1,32}:u(?:8|16|32|64)")
+_REGISTER = "%(?:[abcd]x|[sd]i|[bs]p|r8|r9|r1[0-5])"
+_STEP = r"[+-][0-9]{1,9}"
+_FETCH = re.compile(rf"\\[0-9]{{1,10}}|{_REGISTER}|{_STEP}\({_REGISTER}\)|{_STEP}\({_STEP}\({_REGISTER}\)\)")
+_FIELD = re.compile(r"[a-z_0-9]{1,32}:u(?:8|16|32|64)")
+_KINDS = {"get", "read", "create", "evict"}
+_RECORDERS = {"inside", "links"}
 _PLACE = {"offset", "byte"}
 _SITE = {"at", "kinds", "fetch", *_PLACE}
-_TYPES = {"at": str, "kinds": list, "fetch": list, "offset": int, "byte": int}
+_LEVELS = 8
+"""The most levels of objects and lists in an entry."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +80,19 @@ def store(entry: LearntEntry, path: Path | None = None) -> Path:
 def read(path: Path, *, by_root_alone: bool = False) -> LearntEntry:
     """Return the entry in a file. With `by_root_alone` the file must be one that only root can have written.
 
-    Raises DataFileError for a file that is no entry or of other rules, EnvironmentLackingError for a file that others
-    may write, and FileNotFoundError.
+    Raises DataFileError for a file that cannot be read, is no entry or of other rules, EnvironmentLackingError for a
+    file that others may write, and FileNotFoundError.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if by_root_alone:
-            _require_root_alone(path, os.fstat(descriptor))
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise DataFileError("learnt sites are in a regular file", str(path), _AGAIN)
-        text = file.read(_MOST_BYTES + 1)
+    text = _text(path, by_root_alone)
     try:
         told = json.loads(text) if len(text) <= _MOST_BYTES else None
         if not isinstance(told, dict) or told.get("format") != _FORMAT:
             raise ValueError("it is of another program")
         if told["rules"] != RULES:
-            raise ValueError(f"its rules are those of version {told['rules']}, and this version's are {RULES}")
+            raise ValueError("they were found by the rules of another version")
         entry = LearntEntry(told["server"], told["text_sha256"], told["settings"], told["proof"])
         _require_form(entry)
+        json.dumps(told, allow_nan=False, ensure_ascii=False).encode()  # Else it could not be shown.
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataFileError(f"these are no learnt sites: {error}", str(path), _AGAIN) from error
     return entry
@@ -126,36 +126,76 @@ def require_instructions(settings: Mapping[str, Any], binary: Path) -> None:
 
 def _require_form(entry: LearntEntry) -> None:
     """Raise ValueError, KeyError or TypeError for values that no entry has: they go into the kernel's program."""
-    settings = entry.settings
-    if not isinstance(entry.server, str) or not re.fullmatch(r"[\w .()+~-]{1,80}", entry.server):
+    settings, proof = entry.settings, entry.proof
+    if not _is_flat([settings, proof], _LEVELS) or type(settings) is not dict or type(proof) is not dict:
+        raise ValueError("it has no settings and no proof")
+    if not re.fullmatch(r"[\w .()+~-]{1,80}", entry.server):
         raise ValueError("it names no server")
     if not re.fullmatch(r"[0-9a-f]{64}", entry.text_sha256):
         raise ValueError("it names no build")
     if set(settings) != {"fields", "site", "cost_shown"} or settings["cost_shown"] is not False:
         raise ValueError("it has other settings than fields and sites")
-    if not all(_FIELD.fullmatch(field) for field in settings["fields"]):
+    fields, sites = settings["fields"], settings["site"]
+    if type(fields) is not list or not fields or not all(_FIELD.fullmatch(field) for field in fields):
         raise ValueError("a field has no name and type")
-    if not 0 < len(settings["site"]) <= _MOST_SITES:
-        raise ValueError(f"it has {len(settings['site'])} sites")
-    for site in settings["site"]:
-        if not _SITE <= set(site) <= {*_SITE, "inside"} or set(site.get("inside") or _PLACE) != _PLACE:
-            raise ValueError("a site has other values than its place, kinds and fetches")
-        if any(type(site[name]) is not kind for name, kind in _TYPES.items()):
-            raise ValueError("a site's value is of the wrong type")
-        if len(site["fetch"]) != len(settings["fields"]) or not all(_FETCH.fullmatch(one) for one in site["fetch"]):
+    if type(sites) is not list or not 0 < len(sites) <= _MOST_SITES:
+        raise ValueError(f"it has no sites, or more than {_MOST_SITES}")
+    for site in sites:
+        if not _SITE <= set(site) <= {*_SITE, "inside"} or not re.fullmatch(r"[!-~]{1,200}", site["at"]):
+            raise ValueError("a site has other values than its name, place, kinds and fetches")
+        places = [{name: site[name] for name in _PLACE}, *([site["inside"]] if "inside" in site else [])]
+        if not all(_is_place(one) for one in places):
+            raise ValueError("a site has no place")
+        if type(site["kinds"]) is not list or not set() < set(site["kinds"]) <= _KINDS:
+            raise ValueError("a site has no kinds")
+        fetches = site["fetch"]
+        if type(fetches) is not list or len(fetches) != len(fields) or not all(map(_FETCH.fullmatch, fetches)):
             raise ValueError("a site's fetches are not those of its fields")
-    if not isinstance(entry.proof.get("by"), list):
-        raise ValueError("it has no proof")
+    if type(proof["by"]) is not list or not set() < set(proof["by"]) <= _RECORDERS:
+        raise ValueError("no recorder proved it")
+
+
+def _is_flat(one: object, levels: int) -> bool:
+    inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return levels > 0 and all(_is_flat(each, levels - 1) for each in inner)
+
+
+def _is_place(one: Any) -> bool:
+    is_one = type(one) is dict and set(one) == _PLACE and all(type(value) is int for value in one.values())
+    return is_one and 0 <= one["offset"] < 1 << 62 and 0 <= one["byte"] <= 0xFF
+
+
+def _text(path: Path, by_root_alone: bool) -> bytes:
+    """Return what is in an entry's file, at most one byte more than an entry may have. Raises as `read`."""
+    try:
+        # It must not wait for the writer of a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            opened = os.fstat(descriptor)
+            if not stat.S_ISREG(opened.st_mode):
+                raise DataFileError("learnt sites are in a regular file", str(path), _AGAIN)
+            if by_root_alone:
+                _require_root_alone(path, opened)
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read(_MOST_BYTES + 1)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DataFileError(f"learnt sites cannot be read: {error.strerror}", str(path), _AGAIN) from error
 
 
 def _require_root_alone(path: Path, opened: os.stat_result) -> None:
     """Raise EnvironmentLackingError unless only root may have written an open file, or put it there."""
-    real = path.resolve()
-    found = real.lstat()
-    is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
-    for place, status in ((real, opened), *((above, above.lstat()) for above in real.parents)):
-        # In a folder with the sticky bit others may not replace what is root's.
-        others_may = status.st_mode & 0o022 and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+    named, real = path.absolute(), path.resolve()
+    found = named.lstat()
+    is_same = (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)  # A link is not.
+    for place in (real, *real.parents, *named.parents):
+        status = place.lstat()
+        is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        # In a folder with the sticky bit others may not replace what is root's. A link has no rights of its own.
+        others_may = status.st_mode & 0o022 and not is_sticky and not stat.S_ISLNK(status.st_mode)
         if not is_same or status.st_uid != 0 or others_may:
             raise EnvironmentLackingError(
                 "these sites could be written by others than root, and they decide where a server in use is stopped",
