@@ -7,6 +7,7 @@ evictions alone must be the pool that the server lists. Windows begin and end wh
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,10 +31,14 @@ _OFF: Mapping[str, float] = {"get": 0.001, "read": 0.001, "create": 0.01, "evict
 """The share by which a recorded number may differ from the counted one, by kind; all were equal in trials."""
 _CAME_AGAIN = 0.002
 """The largest share, of the pages that come, of those that the trace has in the pool already."""
+_ABSENT = 0.002
+"""The largest share of gets without a read whose pages the trace has not in the pool: none were in trials."""
 _RINGS = 0.95
-"""The least share of a scan's reads that must show its ring, and of other reads that must show none."""
+"""The least share of a scan's reads that must show its ring, and of other gets and reads that must show none."""
 _QUIET_SECONDS = 30.0
 _WITH_DROP = "load with DROP"
+_COMES = ("read", "create")
+"""The accesses with which a page comes into the pool."""
 _RING, _NO_RING, _BULK_READ = 12, 4, 8
 """The ring's bits of the column `latch`, and two of their values (crates/bufferlab-model/src/trace.rs)."""
 
@@ -96,13 +101,16 @@ class Proof:
     """Pages that both have, that the server lists, and that the trace foretells."""
     came_again: int = 0
     """Reads and creations of pages that the trace had in the pool."""
+    absent: int = 0
+    """Gets without a read of pages that the trace had not in the pool."""
     wrong: list[str] = field(default_factory=list)
     """What disagrees, in sentences; empty for a build that is proved."""
 
     def told(self) -> dict[str, Any]:
         """Return the numbers for an entry."""
-        return {"by": self.by, "compared": [asdict(one) for one in self.compared],
-                "resident_pages": self.resident_pages, "came_again": self.came_again}  # fmt: skip
+        told = asdict(self)
+        del told["wrong"]
+        return {**told, "resident_pages": list(self.resident_pages)}
 
 
 @contextmanager
@@ -178,7 +186,7 @@ class Records:
 
     def between(self, first_ns: int, last_ns: int) -> np.ndarray[Any, Any]:
         """Return the records of a time on the monotonic clock."""
-        first, end = np.searchsorted(self.records["t_ns"], [first_ns, last_ns])
+        first, end = np.searchsorted(self.records["t_ns"], np.asarray([first_ns, last_ns], np.uint64))
         return self.records[int(first) : int(end)]
 
     def victims(self, sites: Sequence[Mapping[str, Any]], edges: Sequence[tuple[str, Edge]]) -> set[int]:
@@ -226,42 +234,54 @@ def _number(records: np.ndarray[Any, Any], kinds: Sequence[str]) -> int:
 
 
 def _rings(window: str, records: np.ndarray[Any, Any], proof: Proof) -> None:
-    """Note a window whose reads do not show the ring that they have."""
-    reads = records[records["kind"] == page_trace_words().kinds.index("read")]
-    wanted = _BULK_READ if window == "scan" else _NO_RING
-    share = float((reads["latch"] & _RING == wanted).mean()) if len(reads) else 0.0
-    if share < _RINGS:
-        what = "the ring of a scan" if window == "scan" else "that they have no ring"
-        proof.wrong.append(f"{window}: {format_percent(share)} of the reads show {what}")
+    """Note a window whose accesses do not show the ring that they have."""
+    # A scan gets pages of the catalogue, too.
+    kinds, wanted, what = ("get", "read"), _NO_RING, "that they have no ring"
+    if window == "scan":
+        kinds, wanted, what = ("read",), _BULK_READ, "the ring of a scan"
+    for kind in kinds:
+        found = records[records["kind"] == page_trace_words().kinds.index(kind)]
+        share = float((found["latch"] & _RING == wanted).mean()) if len(found) else 0.0
+        if share < _RINGS:
+            proof.wrong.append(f"{window}: {format_percent(share)} of the {kind}s show {what}")
 
 
 def _resident(records: Records, edges: Sequence[tuple[str, Edge]], proof: Proof, *, is_empty: bool) -> None:
     """Compare the pool that the trace foretells with the server's list at the last edge."""
     kinds = page_trace_words().kinds
-    evict, comes = kinds.index("evict"), {kinds.index("read"), kinds.index("create")}
     first, last = edges[0][1].listed, edges[-1][1].listed
     assert first
     assert last
     pool = set() if is_empty else set(first.pages)
-    came = 0
+    numbers = Counter[str]()
 
-    def moves(first_ns: int, last_ns: int) -> Iterator[tuple[bool, Page]]:
+    def accesses(first_ns: int, last_ns: int) -> Iterator[tuple[str, Page]]:
         found = records.between(first_ns, last_ns)
-        for row in found[np.isin(found["kind"], [evict, *comes])]:
-            yield row["kind"] == evict, (*records.relations[row["object"]], int(row["page"]))
+        for kind, thing, page in zip(*(found[name].tolist() for name in ("kind", "object", "page")), strict=True):
+            yield kinds[kind], (*records.relations[thing], page)
 
-    for leaves, page in moves(0 if is_empty else first.ended_ns, last.begun_ns):
-        if leaves:
+    for kind, page in accesses(0 if is_empty else first.ended_ns, last.begun_ns):
+        numbers[kind] += 1
+        if kind == "evict":
             pool.discard(page)
-            continue
-        came += 1
-        proof.came_again += page in pool
-        pool.add(page)
+        elif kind in _COMES:
+            proof.came_again += page in pool
+            pool.add(page)
+        elif kind == "get":
+            proof.absent += page not in pool
+    # The get of a page that is read comes before its read.
+    proof.absent = max(proof.absent - numbers["read"], 0)
+    came = sum(numbers[kind] for kind in _COMES)
     if proof.came_again > _CAME_AGAIN * max(came, 1):
         proof.wrong.append(f"{proof.came_again:,} of {came:,} pages came that the trace has in the pool already")
+    if proof.absent > _ABSENT * max(numbers["get"], 1):
+        proof.wrong.append(
+            f"{proof.absent:,} of {numbers['get']:,} gets are of pages that the trace has not in the pool"
+        )
     foretold = {page for page in pool if page[2] in last.relations}
     proof.resident_pages = (len(foretold & last.pages), len(last.pages), len(foretold))
     # The question itself may move a page.
-    if differ := (foretold ^ last.pages) - {page for _, page in moves(last.begun_ns, last.ended_ns)}:
+    moved = {page for kind, page in accesses(last.begun_ns, last.ended_ns) if kind == "evict" or kind in _COMES}
+    if differ := (foretold ^ last.pages) - moved:
         listed = f"{len(last.pages):,} that the server lists"
         proof.wrong.append(f"{len(differ):,} pages differ between the trace's pool and the {listed}")
