@@ -342,10 +342,9 @@ mod tests {
         assert_eq!([latch(0, 1, 0), latch(at, at, 4)], [1, 2]);
     }
 
-    #[test]
-    fn an_io_context_tells_the_ring_where_the_strategy_is_lost() {
-        let names =
-            [("page_id", 8), ("held", 8), ("strategy", 8), ("strategy_type", 4), ("io_context", 4), ("site", 1)];
+    /// The marks of gets whose strategy has this address and whose IOContext, in a field of this name, these values.
+    fn marks<const N: usize>(field: &str, address: u64, contexts: [u32; N]) -> [u8; N] {
+        let names = [("page_id", 8), ("held", 8), ("strategy", 8), ("strategy_type", 4), (field, 4), ("site", 1)];
         let mut at = 0;
         let places = names.map(|(name, size)| {
             at += size;
@@ -353,15 +352,26 @@ mod tests {
         });
         let mut decoder =
             Decoder::new(&format(&places), &settings(&[(&[Kind::Get], None)])).expect("all fields are there");
-        let mut latch = |address: u64, context: u32| {
+        contexts.map(|context| {
             let mut data = [7, 0, address].map(u64::to_le_bytes).concat();
             data.extend([3u32, context].map(u32::to_le_bytes).concat());
             data.push(0);
             decoded(&mut decoder, &sample(1, 1, &data)).expect("a record")[0].latch
-        };
+        })
+    }
+
+    #[test]
+    fn an_io_context_tells_the_ring_where_the_strategy_is_lost() {
         // Bulk read, bulk write, normal, VACUUM.
-        assert_eq!([0, 1, 2, 3].map(|context| latch(1, context)), [9, 13, 5, 13]);
-        assert_eq!([latch(0, 9), latch(0x5555_0000_0000, 9)], [5, 13]);
+        assert_eq!(marks("io_context", 1, [0, 1, 2, 3]), [9, 13, 5, 13]);
+        assert_eq!((marks("io_context", 0, [9]), marks("io_context", 0x5555_0000_0000, [9])), ([5], [13]));
+    }
+
+    #[test]
+    fn an_io_context_from_18_on_has_one_more_value_before_normal() {
+        // Bulk read, bulk write, init, normal, VACUUM.
+        assert_eq!(marks("io_context_18", 1, [0, 1, 2, 3, 4]), [9, 13, 5, 5, 13]);
+        assert_eq!((marks("io_context_18", 0, [9]), marks("io_context_18", 0x5555_0000_0000, [9])), ([5], [13]));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 pub mod counter;
 pub mod program;
 pub mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 

@@ -70,11 +70,13 @@ impl Program {
         let mut parts = Vec::new();
         for header in file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD) {
             let (offset, length) = header.file_range(endian);
-            let range = offset as usize..(offset + length) as usize;
+            let address = header.p_vaddr(endian);
+            let end = offset.checked_add(length).filter(|_| address.checked_add(length).is_some());
+            let part = end.and_then(|end| bytes.get(offset as usize..end as usize));
             parts.push(Part {
                 offset,
-                address: header.p_vaddr(endian),
-                bytes: bytes.get(range).ok_or_else(|| wrong(&"it is cut off"))?.to_vec(),
+                address,
+                bytes: part.ok_or_else(|| wrong(&"it is cut off"))?.to_vec(),
                 executable: header.p_flags(endian).contains(PF_X),
             });
         }
@@ -108,9 +110,9 @@ impl Program {
             .filter_map(|entry| {
                 let start = at.wrapping_add_signed(i64::from(i32::from_le_bytes(entry[..4].try_into().ok()?)));
                 let frame = at.wrapping_add_signed(i64::from(i32::from_le_bytes(entry[4..].try_into().ok()?)));
-                let length = u32::from_le_bytes(self.bytes_at(frame + 12)?.get(..4)?.try_into().ok()?);
+                let length = u32::from_le_bytes(self.bytes_at(frame.checked_add(12)?)?.get(..4)?.try_into().ok()?);
                 let symbol = named.get(&start).cloned();
-                Some(Function { start, end: start + u64::from(length), symbol })
+                Some(Function { start, end: start.checked_add(u64::from(length))?, symbol })
             })
             .collect();
         functions.sort_by_key(|function| function.start);

@@ -1,0 +1,341 @@
+//! Small programs with the shapes that servers have: what they count is found, and where, and what is no site is refused.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use iced_x86::code_asm::registers::gpr8::al;
+use iced_x86::code_asm::registers::gpr32::{edi, esi, r13d};
+use iced_x86::code_asm::registers::gpr64::{r9, r12, r13, r14, rax, rbp, rbx, rcx, rdi, rdx, rsi};
+use iced_x86::code_asm::{CodeAssembler, dword_ptr, qword_ptr};
+
+use super::counter::{Counter, all, of_innodb, raises};
+use super::program::{Function, Part, Program, name_of};
+use super::{postgres, require_instructions, rules};
+use crate::page_trace::recording::{Settings, Site, SpoolAsked};
+
+const CODE_AT: u64 = 0x1000;
+const POOL: u64 = 0x9000;
+const ARRAY: u64 = POOL + 0x80;
+const SHOWN: u64 = 0xa000;
+const TABLE: u64 = 0x8100;
+const TEXT: u64 = 0x8001;
+
+type Write = dyn Fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>;
+
+/// A program of these functions, one after another, whose status table shows the number at [`SHOWN`].
+fn program(functions: &[(&str, &Write)]) -> Program {
+    let mut code = Vec::new();
+    let mut known = Vec::new();
+    for (symbol, write) in functions {
+        let mut assembler = CodeAssembler::new(64).expect("64 bits");
+        write(&mut assembler).expect("it can be written");
+        let start = CODE_AT + code.len() as u64;
+        code.extend(assembler.assemble(start).expect("it assembles"));
+        let symbol = (!symbol.is_empty()).then(|| (*symbol).to_owned());
+        known.push(Function { start, end: CODE_AT + code.len() as u64, symbol });
+    }
+    let mut data = b"\0buffer_pool_read_requests\0".to_vec();
+    data.resize(0x4000, 0);
+    let parts = vec![
+        Part { offset: 0, address: CODE_AT, bytes: code, executable: true },
+        Part { offset: 0x8000, address: 0x8000, bytes: data, executable: false },
+    ];
+    let symbols = known.iter().filter_map(|one| Some((one.symbol.clone()?, one.start))).collect();
+    Program { parts, functions: known, symbols, pointers: HashMap::from([(TABLE, TEXT), (TABLE + 8, SHOWN)]) }
+}
+
+fn get(code: &mut CodeAssembler) -> Result<(), iced_x86::IcedError> {
+    code.mov(r12, rdi)?;
+    code.lea(rdx, qword_ptr(POOL))?;
+    code.and(rax, 0x7f)?;
+    code.add(qword_ptr(rdx + rax + 0x80), 1)?;
+    code.ret()
+}
+
+#[test]
+fn the_counter_that_a_status_variable_is_summed_from_is_found_with_all_that_raise_it() {
+    let copy = |code: &mut CodeAssembler| {
+        code.lea(r12, qword_ptr(POOL))?;
+        code.lea(rcx, qword_ptr(r12 + 0x80))?;
+        code.add(rdx, qword_ptr(rcx))?;
+        code.mov(qword_ptr(SHOWN), rdx)?;
+        code.ret()
+    };
+    let other = |code: &mut CodeAssembler| {
+        code.lea(rdx, qword_ptr(POOL))?;
+        code.add(qword_ptr(rdx + 0x90), 1)?;
+        code.ret()
+    };
+    let program = program(&[("", &get), ("", &get), ("", &other), ("", &get), ("", &get), ("", &copy)]);
+    let raised = all(&program);
+    let (counter, way) = of_innodb(&program, &raised).expect("found");
+    assert_eq!(counter, Counter::At(ARRAY), "{way}");
+    let functions: Vec<u64> = raises(&raised, counter).iter().map(|raise| raise.at).collect();
+    let inside = |number: usize| program.functions[number].start..program.functions[number].end;
+    assert_eq!(functions.len(), 4);
+    assert!([0, 1, 3, 4].iter().zip(&functions).all(|(number, at)| inside(*number).contains(at)));
+}
+
+#[test]
+fn a_counter_to_which_transactions_add_their_own_leads_to_that_field() {
+    let counts = |code: &mut CodeAssembler| {
+        code.add(qword_ptr(rdi + 0x8d0), 1)?;
+        code.ret()
+    };
+    let commits = |code: &mut CodeAssembler| {
+        code.mov(rax, qword_ptr(rbx + 0x8d0))?;
+        code.lea(rdx, qword_ptr(POOL))?;
+        code.lock().add(qword_ptr(rdx + 0x1000), rax)?;
+        code.ret()
+    };
+    let program = program(&[("", &counts), ("", &commits)]);
+    let raised = all(&program);
+    let (counter, _) = of_innodb(&program, &raised).expect("found");
+    assert_eq!(counter, Counter::Field(0x8d0));
+    assert_eq!(raises(&raised, counter).iter().map(|raise| raise.at).collect::<Vec<_>>(), [CODE_AT]);
+}
+
+#[test]
+fn named_functions_have_their_sites_at_entries_and_calls_and_the_others_behind_their_count() {
+    let gen_name = "_Z16buf_page_get_genRK9page_id_tRK11page_size_tm";
+    let entry = |code: &mut CodeAssembler| {
+        code.endbr64()?;
+        code.push(rbx)?;
+        code.ret()
+    };
+    let tries = |code: &mut CodeAssembler| {
+        code.add(qword_ptr(rdi + 0x198), 1)?;
+        code.call(CODE_AT)?;
+        code.ret()
+    };
+    let program =
+        program(&[(gen_name, &entry), ("_Z16buf_page_try_getv", &tries), ("buf_page_optimistic_get", &tries)]);
+    let raised = all(&program);
+    let counter = of_innodb(&program, &raised).map(|(counter, _)| counter);
+    assert_eq!(counter, Some(Counter::Field(0x198)));
+    let sites = rules::innodb(&program, &raised, counter).sites;
+    let told: Vec<_> =
+        sites.iter().map(|site| (site.at.as_str(), site.address - CODE_AT, site.fetch.join(" "))).collect();
+    assert_eq!(told[0], ("buf_page_get_gen", 4, "+0(%di) +4(%di) %r8 %dx".to_owned()));
+    let length = program.functions[0].end - CODE_AT;
+    assert_eq!(told[1], ("buf_page_try_get", length + 8, "? ? \\0 ?".to_owned()));
+    assert_eq!(told.len(), 3);
+}
+
+#[test]
+fn a_page_leaves_where_the_function_that_frees_it_asks_one_without_a_name() {
+    let removes = |code: &mut CodeAssembler| {
+        code.push(rbx)?;
+        code.ret()
+    };
+    let frees = |code: &mut CodeAssembler| {
+        code.mov(rbx, rdi)?;
+        // A named function that answers too, and one without a name whose answer nobody wants.
+        for (callee, is_asked) in [(CODE_AT, true), (CODE_AT + 2, false), (CODE_AT + 2, true)] {
+            code.call(callee)?;
+            if is_asked {
+                code.test(al, al)?;
+            }
+            let mut on = code.create_label();
+            code.je(on)?;
+            code.mov(rax, rbx)?;
+            code.set_label(&mut on)?;
+        }
+        code.ret()
+    };
+    let named = program(&[("_Z4lockv", &removes), ("", &removes), ("_Z17buf_LRU_free_pageP10buf_page_tb", &frees)]);
+    let sites = rules::innodb(&named, &all(&named), None).sites;
+    assert_eq!(sites.len(), 1);
+    assert_eq!((sites[0].at.as_str(), sites[0].address), ("buf_LRU_block_remove_hashed", CODE_AT + 2));
+    assert_eq!(
+        (sites[0].kinds.as_slice(), sites[0].fetch.join(" ")),
+        (["evict"].as_slice(), "+0(%di) \\0 \\0".to_owned())
+    );
+    let inlined = program(&[("_Z4lockv", &removes), ("_Z17buf_LRU_free_pageP10buf_page_tb", &removes)]);
+    assert!(rules::innodb(&inlined, &all(&inlined), None).sites.is_empty(), "an attempt is no site");
+}
+
+#[test]
+fn the_pin_of_postgresql_is_the_function_that_asks_first_and_its_values_are_where_it_keeps_them() {
+    let hit = 0x9000;
+    let asked = |code: &mut CodeAssembler| code.ret();
+    let pins = |code: &mut CodeAssembler| {
+        code.mov(r13, rdi)?;
+        code.mov(r14, rsi)?;
+        code.call(CODE_AT)?;
+        code.test(rax, rax)?;
+        let mut end = code.create_label();
+        code.je(end)?;
+        code.mov(rbx, rax)?;
+        code.set_label(&mut end)?;
+        code.ret()
+    };
+    let pin_at = CODE_AT + 1;
+    let reads = move |code: &mut CodeAssembler| {
+        code.call(pin_at)?;
+        code.add(qword_ptr(hit), 1)?;
+        code.ret()
+    };
+    let program = program(&[("", &asked), ("", &pins), ("ReadBuffer", &reads)]);
+    let sites = rules::postgres(&program, &all(&program), hit).sites;
+    assert_eq!(sites.len(), 1);
+    assert_eq!(program.bytes_at(sites[0].address).map(|code| code[0]), Some(0x74));
+    assert_eq!(sites[0].fetch[4..], ["+16(%r13)", "\\1", "\\0", "%ax", "%r14", "+0(%r14)", "\\9"]);
+}
+
+#[test]
+fn names_are_those_for_people() {
+    assert_eq!(name_of("_ZN11fil_space_t2ioERK9IORequestmm"), "fil_space_t::io");
+    assert_eq!(name_of("_ZL22buf_page_init_for_read9page_id_tm"), "buf_page_init_for_read");
+    assert_eq!(name_of("PinBuffer"), "PinBuffer");
+}
+
+/// The place of PostgreSQL's counters in these programs.
+const USAGE: u64 = 0x9000;
+
+/// The sites of a program whose second function calls `smgrread` between `before` and `behind`, and counts a read.
+fn reads(counts_by_context: bool, before: &'static Write, behind: &'static Write) -> Vec<rules::Proposal> {
+    let stub = |code: &mut CodeAssembler| code.ret();
+    let read = |code: &mut CodeAssembler| {
+        before(code)?;
+        code.call(CODE_AT)?;
+        behind(code)?;
+        code.add(qword_ptr(USAGE + 8), 1)?;
+        code.ret()
+    };
+    let counter = if counts_by_context { "pgstat_count_io_op_time" } else { "another" };
+    let program = program(&[("smgrread", &stub), (counter, &stub), ("ReadBuffer_common", &read)]);
+    let sites = rules::postgres(&program, &all(&program), USAGE).sites;
+    for site in &sites {
+        assert_eq!((site.kinds.as_slice(), site.at.as_str()), (["get", "read"].as_slice(), "ReadBuffer_common"));
+        assert_eq!(program.bytes_at(site.address).map(|code| code[0]), Some(0xe8));
+        assert_eq!(site.fetch[..6], ["+0(%di)", "+4(%di)", "+8(%di)", "%si", "%dx", "\\1"]);
+    }
+    sites
+}
+
+/// The places of the strategy, its type and the IOContext.
+fn ring(sites: &[rules::Proposal]) -> String {
+    assert_eq!(sites.len(), 1);
+    sites[0].fetch[8..].join(" ")
+}
+
+#[test]
+fn a_read_up_to_15_has_its_strategy_where_the_function_keeps_its_sixth_argument() {
+    assert_eq!(ring(&reads(false, &|code| code.mov(r14, r9), &|_| Ok(()))), "%r14 +0(%r14) \\9");
+    assert_eq!(
+        ring(&reads(false, &|code| code.mov(qword_ptr(rbp - 88), r9), &|_| Ok(()))),
+        "-88(%bp) +0(-88(%bp)) \\9"
+    );
+    assert_eq!(ring(&reads(false, &|code| code.mov(r9, rsi), &|_| Ok(()))), "? ? \\9", "it is not kept");
+    let late = |code: &mut CodeAssembler| {
+        code.call(CODE_AT)?;
+        code.mov(r14, r9)
+    };
+    let sites = reads(false, Box::leak(Box::new(late)), &|_| Ok(()));
+    assert_eq!(sites.len(), 2);
+    assert!(sites.iter().all(|site| site.fetch[8] == "?"), "a call changes the register");
+}
+
+#[test]
+fn a_read_from_16_on_has_the_io_context_with_which_it_is_counted() {
+    /// Counts, with this move into the second argument.
+    fn counts(code: &mut CodeAssembler, object: u32, context: &Write) -> Result<(), iced_x86::IcedError> {
+        context(code)?;
+        code.mov(edi, object)?;
+        code.call(CODE_AT + 1)
+    }
+    let of = |behind: &'static Write| ring(&reads(true, &|code| code.mov(r14, r9), behind));
+    assert_eq!(of(&|code| counts(code, 0, &|code| code.mov(esi, r13d))), "\\1 \\0 %r13");
+    assert_eq!(of(&|code| counts(code, 0, &|code| code.mov(esi, dword_ptr(rbp - 64)))), "\\1 \\0 -64(%bp)");
+    assert_eq!(of(&|code| counts(code, 0, &|code| code.mov(esi, 3))), "\\1 \\0 \\3");
+    assert_eq!(of(&|code| counts(code, 0, &|code| code.mov(esi, dword_ptr(rbx + 64)))), "? ? \\9", "it is elsewhere");
+    let before_another_call = |code: &mut CodeAssembler| {
+        code.mov(esi, r13d)?;
+        code.call(CODE_AT)?;
+        code.call(CODE_AT + 1)
+    };
+    let sites = reads(true, &|_| Ok(()), Box::leak(Box::new(before_another_call)));
+    assert!(sites.iter().all(|site| site.fetch[10] == "\\9"), "a call between changes the register");
+    let of_temporary = reads(true, &|_| Ok(()), &|code| counts(code, 1, &|code| code.mov(esi, r13d)));
+    assert!(of_temporary.is_empty(), "pages of temporary tables are none of the pool's");
+}
+
+fn asked(binary: &Path, offset: u64, byte: u8) -> Settings {
+    let site = Site {
+        at: "it".into(),
+        kinds: vec![bufferlab_model::trace::Kind::Get],
+        kinds_if_flag: None,
+        offset,
+        byte,
+        semaphore: None,
+        fetch: vec!["\\0".into()],
+    };
+    Settings {
+        binary: binary.into(),
+        spool: SpoolAsked::default(),
+        fields: vec!["page_id:u64".into()],
+        modes_if_in_pool: Vec::new(),
+        sites: vec![site],
+    }
+}
+
+#[test]
+fn a_site_is_the_begin_of_an_instruction_of_its_binary_and_has_its_byte() {
+    let binary = std::env::current_exe().expect("a program");
+    let program = Program::read(&binary).expect("ours");
+    let long = program.functions.iter().flat_map(|function| program.instructions(function));
+    let long: Vec<_> = long.filter(|one| one.len() > 4).step_by(1000).take(20).collect();
+    assert!(long.len() > 10);
+    for one in long {
+        let (offset, code) = (program.offset_of(one.ip()), program.bytes_at(one.ip()).expect("code"));
+        require_instructions(&asked(&binary, offset, code[0])).expect("it is a site");
+        for at in 1..4 {
+            let inside = require_instructions(&asked(&binary, offset + at, code[at as usize]));
+            assert!(inside.expect_err("in its middle").what.contains("is not the instruction that it should be"));
+        }
+        require_instructions(&asked(&binary, offset, code[0] ^ 1)).expect_err("another byte");
+    }
+    let data = program.parts.iter().find(|part| !part.executable && part.bytes.len() > 64).expect("data");
+    require_instructions(&asked(&binary, data.offset + 32, data.bytes[32])).expect_err("no code");
+    for nowhere in [1 << 40, u64::MAX] {
+        require_instructions(&asked(&binary, nowhere, 0)).expect_err("behind the file");
+    }
+    require_instructions(&asked(Path::new("Cargo.toml"), 0, 0)).expect_err("no program");
+}
+
+#[test]
+fn a_damaged_binary_is_refused_or_read_and_nothing_else() {
+    let whole = fs::read("/bin/true").expect("a small program");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("damaged");
+    let number = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().expect("eight bytes")) as usize;
+    let sections = number(0x28);
+    let mut read = 0;
+    let mut attempt = |bytes: &[u8], binary: bool| {
+        fs::write(&file, bytes).expect("written");
+        if let Ok(program) = Program::read(&file) {
+            read += 1;
+            all(&program);
+            assert!(program.functions.iter().all(|one| one.start <= one.end));
+        }
+        if binary {
+            postgres(&file).expect_err("no PostgreSQL");
+        }
+    };
+    for length in (0..whole.len()).step_by(997) {
+        attempt(&whole[..length], true);
+    }
+    // The file's head, those of its segments, and those of its sections: words, and each byte of what comes first.
+    for at in (0..0x40 + 13 * 56).chain(sections..whole.len()).step_by(8) {
+        let bytes = if at < 0x100 { 1 } else { 8 };
+        for (from, length) in (at..at + 8).step_by(bytes).map(|from| (from, bytes)) {
+            let mut damaged = whole.clone();
+            let end = damaged.len().min(from + length);
+            damaged[from..end].fill(0xff);
+            attempt(&damaged, false);
+        }
+    }
+    assert!(read > 0, "some damage is of no part that is read");
+}
