@@ -11,7 +11,7 @@ from bufferlab.engines.native import ask_host, native
 from bufferlab.errors import EnvironmentLackingError
 
 _OF_ENTRY = ("at", "kinds", "offset", "byte", "fetch")
-_NEEDED = ("get", "read", "create", "evict")
+_NEEDED = (("get",), ("get", "read"), ("create",), ("evict",))
 _UNKNOWN = "this build cannot be learnt"
 
 
@@ -25,9 +25,10 @@ def proposed(binary: Path) -> dict[str, Any]:
     for site in told["sites"]:
         inside = {"inside": site["inside"]} if site["inside"] else {}
         sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside})
-    kinds = {kind for site in sites for kind in site["kinds"]}
-    if lacking := [kind for kind in _NEEDED if kind not in kinds]:
-        what = f"{_UNKNOWN}: its names and counters do not lead to where a page is a {lacking[0]}"
+    # A read is a get too, and what all other gets pass is a site of its own.
+    kinds = {tuple(site["kinds"]) for site in sites}
+    if lacking := [" and ".join(needed) for needed in _NEEDED if needed not in kinds]:
+        what = f"{_UNKNOWN}: its names and counters do not lead to a place of the kind {lacking[0]}"
         raise EnvironmentLackingError(what, str(binary), "use another build of this version")
     if unknown := [site["at"] for site in sites if "?" in site["fetch"]]:
         what = f"{_UNKNOWN}: where {unknown[0]} keeps a value is not known"

@@ -93,6 +93,17 @@ class PrivateCopy:
         return learning.SETTINGS
 
 
+def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
+    """Return whether a server works without any network; it listens on its socket alone everywhere."""
+    if build.numbers < (15,):
+        return False  # Sessions send their counts to the collector by UDP, over the loopback.
+    try:
+        child_process.require_own_net(owner)
+    except EnvironmentLackingError:
+        return False
+    return True
+
+
 def made(family: Family, build: Build, folder: Path, on_event: OnEvent) -> PrivateCopy:
     """Copy the build into the folder and make its data there, with an empty database.
 
@@ -110,12 +121,7 @@ def made(family: Family, build: Build, folder: Path, on_event: OnEvent) -> Priva
     identity = data_folder.new_identity(copy, 8192)
     wait = signs_of_life.patience(on_event, lambda: False)
     family.make_data(copy, database, identity, {}, {}, owner, wait)
-    is_alone = True
-    try:
-        child_process.require_own_net(owner)
-    except EnvironmentLackingError:
-        is_alone = False  # It listens on its socket alone.
-    place = PrivateCopy(family, copy, folder, identity, is_alone)
+    place = PrivateCopy(family, copy, folder, identity, _can_be_alone(copy, owner))
     with place.server() as server:
         with_database = server.connect(family.system_database)
         with_database.ask(f"CREATE DATABASE {DATABASE}")

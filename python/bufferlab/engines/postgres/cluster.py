@@ -58,6 +58,7 @@ failure = partial(
 
 
 _CHECKSUMS_BY_DEFAULT = (18,)
+_FIRST_WITH_INSTRUCTIONS = (14,)
 
 
 def make(
@@ -88,7 +89,9 @@ def make(
 def _arguments(build: Build, data: Path, secret: Path, identity: Identity, checksums: bool) -> list[str]:
     # Text is compared by bytes, as on the other engines: names sort alike everywhere. New files are synced once.
     words = ["-D", str(data), "-U", identity.user, f"--pwfile={secret}", "--auth=scram-sha-256", "--locale=C",
-             "--encoding=UTF8", "--no-sync", "--no-instructions"]  # fmt: skip
+             "--encoding=UTF8", "--no-sync"]  # fmt: skip
+    if build.numbers >= _FIRST_WITH_INSTRUCTIONS:
+        words.append("--no-instructions")
     if checksums:
         words.append("--data-checksums")
     elif build.numbers >= _CHECKSUMS_BY_DEFAULT:

@@ -99,6 +99,9 @@ def usual_password(address: Address) -> tuple[str, Path | str] | None:
 _SSL_REQUEST = struct.pack(">II", 8, 80877103)
 _UNUSABLE = "the server cannot be used"
 _WRONG_PASSWORD = "28P01"
+_NO_SUCH_SETTING = "42704"
+_FOR_EVER = {"idle_session_timeout": "0"}
+"""The setting with which a session does not end because it is idle; from 14 on."""
 _PASSES = ("53300", "57P01", "57P02", "57P03", "08P01")
 """The codes of refusals that may pass: too many connections, a server that starts or ends, a pooler's error."""
 _MARK = "bufferlab.session"
@@ -182,8 +185,15 @@ def connect(
 
 def _private(address: Address, database: str, search_path: str) -> Client:
     session = {"statement_timeout": "0", "search_path": search_path}
+    attempt = partial(_connect, address, database, name="bufferlab", seconds=None, secret=str(address.secret))
     try:
-        return _connect(address, database, session, "bufferlab", None, str(address.secret))
+        try:
+            return attempt({**session, **_FOR_EVER})
+        except ServerError as error:
+            # Up to 13 no session ends because it is idle.
+            if error.code != _NO_SUCH_SETTING:
+                raise
+            return attempt(session)
     except ServerError as error:
         if error.code in _PASSES:
             raise
@@ -204,7 +214,8 @@ def _running(
 ) -> Client:
     mark = secrets.token_hex(8)
     try:
-        made = _connect(address, database, {**session, _MARK: mark}, name, seconds, secret, prepares=prepares)
+        settings = {**session, **_FOR_EVER, _MARK: mark}
+        made = _connect(address, database, settings, name, seconds, secret, prepares=prepares)
     except RefusedError as error:
         raise RefusedError(f"{_UNUSABLE}: {error.what}", address.place, error.hint) from error
     except ServerError as error:
@@ -251,7 +262,7 @@ def _connect(
     *,
     prepares: bool = False,
 ) -> Client:
-    options = " ".join(f"-c {key}={value}" for key, value in {"idle_session_timeout": "0", **session}.items())
+    options = " ".join(f"-c {key}={value}" for key, value in session.items())
     return Client(
         "postgres",
         {**address.target(secret, socket_file(address)), "database": database},

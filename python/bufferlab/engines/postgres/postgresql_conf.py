@@ -29,6 +29,8 @@ _BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "MB": 1 << 20, "16MB": 16 << 20
 _SECONDS = {"us": Decimal("0.000001"), "ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60)}
 
 
+_FIRST_WITH_CHECK = (14,)
+"""The first version that has client_connection_check_interval."""
 _OURS = frozenset(
     ("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "listen_addresses", "port",
      "unix_socket_directories", "unix_socket_permissions", "unix_socket_group", "logging_collector", "log_destination",
@@ -60,7 +62,9 @@ def configuration_file(
     lines += ["listen_addresses = ''", f"port = {PORT}", "unix_socket_permissions = 0700"]
     lines += ["logging_collector = off", "log_destination = 'stderr'", "log_timezone = 'GMT'", "timezone = 'GMT'"]
     lines += ["", "# It ends when one of its processes crashes, and its queries when we are gone."]
-    lines += ["restart_after_crash = off", "client_connection_check_interval = '1s'"]
+    lines += ["restart_after_crash = off"]
+    if build.numbers >= _FIRST_WITH_CHECK:
+        lines += ["client_connection_check_interval = '1s'"]
     # System V segments end with the IPC namespace. Without a namespace of ours, mmap needs no segments at all: POSIX
     # segments would stay in /dev/shm when all processes are killed.
     lines += [f"dynamic_shared_memory_type = {'sysv' if own_ipc else 'mmap'}"]

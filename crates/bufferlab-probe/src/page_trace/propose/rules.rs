@@ -276,7 +276,9 @@ fn question(code: &[Instruction]) -> Option<&Instruction> {
     let call = code.iter().position(is_call)?;
     let soon = code.get(call + 1..call + 5)?;
     let test = soon.iter().position(|one| one.mnemonic() == Mnemonic::Test && one.op0_register() == Register::RAX)?;
-    code.get(call + 2 + test).filter(|one| one.flow_control() == FlowControl::ConditionalBranch)
+    // Moves change no flags, and may stand between the question and the jump.
+    let mut behind = code[call + 2 + test..].iter().skip_while(|one| one.mnemonic() == Mnemonic::Mov);
+    behind.next().filter(|one| one.flow_control() == FlowControl::ConditionalBranch)
 }
 
 /// Returns a site at the entry of the first of these functions that the build names.
