@@ -9,12 +9,14 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from bufferlab.engines.behaviour import OnEvent
 from bufferlab.engines.postgres import learning
 from bufferlab.engines.servers import child_process, data_folder, signs_of_life, user
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.family import Family
 from bufferlab.engines.servers.page_sites import Recording
@@ -41,19 +43,26 @@ def copied(build: Build, folder: Path) -> Build:
     A PostgreSQL finds its files from where its program lies (port/path.c), so the copy lies as the original does.
     """
     binary = build.binary.resolve()
-    root = binary.parents[min(_LEVELS, len(binary.parents)) - 1]
+    root = [binary.parent, *takewhile(lambda above: os.access(above, os.R_OK), binary.parents[:_LEVELS])][-1]
     place = folder
     for part in binary.relative_to(root).parts[:-1]:
-        place.mkdir(mode=0o755)
+        _make_passable(place)
         for one in (root / place.relative_to(folder)).iterdir():
             if one.name != part:
                 (place / one.name).symlink_to(one)
         place /= part
-    place.mkdir(mode=0o755)
+    _make_passable(place)
     for program in (binary, binary.with_name("initdb")):
         if program.exists():
-            shutil.copy(program, place / program.name)
+            shutil.copyfile(program, place / program.name)
+            (place / program.name).chmod(0o755)
     return replace(build, binary=place / binary.name)
+
+
+def _make_passable(folder: Path) -> None:
+    """Make a folder through which the server's user gets to its program, whichever umask we have."""
+    folder.mkdir()
+    folder.chmod(0o755)
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,12 @@ def made(family: Family, build: Build, folder: Path, on_event: OnEvent) -> Priva
         with_database.ask(f"CREATE DATABASE {DATABASE}")
         with_database.close()
         connection = server.connect(DATABASE, patient=True)
+        try:
+            connection.ask(learning.LISTS_PAGES)
+        except ServerError as error:
+            what = f"this build cannot be learnt: its server cannot list the pages in its pool: {error}"
+            hint = "install the extensions of PostgreSQL beside it, such as the package postgresql-contrib"
+            raise EnvironmentLackingError(what, str(build.binary), hint) from error
         for statement in learning.MAKE:
             connection.ask(statement)
         connection.close()

@@ -22,8 +22,9 @@ SETTINGS: Mapping[str, str] = {
     "max_parallel_workers_per_gather": "0", "fsync": "off", "jit": "off", "max_wal_size": "256MB",
 }  # fmt: skip
 """The settings of the private server, by its names. The pool is as small as a ring and many pins allow."""
+LISTS_PAGES = "CREATE EXTENSION IF NOT EXISTS pg_buffercache"
+"""The statement that makes `resident` possible."""
 MAKE = (
-    "CREATE EXTENSION IF NOT EXISTS pg_buffercache",
     "CREATE TABLE learn_t (id int PRIMARY KEY, v int NOT NULL, filler char(200) NOT NULL)",
     f"INSERT INTO learn_t SELECT i, 0, 'x' FROM generate_series(1, {ROWS}) AS i",
     "CREATE TABLE learn_n (id serial PRIMARY KEY, filler char(400) NOT NULL)",

@@ -1,0 +1,89 @@
+"""A private copy of a build: its programs are copied, and its other files are where they are beside the original."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bufferlab.engines.servers.builds import Build
+from bufferlab.learn import private_copy
+
+
+def installed(root: Path, prefix: str) -> Build:
+    """A PostgreSQL whose program lies below `root` as it does below the root of a host."""
+    binary = root / prefix / "postgres"
+    binary.parent.mkdir(parents=True)
+    for program in (binary, binary.with_name("initdb"), binary.with_name("psql")):
+        program.write_text(program.name)
+        program.chmod(0o755)
+    return Build("some", "postgres", "17.6", binary)
+
+
+def test_the_programs_are_files_of_their_own_and_what_is_beside_and_above_them_is_found_as_before(
+    tmp_path: Path,
+) -> None:
+    # As Debian has it: the files for all hosts are four folders above the program.
+    build = installed(tmp_path / "usr", "lib/postgresql/17/bin")
+    share = tmp_path / "usr/share/postgresql/17/postgres.bki"
+    share.parent.mkdir(parents=True)
+    share.write_text("bki")
+    copy = private_copy.copied(build, tmp_path / "copy").binary
+    assert copy.relative_to(tmp_path / "copy") == Path("lib/postgresql/17/bin/postgres")
+    for name in ("postgres", "initdb"):
+        program = copy.with_name(name)
+        assert (program.read_text(), program.is_symlink(), program.stat().st_mode & 0o111) == (name, False, 0o111)
+        assert program.stat().st_ino != build.binary.with_name(name).stat().st_ino
+    assert not copy.with_name("psql").exists()
+    assert (copy.parent / "../../../../share/postgresql/17/postgres.bki").read_text() == "bki"
+    assert copy.stat().st_dev == build.binary.stat().st_dev
+
+
+def test_a_program_that_is_a_link_is_copied_from_where_it_lies(tmp_path: Path) -> None:
+    build = installed(tmp_path / "a", "b/bin")
+    link = tmp_path / "postgres"
+    link.symlink_to(build.binary)
+    copy = private_copy.copied(Build("some", "postgres", "17.6", link), tmp_path / "copy").binary
+    assert (copy.read_text(), copy.is_symlink(), copy.parent.name) == ("postgres", False, "bin")
+
+
+def test_a_folder_above_that_this_user_cannot_list_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a home below a folder of homes with mode 0711, which root alone can list."""
+    build = installed(tmp_path / "homes", "mine/pg/bin")
+    (tmp_path / "homes/mine/pg/share").mkdir()
+    hidden, listed, access = tmp_path / "homes", os.listdir, os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != hidden and access(path, mode))
+
+    def refusing(path: str | Path = ".") -> list[str]:
+        if Path(path) == hidden:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", refusing)
+    copy = private_copy.copied(build, tmp_path / "copy").binary
+    assert (copy.parent / "../share").is_dir()
+    assert copy == tmp_path / "copy/pg/bin/postgres"
+
+
+@pytest.mark.parametrize("levels", range(1, 8))
+def test_a_program_lies_in_its_copy_at_most_five_folders_deep(levels: int, tmp_path: Path) -> None:
+    build = installed(tmp_path, "/".join(f"d{number}" for number in range(levels)))
+    copy = private_copy.copied(build, tmp_path / "copy").binary
+    below = copy.relative_to(tmp_path / "copy")
+    assert below == Path(*build.binary.parts[-len(below.parts) :])
+    assert len(below.parts) == 5
+
+
+def test_the_servers_user_can_pass_to_the_copy_whichever_umask_and_rights_the_original_has(tmp_path: Path) -> None:
+    build = installed(tmp_path, "a/b/c/d/bin")
+    build.binary.chmod(0o700)
+    umask = os.umask(0o077)
+    try:
+        copy = private_copy.copied(build, tmp_path / "copy").binary
+    finally:
+        os.umask(umask)
+    for place in (copy, copy.with_name("initdb"), *copy.parents[:5]):
+        assert place.stat().st_mode & 0o777 == 0o755, place
