@@ -1,0 +1,254 @@
+"""Builds learn their sites on private copies: right sites are taken, wrong ones refused, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.engines import registry
+from bufferlab.engines.native import native
+from bufferlab.engines.servers import learnt, page_sites
+from bufferlab.engines.servers.builds import Build
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.learn import candidates, learning
+from real.test_live_trace import copied
+from support import innodb, postgres
+from support.fake import wait_until
+from support.traced_servers import bpf_programs
+
+pytestmark = pytest.mark.real
+
+EVERY_DAY = "postgres-17"
+OTHERS = [
+    pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow])
+    for name in ("postgres-15", "postgres-16", "postgres-18")
+]
+IS_ROOT = os.geteuid() == 0
+CALL = 0xE8
+"""The first byte of a call."""
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a cache of its own, in which nothing of a learner is left in the end."""
+    before = bpf_programs() if IS_ROOT else set()
+    with innodb.folder() as root:
+        monkeypatch.setenv("BUFFERLAB_CACHE", str(root / "cache"))
+        yield root
+        wait_until(lambda: postgres.processes(root) == [], "its servers to end")
+        assert left(root) == []
+        if IS_ROOT:
+            wait_until(lambda: bpf_programs() <= before, "its programs in the kernel to end")
+
+
+def left(root: Path) -> list[str]:
+    """The folders of learners below a folder with a cache."""
+    return [place.name for place in (root / "cache/learning").glob("*")]
+
+
+def recorders() -> list[str]:
+    """The recorders that can prove a build here."""
+    try:
+        native().live_trace_check()
+    except Exception as error:
+        print(f"NOT TESTED: the kernel's links do not work here: {error}")
+        return ["inside"]
+    return ["inside", "links"]
+
+
+def shipped(build: Build) -> dict[str, Any]:
+    """The entry of page_sites.toml of a build; skips, loudly, without one."""
+    table = tomllib.loads(registry.family("postgres").page_sites_table.read_text())["build"]
+    digest = page_sites.text_sha256(build.binary)
+    for entry in table:
+        if entry["text_sha256"] == digest:
+            return entry  # type: ignore[no-any-return]
+    pytest.skip(f"NOT TESTED: page_sites.toml has not the build of {build.binary}")
+
+
+@pytest.mark.parametrize("name", [EVERY_DAY, *OTHERS])
+def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> None:
+    build = postgres.build(name)
+    steps: list[str] = []
+    outcome = learning.learn(build.binary, steps.append)
+    assert outcome.wrong == []
+    assert outcome.entry.proof["by"] == recorders()
+    assert len(steps) == 2 + len(recorders())
+    for one in outcome.proofs:
+        assert (one.came_again, one.absent) == (0, 0)
+        assert one.resident_pages == (512, 512, 512)
+    learning.keep(outcome.entry, None)
+    digest = page_sites.text_sha256(build.binary)
+    assert learnt.of_build(digest, build.binary, by_root_alone=IS_ROOT) == outcome.entry == learning.kept(build)
+    ours = {tuple(site["kinds"]): site for site in outcome.entry.settings["site"]}
+    assert sorted(ours) == [("create",), ("evict",), ("get",), ("get", "read")]
+    for theirs in shipped(build)["site"]:
+        # A person chose the probe of reads in 15, and there the entry of what the victim's function calls.
+        is_same = theirs["byte"] == CALL or theirs["kinds"] == ["get"]
+        assert is_same == (build.numbers[0] >= 16 or theirs["kinds"] == ["get"])
+        site = ours[tuple(theirs["kinds"])]
+        if not is_same:
+            assert site["byte"] == CALL
+            continue
+        assert (site["offset"], site["byte"], site.get("inside")) == tuple(
+            theirs.get(key) for key in ("offset", "byte", "inside")
+        )
+        # The name may have what the compiler added, and a read has lost its strategy: it has the IOContext.
+        assert site["at"].split(".")[0] == theirs["at"]
+        assert site["fetch"][:8] == theirs["fetch"][:8]
+        if theirs["kinds"] == ["get", "read"]:
+            assert (site["fetch"][8:10], site["fetch"][10] != "\\9") == (["\\1", "\\0"], True)
+        else:
+            assert site["fetch"][8:10] == theirs["fetch"][8:10]
+
+
+def of_kinds(settings: dict[str, Any], *kinds: str) -> dict[str, Any]:
+    (site,) = (site for site in settings["site"] if site["kinds"] == list(kinds))
+    return site  # type: ignore[no-any-return]
+
+
+def evictions_of_dropped_pages(settings: dict[str, Any], build: Build) -> None:
+    """The other function that takes pages out of the table: InvalidateBuffer."""
+    victim = of_kinds({"site": shipped(build)["site"]}, "evict")["offset"]
+    rest = [site for site in settings["site"] if site["offset"] != victim]
+    assert len(rest) == len(settings["site"]) - 1
+    assert any(site["kinds"] == ["evict"] for site in rest)
+    settings["site"] = rest
+
+
+def creations_with_another_register(settings: dict[str, Any], build: Build) -> None:
+    of_kinds(settings, "create")["fetch"][4] = "%cx"
+
+
+def reads_with_fork_and_block_exchanged(settings: dict[str, Any], build: Build) -> None:
+    fetch = of_kinds(settings, "get", "read")["fetch"]
+    fetch[3], fetch[4] = fetch[4], fetch[3]
+
+
+def gets_of_what_is_8_bytes_further(settings: dict[str, Any], build: Build) -> None:
+    fetch = of_kinds(settings, "get")["fetch"]
+    for place in range(5):
+        distance, register = fetch[place].split("(")
+        fetch[place] = f"+{int(distance) + 8}({register}"
+
+
+def gets_without_a_strategy(settings: dict[str, Any], build: Build) -> None:
+    of_kinds(settings, "get")["fetch"][8:10] = ["%sp", "+0(%sp)"]
+
+
+WRONG: list[tuple[Callable[[dict[str, Any], Build], None], str]] = [
+    (evictions_of_dropped_pages, "of kind evict were recorded"),
+    (creations_with_another_register, "pages differ between the trace's pool and the 512 that the server lists"),
+    (reads_with_fork_and_block_exchanged, "pages differ between the trace's pool and the 512 that the server lists"),
+    (gets_of_what_is_8_bytes_further, "gets are of pages that the trace has not in the pool"),
+    (gets_without_a_strategy, "of the gets show that they have no ring"),
+]
+
+
+def plant(
+    monkeypatch: pytest.MonkeyPatch, build: Build, change: Callable[[dict[str, Any], Build], None]
+) -> dict[str, Any]:
+    """Change what is proposed for a build; return it."""
+    settings = candidates.proposed(build.binary)
+    change(settings, build)
+    monkeypatch.setattr(candidates, "proposed", lambda binary: settings)
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [WRONG[0], WRONG[1], *(pytest.param(*one, marks=pytest.mark.slow) for one in WRONG[2:])],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_wrong_sites_are_refused(
+    change: Callable[[dict[str, Any], Build], None], told: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = postgres.build(EVERY_DAY)
+    plant(monkeypatch, build, change)
+    outcome = learning.learn(build.binary, print)
+    assert any(told in one for one in outcome.wrong), outcome.wrong
+    assert outcome.wrong[0].startswith("by the recorder inside, ")
+    assert len(outcome.proofs) == 1, "nothing of the kernel is put at wrong places"
+    assert outcome.entry.proof["by"] == []
+    assert learnt.of_build(page_sites.text_sha256(build.binary), build.binary) is None
+    assert learning.told(outcome)["status"] == "refused"
+
+
+@pytest.mark.slow
+def test_evictions_that_are_not_for_want_of_room_are_refused_where_a_table_is_dropped(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = postgres.build(EVERY_DAY)
+    monkeypatch.setattr(candidates, "with_evictions", lambda settings, victims: settings)
+    wrong = learning.learn(build.binary, print).wrong
+    assert any(one.startswith("by the recorder inside, load with DROP: ") and "of kind evict" in one for one in wrong)
+
+
+@pytest.mark.slow
+def test_a_place_8_bytes_further_is_refused_whatever_the_server_does_then(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = postgres.build(EVERY_DAY)
+
+    def further(settings: dict[str, Any], build: Build) -> None:
+        site = of_kinds(settings, "get")
+        site["offset"] += 8
+        site["byte"] = build.binary.read_bytes()[site["offset"]]
+        site.pop("inside", None)
+
+    plant(monkeypatch, build, further)
+    try:
+        wrong = learning.learn(build.binary, print).wrong
+    except BufferlabError as error:
+        wrong = [error.what]
+    print(wrong)
+    assert wrong
+
+
+def test_a_server_that_cannot_list_its_pages_is_refused_with_the_way_to_help_it(root: Path) -> None:
+    build = copied(postgres.build(EVERY_DAY), root)
+    files = [file for file in (root / "build").rglob("pg_buffercache*") if file.is_file() or file.is_symlink()]
+    assert files
+    for file in files:
+        file.unlink()
+    with pytest.raises(EnvironmentLackingError) as refused:
+        learning.learn(build.binary, print)
+    assert refused.value.what.startswith("this build cannot be learnt: its server cannot list the pages in its pool: ")
+    assert refused.value.where == str(build.binary)
+    assert "postgresql-contrib" in str(refused.value.hint)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["recording which evictions", "comparing by code", "comparing by the kernel's links"])
+def test_a_killed_learner_leaves_no_server_and_the_next_one_removes_its_folder(step: str, root: Path) -> None:
+    if "links" in step and recorders() == ["inside"]:
+        pytest.skip("NOT TESTED: the kernel's links do not work here")
+    before = bpf_programs() if IS_ROOT else set()
+    build = postgres.build(EVERY_DAY)
+    with subprocess.Popen(
+        [sys.executable, "-m", "bufferlab", "learn", str(build.binary)], stderr=subprocess.PIPE, text=True
+    ) as learner:  # fmt: skip
+        assert learner.stderr
+        told = next(line for line in learner.stderr if step in line)
+        assert told
+        wait_until(lambda: len(postgres.processes(root)) > 3, "its server")
+        if "links" in step:
+            wait_until(lambda: bool(bpf_programs() - before), "its programs in the kernel")
+        learner.send_signal(signal.SIGKILL)
+        assert learner.wait(30) == -signal.SIGKILL
+    wait_until(lambda: postgres.processes(root) == [], "its server to end")
+    if IS_ROOT:
+        wait_until(lambda: bpf_programs() <= before, "its programs in the kernel to end")
+    (killed,) = left(root)
+    assert not (root / "cache/learnt").exists()
+    outcome = learning.learn(build.binary, print)
+    assert outcome.wrong == []
+    assert killed not in left(root)
