@@ -82,9 +82,9 @@ CALLS: dict[str, Callable[[Bench], tuple[str | Path, ...]]] = {
 SLOW = ("accuracy", "report")
 
 
-#: They need a server: tests/cli/test_observe_command.py and tests/unit/test_advise.py hold what they print against
-#: its type.
-OF_A_SERVER = ("advise", "observe")
+#: They need a server: tests/cli/test_observe_command.py, tests/cli/test_learn_command.py and tests/unit/test_advise.py
+#: hold what they print against its type.
+OF_A_SERVER = ("advise", "learn", "learn-show", "observe")
 
 
 @pytest.mark.parametrize(

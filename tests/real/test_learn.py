@@ -19,6 +19,7 @@ from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
 from bufferlab.learn import candidates, learning
+from bufferlab.learn.proof import Resident
 from real.test_live_trace import copied
 from support import innodb, postgres
 from support.fake import wait_until
@@ -84,7 +85,7 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
     assert len(steps) == 2 + len(recorders())
     for one in outcome.proofs:
         assert (one.came_again, one.absent) == (0, 0)
-        assert one.resident_pages == (512, 512, 512)
+        assert one.resident_pages == Resident(512, 512, 512)
     learning.keep(outcome.entry, None)
     digest = page_sites.text_sha256(build.binary)
     assert learnt.of_build(digest, build.binary, by_root_alone=IS_ROOT) == outcome.entry == learning.kept(build)

@@ -143,7 +143,7 @@ def test_a_run_whose_sites_are_right_agrees_in_all_windows(seed: int, is_empty: 
     found = Server(seed, pages).worked().proved(is_empty=is_empty)
     assert found.wrong == []
     assert (found.came_again, found.absent) == (0, 0)
-    assert found.resident_pages == (pages, pages, pages)
+    assert found.resident_pages == proof.Resident(pages, pages, pages)
     assert [(one.window, one.kind) for one in found.compared] == [
         (window, kind)
         for window in ("mixed load", "scan", "load with DROP")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import struct
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from bufferlab.engines.servers.learnt import LearntEntry
 from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
 from bufferlab.learn import learning
 from bufferlab.results.trace_words import page_trace_words
+from support.elf import first_instruction
 
 FIELDS = ["tablespace:u32", "page:u32", "held:u64", "io_context_18:u32"]
 FETCH = ["+0(%di)", "%r15", "+0(-160(%bp))", "\\9"]
@@ -337,25 +337,13 @@ def build(binary: Path) -> Build:
 BINARY = Path("/bin/sleep").resolve()
 
 
-def start(binary: Path) -> dict[str, int]:
-    """The place of a program's first instruction, which is longer than one byte."""
-    code = binary.read_bytes()
-    entry, headers = struct.unpack_from("<QQ", code, 24)
-    size, number = struct.unpack_from("<HH", code, 54)
-    for at in range(number):
-        kind, _, offset, address, _, length = struct.unpack_from("<IIQQQQ", code, headers + at * size)
-        if kind == 1 and address <= entry < address + length:
-            return {"offset": offset + entry - address, "byte": code[offset + entry - address]}
-    raise AssertionError("its code is nowhere")
-
-
 def settings_at(place: dict[str, int], inside: dict[str, int] | None = None) -> dict[str, Any]:
     more = {"inside": inside} if inside else {}
     return {**SETTINGS, "site": [{**SITE, **place, **more}]}
 
 
 def test_a_place_that_is_no_begin_of_an_instruction_of_the_build_is_refused() -> None:
-    code, good = BINARY.read_bytes(), start(BINARY)
+    code, good = BINARY.read_bytes(), first_instruction(BINARY)
     learnt.require_instructions(settings_at(good), BINARY)
     learnt.require_instructions(settings_at(good, good), BINARY)
     offset = good["offset"]
@@ -377,7 +365,7 @@ def test_a_place_that_is_no_begin_of_an_instruction_of_the_build_is_refused() ->
 
 
 def of(binary: Path, **other: Any) -> LearntEntry:
-    made = {"text_sha256": page_sites.text_sha256(binary), "settings": settings_at(start(binary))}
+    made = {"text_sha256": page_sites.text_sha256(binary), "settings": settings_at(first_instruction(binary))}
     return entry(**{**made, **other})
 
 
@@ -429,7 +417,7 @@ def test_a_learnt_entry_that_is_not_of_this_build_is_refused(own_build: Build) -
     for in_use in (False, True):
         with pytest.raises(DataFileError, match="of another build"):
             page_sites.known(table, binary, in_use=in_use)
-    good = start(binary)
+    good = first_instruction(binary)
     learnt.store(of(binary, settings=settings_at({**good, "byte": good["byte"] ^ 1})), place)
     for in_use in (False, True):
         with pytest.raises(EnvironmentLackingError, match="is not the instruction"):

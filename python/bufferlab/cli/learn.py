@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bufferlab.cli.options import OutputFile, common
-from bufferlab.cli.output import beginning, columns, print_json, put, say
+from bufferlab.cli.output import answering, beginning, columns, print_json, put, say
 
 if TYPE_CHECKING:
     from bufferlab.engines.servers.learnt import LearntEntry
@@ -51,21 +51,20 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
     if shows or source:
         build = programs.by_path(binary)
         entry = learning.taken(build, source) if source else learning.kept(build)
-        if shows:
-            put(json.dumps(_document(entry), indent=1) if as_json else _toml(entry).rstrip())
-        elif as_json:
-            print_json(_document(entry))
+        if save:
+            learning.keep(entry, save)
+        if as_json:
+            print_json(json.loads(entry.text()))
         else:
-            put(f"{entry.server}: taken from {source}")
+            put(_toml(entry).rstrip() if shows else f"{entry.server}: taken from {source}")
         return 0
     private_copy.idle_priority()
     outcome = learning.learn(binary, say)
-    if not outcome.wrong:
-        learning.keep(outcome.entry, save)
-    if as_json:
-        print_json(learning.told(outcome))
-    else:
-        put(_text(outcome))
+    with answering(*([] if outcome.wrong else [lambda: learning.keep(outcome.entry, save)])):
+        if as_json:
+            print_json(learning.told(outcome))
+        else:
+            put(_text(outcome))
     return _REFUSED if outcome.wrong else 0
 
 
@@ -76,7 +75,13 @@ def _text(outcome: Learnt) -> str:
         for one in proof.compared
     ]
     rows += [
-        [proof.by, "at the end", "resident pages", f"{proof.resident_pages[2]:,}", f"{proof.resident_pages[1]:,}"]
+        [
+            proof.by,
+            "at the end",
+            "resident pages",
+            f"{proof.resident_pages.foretold:,}",
+            f"{proof.resident_pages.listed:,}",
+        ]
         for proof in outcome.proofs
     ]
     table = columns(("recorder", "window", "pages", "by the trace", "by the server"), rows)
@@ -87,11 +92,6 @@ def _text(outcome: Learnt) -> str:
     if "links" in outcome.entry.proof["by"]:
         uses += ", and root's advise --tier full"
     return f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s and is known on this host, for {uses}."
-
-
-def _document(entry: LearntEntry) -> dict[str, object]:
-    found: dict[str, object] = json.loads(entry.text())
-    return found
 
 
 def _toml(entry: LearntEntry) -> str:

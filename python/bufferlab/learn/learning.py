@@ -30,7 +30,7 @@ from bufferlab.live import live_trace
 from bufferlab.results.trace_words import page_trace_words
 
 _PREFIX = "learning-"
-_SPOOL_BYTES = 512 << 20
+_SPOOL_BYTES = 64 << 20
 _FREE_BYTES = 1 << 30
 """The most bytes that learning takes on the disk: programs, data, log and records."""
 Say = Callable[[str], None]
@@ -131,7 +131,7 @@ def told(outcome: Learnt) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "proved_by": list(outcome.entry.proof["by"]),
         "wrong": outcome.wrong,
-        "proofs": [one.told() for one in outcome.proofs],
+        "proofs": outcome.proofs,
     }
 
 

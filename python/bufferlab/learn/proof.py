@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.units import format_percent
+
+Recorder = Literal["inside", "links"]
 
 _SESSIONS, _STATEMENTS = 3, 900
 _OFF: Mapping[str, float] = {"get": 0.001, "read": 0.001, "create": 0.01, "evict": 0.002}
@@ -90,15 +92,26 @@ class Compared:
         return f"{self.window}: {self.recorded:,} of kind {self.kind} were recorded, and {self.counted:,} counted"
 
 
+@dataclass(frozen=True)
+class Resident:
+    """Numbers of resident pages at the end of a run."""
+
+    both: int = 0
+    """Those that the server lists and the trace foretells."""
+    listed: int = 0
+    """Those that the server lists."""
+    foretold: int = 0
+    """Those that follow from the recorded accesses alone."""
+
+
 @dataclass
 class Proof:
     """The comparisons of one run of a private server."""
 
-    by: str
-    """The recorder: "inside" or "links"."""
+    by: Recorder
+    """The recorder: code in the server, or the kernel's links."""
     compared: list[Compared] = field(default_factory=list)
-    resident_pages: tuple[int, int, int] = (0, 0, 0)
-    """Pages that both have, that the server lists, and that the trace foretells."""
+    resident_pages: Resident = field(default_factory=Resident)
     came_again: int = 0
     """Reads and creations of pages that the trace had in the pool."""
     absent: int = 0
@@ -108,9 +121,7 @@ class Proof:
 
     def told(self) -> dict[str, Any]:
         """Return the numbers for an entry."""
-        told = asdict(self)
-        del told["wrong"]
-        return {**told, "resident_pages": list(self.resident_pages)}
+        return asdict(self)
 
 
 @contextmanager
@@ -196,7 +207,7 @@ class Records:
         return {int(number) for number in passed if sites[int(number)]["kinds"] == ["evict"]}
 
 
-def proved(by: str, records: Records, edges: Sequence[tuple[str, Edge]], *, is_empty: bool, major: int) -> Proof:
+def proved(by: Recorder, records: Records, edges: Sequence[tuple[str, Edge]], *, is_empty: bool, major: int) -> Proof:
     """Compare a run. `is_empty`: the recorder was on from the server's start, so that the pool began empty."""
     proof = Proof(by)
     for (_, before), (name, after) in pairwise(edges):
@@ -279,7 +290,7 @@ def _resident(records: Records, edges: Sequence[tuple[str, Edge]], proof: Proof,
             f"{proof.absent:,} of {numbers['get']:,} gets are of pages that the trace has not in the pool"
         )
     foretold = {page for page in pool if page[2] in last.relations}
-    proof.resident_pages = (len(foretold & last.pages), len(last.pages), len(foretold))
+    proof.resident_pages = Resident(len(foretold & last.pages), len(last.pages), len(foretold))
     # The question itself may move a page.
     moved = {page for kind, page in accesses(last.begun_ns, last.ended_ns) if kind == "evict" or kind in _COMES}
     if differ := (foretold ^ last.pages) - moved:

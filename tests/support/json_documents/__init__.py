@@ -14,9 +14,11 @@ from bufferlab.cli.past_runs import Past
 from bufferlab.engines.behaviour import ServerCheck
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Listed
+from bufferlab.engines.servers.learnt import RULES
 from bufferlab.errors import Problem
 from bufferlab.execute.data.leftovers import Leftover
 from bufferlab.knob import Knob
+from bufferlab.learn.proof import Proof, Recorder
 from bufferlab.live.advise import Advice
 from bufferlab.live.look_result import Seen
 from bufferlab.plan import SweepCost
@@ -28,7 +30,7 @@ from bufferlab.report.document import SweepResult
 from bufferlab.results.metrics import Metric
 from bufferlab.slow_log import Made
 from bufferlab.workloads.declaration import WorkloadDeclaration
-from support.json_documents.base import Document, Printed, _fields, of_answer, of_keys
+from support.json_documents.base import Document, Printed, _fields, model_of, of_answer, of_keys
 from support.json_documents.planned import StoredPlan
 
 
@@ -41,6 +43,57 @@ class ListedExperiment(Document):
     file: str
 
 
+class LearntPlace(Document):
+    offset: int
+    """In the file, in bytes from its beginning."""
+    byte: int
+    """The byte there."""
+
+
+class LearntSite(LearntPlace):
+    at: str
+    """The name of the function, or a question mark."""
+    kinds: list[Literal["get", "read", "create", "evict"]]
+    fetch: list[str]
+    """The place of each field, in the kernel's notation."""
+    inside: LearntPlace | None = None
+    """Another place for code in the server, where a jump has no room at the first."""
+
+
+class LearntSettings(Document):
+    fields: list[str]
+    """The fields of a record, with their types."""
+    cost_shown: Literal[False]
+    site: list[LearntSite]
+
+
+class LearntProof(Document):
+    by: list[Recorder]
+    """What has proved the sites."""
+    when: str
+    settings: dict[str, str]
+    """The settings of the private server."""
+    runs: list[model_of(Proof)]  # type: ignore[valid-type]
+
+
+_LEARNT = {
+    "status": Literal["ok", "refused"],
+    "server": str,
+    "binary": str,
+    "text_sha256": str,
+    "seconds": float,
+    "proved_by": list[Recorder],
+    "wrong": list[str],
+    "proofs": list[Proof],
+}
+_LEARNT_SITES = {
+    "format": Literal["bufferlab-learnt-sites"],
+    "rules": Literal[RULES],
+    "server": str,
+    "text_sha256": str,
+    "settings": LearntSettings,
+    "proof": LearntProof,
+}
 _LISTED = {
     "experiments": list[ListedExperiment] | None,
     "engines": list[EngineDeclaration] | None,
@@ -78,6 +131,8 @@ DOCUMENTS: dict[str, type[Printed]] = {
     "engines": of_keys("Servers", "`engines` and `engines fetch`.", {"servers": list[Listed]}),
     "error": of_keys("Error", "Any command that ended with an error; docs/reliability.md lists the kinds.", _ERROR),
     "history": of_answer("History", "`history`; docs/history.md explains the keys.", History),
+    "learn": of_keys("Learnt", "`learn`: what was compared; of `refused` nothing is kept.", _LEARNT),
+    "learn-show": of_keys("LearntSites", "`learn --show` and `learn --from`: what is kept of a build.", _LEARNT_SITES),
     "list": of_keys("Listing", "`list`; with a kind, that key alone.", _LISTED, optional=True),
     "list-runs": of_keys("PastSweeps", "`list runs`.", {"runs": list[Past]}),
     "observe": of_answer("Observed", "`observe`; docs/observe.md says what each count is.", Seen),

@@ -1,0 +1,173 @@
+"""`bufferlab learn`: what it prints, keeps, takes and refuses; no server runs here."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bufferlab.cli import learn as command
+from bufferlab.engines.postgres import programs
+from bufferlab.engines.servers import learnt, page_sites
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.learnt import LearntEntry
+from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
+from bufferlab.learn import learning, private_copy
+from bufferlab.learn.learning import Learnt
+from bufferlab.learn.proof import Compared, Proof, Resident
+from support.elf import first_instruction
+from support.fake import Bench
+from support.json_documents import DOCUMENTS
+
+BINARY = Path("/bin/sleep").resolve()
+BUILD = Build("some", "postgres", "17.6", BINARY)
+FIELDS = ["tablespace:u32", "page:u32", "io_context_18:u32"]
+FETCH = ["+0(%di)", "-132(%bp)", "\\9"]
+
+
+def a_site() -> dict[str, Any]:
+    place = first_instruction(BINARY)
+    return {"at": "PinBuffer", "kinds": ["get"], **place, "fetch": FETCH, "inside": place}
+
+
+def proof(by: Any, *wrong: str) -> Proof:
+    compared = [Compared("mixed load", "get", 45_000, 45_010, 45_005), Compared("scan", "read + create", 2, 3, 2)]
+    return Proof(by, compared, Resident(512, 512, 512), 0, 0, list(wrong))
+
+
+def outcome(*proofs: Proof) -> Learnt:
+    wrong = [one for each in proofs for one in each.wrong]
+    told = {"by": [] if wrong else [one.by for one in proofs], "when": "2026-11-29T12:00:00Z",
+            "settings": {"jit": "off"}, "runs": [one.told() for one in proofs]}  # fmt: skip
+    settings = {"fields": FIELDS, "site": [a_site()], "cost_shown": False}
+    entry = LearntEntry("PostgreSQL 17.6", page_sites.text_sha256(BINARY), settings, told)
+    return Learnt(BUILD, entry, proofs, 5.4)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own; no test process gets the idle priority."""
+    monkeypatch.setenv("BUFFERLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(private_copy, "idle_priority", lambda: None)
+    monkeypatch.setattr(programs, "by_path", lambda path: BUILD)
+    return tmp_path
+
+
+def call(monkeypatch: pytest.MonkeyPatch, found: Learnt, *arguments: str | Path) -> int:
+    monkeypatch.setattr(learning, "learn", lambda binary, say: found)
+    code: int = command.command.main([str(BINARY), *map(str, arguments)], standalone_mode=False)
+    return code
+
+
+GOOD = (proof("inside"), proof("links"))
+
+
+def test_what_was_learnt_is_shown_kept_and_saved(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = outcome(*GOOD)
+    assert call(monkeypatch, found, "--save", here / "mine.json") == 0
+    text = capsys.readouterr().out
+    assert "PostgreSQL 17.6 was learnt in 5 s" in text
+    assert text.rstrip().endswith("for run --probe page-trace and predict, and root's advise --tier full.")
+    assert [line.split()[0] for line in text.splitlines()[1:7]] == ["inside"] * 2 + ["links"] * 2 + ["inside", "links"]
+    assert learning.kept(BUILD) == learnt.read(here / "mine.json") == found.entry
+    assert call(monkeypatch, outcome(proof("inside"))) == 0
+    assert "advise" not in capsys.readouterr().out
+
+
+def test_of_a_refused_build_nothing_is_kept_and_the_answer_says_why(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = outcome(proof("inside", "3 pages differ"), proof("links", "scan: 0 % of the reads show the ring of a scan"))
+    assert call(monkeypatch, found, "--save", here / "mine.json") == 1
+    text = capsys.readouterr().out
+    assert "PostgreSQL 17.6 was not learnt; nothing is kept:\n  by the recorder inside, 3 pages differ" in text
+    assert "by the recorder links, scan: 0 %" in text
+    assert not (here / "cache").exists()
+    assert not (here / "mine.json").exists()
+    with pytest.raises(SpecError, match="was not learnt here"):
+        learning.kept(BUILD)
+
+
+@pytest.mark.parametrize("wrong", [(), ("3 pages differ",)])
+def test_what_it_prints_for_programs_fits_its_schema(
+    wrong: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, outcome(proof("inside", *wrong)), "--json") == len(wrong)
+    told = json.loads(capsys.readouterr().out)
+    DOCUMENTS["learn"].model_validate(told)
+    assert (told["status"], told["wrong"]) == (
+        ("refused", ["by the recorder inside, 3 pages differ"]) if wrong else ("ok", [])
+    )
+    assert told["proofs"][0]["resident_pages"] == {"both": 512, "listed": 512, "foretold": 512}
+
+
+def test_what_is_known_is_shown_as_an_entry_of_the_table_and_as_json(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = outcome(*GOOD)
+    learning.keep(found.entry, None)
+    assert call(monkeypatch, found, "--show") == 0
+    (shown,) = tomllib.loads(capsys.readouterr().out)["build"]
+    of_entry = {"server": found.entry.server, "text_sha256": found.entry.text_sha256}
+    assert shown == {**of_entry, **found.entry.settings}
+    for arguments in (["--show", "--json"], ["--from", here / "mine.json", "--json"]):
+        learnt.store(found.entry, here / "mine.json").chmod(0o600)
+        assert call(monkeypatch, found, *arguments) == 0
+        printed = capsys.readouterr().out
+        DOCUMENTS["learn-show"].model_validate(json.loads(printed))
+        (here / "again.json").write_text(printed)
+        assert learnt.read(here / "again.json") == found.entry, "what is printed can be taken"
+    assert call(monkeypatch, found, "--show", "--save", here / "other.json") == 0
+    assert learnt.read(here / "other.json") == found.entry
+
+
+def test_what_another_host_learnt_is_taken_for_the_same_build_alone(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = outcome(*GOOD)
+    file = learnt.store(found.entry, here / "theirs.json")
+    file.chmod(0o600)
+    assert call(monkeypatch, found, "--from", file) == 0
+    assert capsys.readouterr().out == f"PostgreSQL 17.6: taken from {file}\n"
+    assert learning.kept(BUILD) == found.entry
+    learnt.store(replace(found.entry, text_sha256="0" * 64), file).chmod(0o600)
+    with pytest.raises(SpecError, match="this program is another build"):
+        call(monkeypatch, found, "--from", file)
+    file.write_text("{}")
+    with pytest.raises(DataFileError, match="these are no learnt sites"):
+        call(monkeypatch, found, "--from", file)
+    if os.geteuid() == 0:
+        file.chmod(0o666)
+        with pytest.raises(EnvironmentLackingError, match="could be written by others than root"):
+            call(monkeypatch, found, "--from", file)
+
+
+def test_the_answer_is_shown_where_it_cannot_be_kept(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "cache").touch()
+    with pytest.raises(EnvironmentLackingError, match="what was learnt cannot be kept"):
+        call(monkeypatch, outcome(*GOOD))
+    assert "by the trace" in capsys.readouterr().out
+
+
+def test_what_cannot_be_learnt_is_refused_with_a_sentence(bench: Bench, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no program")
+    (tmp_path / "empty").mkdir()
+    script = tmp_path / "postgres"
+    script.write_text('#!/bin/sh\necho "postgres (PostgreSQL) 17.6"\n')
+    script.chmod(0o755)
+    for binary in (tmp_path / "missing", text, tmp_path / "empty", BINARY, script, "/dev/null", "/proc/self/mem"):
+        for options in ([], ["--show"], ["--from", text], ["--from", tmp_path], ["--from", "/dev/null"]):
+            ended = bench.bufferlab("learn", binary, *options, "--json")
+            assert ended.code in (2, 3, 65), (binary, options, ended)
+            assert all(one["what"] and one["where"] for one in ended.json["errors"]), ended.out
+    assert not bench.cache.exists() or not list(bench.cache.rglob("learn*/*"))
