@@ -1,4 +1,4 @@
-"""Holds what was recorded at a build's sites against the server's own counters and its list of resident pages.
+"""Compares the accesses recorded at a build's sites with the server's own counters and its list of resident pages.
 
 Counters cannot see a wrong register, and the list can: the pool that follows from the recorded reads, creations and
 evictions alone must be the pool that the server lists. Windows begin and end while no session works.

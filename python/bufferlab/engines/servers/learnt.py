@@ -1,8 +1,8 @@
 """Keeps the sites of builds that this host has learnt, one file a build, in the form of page_sites.toml's entries.
 
-A file is named by the hash of the build's code. Whoever may write the file decides where the kernel puts breakpoints
-into a server in use. So root takes a file only if root alone may write it and every folder above it. Whoever wrote it,
-each place must be the begin of an instruction, in a function that is decoded from its start.
+A file is named by the hash of the build's code. Its writer decides where the kernel puts breakpoints into a server in
+use. So root takes a file only if root alone may write it and every folder above it. Root's files too are checked: each
+place must be the begin of an instruction, in a function that is decoded from its start.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LearntEntry:
     settings: Mapping[str, Any]
     """The entries `fields`, `site` and `cost_shown`, as page_sites.toml has them."""
     proof: Mapping[str, Any]
-    """What was compared: `by` (the recorders that proved it, "inside" and "links"), the counts, and the moment."""
+    """The recorders that proved it (`by`: "inside", "links"), the compared counts, and the moment."""
 
     def text(self) -> str:
         """Return the entry as JSON, for a file."""
@@ -75,8 +75,8 @@ def store(entry: LearntEntry, path: Path | None = None) -> Path:
 def read(path: Path, *, by_root_alone: bool = False) -> LearntEntry:
     """Return the entry in a file. With `by_root_alone` the file must be one that only root can have written.
 
-    Raises DataFileError for a file that is no entry or of other rules, EnvironmentLackingError for a file that others
-    may write, and FileNotFoundError.
+    Raises DataFileError for a file that is not an entry or is of other rules, EnvironmentLackingError for a file that
+    others may write, and FileNotFoundError.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
