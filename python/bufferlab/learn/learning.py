@@ -116,6 +116,7 @@ def keep(entry: LearntEntry, save: Path | None) -> None:
     for place in filter(None, (learnt.path_of(entry.text_sha256), save)):
         try:
             learnt.store(entry, place)
+            learnt.read(place)  # An entry that cannot be used again must be found now, not in a run.
         except OSError as error:
             what = f"what was learnt cannot be kept: {error.strerror or error}"
             raise EnvironmentLackingError(what, str(place), "choose another cache with BUFFERLAB_CACHE") from error
