@@ -380,12 +380,13 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="the loads of the tier full, which the kept rows lack")
     parser.add_argument(
         "--build", action="append", default=[], type=of_build, metavar="NAME=ENGINE:PATH",
-        help="twice the pool of a server by its path, in place of the loads; again for more",
+        help="twice the pool of a server by its path, or with --full half of it, in place of the loads; again for more",
     )  # fmt: skip
     parser.add_argument("--only", default="", help="names of loads, with commas between them")
     parser.add_argument("--keep", action="store_true", help=f"note the rows of loads that are done in {KEPT.name}")
     given = parser.parse_args()
-    every = tuple(given.build) or (FULL if given.full else MISSES)
+    builds = [_full(cell, only="half") for cell in given.build] if given.full else given.build
+    every = tuple(builds) or (FULL if given.full else MISSES)
     names = given.only.split(",") if given.only else [cell.name for cell in every]
     if unknown := {*names} - {cell.name for cell in every}:
         parser.error(f"no loads are named {', '.join(sorted(unknown))}")

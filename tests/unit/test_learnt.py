@@ -54,6 +54,17 @@ def test_an_entry_that_is_kept_comes_back_as_it_was(cache: Path) -> None:
     assert learnt.read(elsewhere).server == "PostgreSQL 18.1 (Some 18.1-1.pgdg+1)"
 
 
+def test_an_entry_that_could_not_be_read_again_is_not_written(cache: Path) -> None:
+    for other in (
+        {"server": "PostgreSQL\x1b"},
+        {"proof": {**PROOF, "by": []}},
+        {"settings": {**SETTINGS, "fields": ["a"]}},
+    ):
+        with pytest.raises(DataFileError):
+            learnt.store(entry(**other))
+    assert not cache.exists()
+
+
 def test_the_kinds_of_an_entry_are_words_of_a_trace() -> None:
     assert set(page_trace_words().kinds) > learnt._KINDS
 

@@ -65,7 +65,7 @@ def running(binary: Path) -> Iterator[subprocess.Popen[bytes]]:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     """A process whose binary is taken for a build that is known, on a host that can trace."""
     shutil.copy("/bin/sleep", tmp_path / "mysqld")
-    monkeypatch.setattr(page_sites, "known", lambda table, binary: SITES)
+    monkeypatch.setattr(page_sites, "known", lambda table, binary, in_use: SITES)
     monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lambda: None))
     with running(tmp_path / "mysqld") as process:
         yield process
@@ -110,7 +110,7 @@ def test_another_server_of_the_binary_is_refused_where_sessions_are_processes_an
 ) -> None:
     with running(tmp_path / "mysqld") as other:
         assert live_trace.plan(server.pid, facts("mysql"), "full").pid == server.pid, "its threads alone are stopped"
-        monkeypatch.setattr(page_sites, "known", lambda table, binary: OF_POSTGRES)
+        monkeypatch.setattr(page_sites, "known", lambda table, binary, in_use: OF_POSTGRES)
         with pytest.raises(EnvironmentLackingError) as refused:
             live_trace.plan(server.pid, facts("postgres"), "full")
     assert f"process {other.pid}" in refused.value.what
@@ -124,7 +124,7 @@ def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (loader,) = {Path(line.split()[-1]) for line in Path("/proc/self/maps").read_text().splitlines() if "/ld-" in line}
-    monkeypatch.setattr(page_sites, "known", lambda table, binary: OF_POSTGRES)
+    monkeypatch.setattr(page_sites, "known", lambda table, binary, in_use: OF_POSTGRES)
     monkeypatch.setattr(live_trace, "native", lambda: SimpleNamespace(live_trace_check=lambda: None))
     shutil.copy("/bin/sleep", tmp_path / "mysqld")
     shutil.copy(loader, tmp_path / "ld-linux-x86-64.so.2")
@@ -150,7 +150,7 @@ def test_a_server_that_a_loader_started_is_found_behind_it_and_so_is_another(
 def test_a_build_that_is_not_known_is_refused_by_name(
     server: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_sites, "known", lambda table, binary: None)
+    monkeypatch.setattr(page_sites, "known", lambda table, binary, in_use: None)
     with pytest.raises(SpecError, match="not known where this build's functions") as refused:
         live_trace.plan(server.pid, facts("mysql"), "full")
     assert refused.value.where == f"{tmp_path / 'mysqld'}, process {server.pid}"

@@ -59,6 +59,16 @@ def test_a_thread_leads_to_its_server(host: Host) -> None:
     assert host_side.server_pid(70, 600, host.proc) == 70
 
 
+def test_what_starts_a_postgresql_is_not_its_first_process(host: Host) -> None:
+    host.process(40, "tini", command="/sbin/tini -- postgres -D /data")
+    host.process(41, "postgres", parent=40)
+    host.process(42, "postgres", parent=41, started_s=990)
+    host.process(44, "ld-linux-x86-64", parent=40, command="/s/ld-linux-x86-64.so.2 --library-path /s/libs /s/postgres")
+    host.process(45, "ld-linux-x86-64", parent=44, command="/s/ld-linux-x86-64.so.2 --library-path /s/libs /s/postgres")
+    assert host_side.server_pid(41, 600, host.proc) == host_side.server_pid(42, 600, host.proc) == 41
+    assert host_side.server_pid(44, 600, host.proc) == host_side.server_pid(45, 600, host.proc) == 44
+
+
 def test_another_program_or_age_is_not_the_server(host: Host) -> None:
     host.process(50, "mariadbd")
     host.process(51, "bash")

@@ -1,4 +1,4 @@
-"""Learns a build: proposes, drops what is no eviction, proves from inside and by the kernel's links, and keeps."""
+"""Learns a build: proposes sites, drops wrong evictions, proves the rest from inside and by links, and keeps them."""
 
 from __future__ import annotations
 

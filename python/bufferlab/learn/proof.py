@@ -1,4 +1,4 @@
-"""Holds what was recorded at a build's sites against the server's own counters and its list of resident pages.
+"""Compares the accesses recorded at a build's sites with the server's own counters and its list of resident pages.
 
 Counters cannot see a wrong register, and the list can: the pool that follows from the recorded reads, creations and
 evictions alone must be the pool that the server lists. Windows begin and end while no session works.
@@ -247,10 +247,9 @@ def _number(records: np.ndarray[Any, Any], kinds: Sequence[str]) -> int:
 def _rings(window: str, records: np.ndarray[Any, Any], proof: Proof) -> None:
     """Note a window whose accesses do not show the ring that they have."""
     # A scan gets pages of the catalogue, too.
-    kinds, wanted, what = ("get", "read"), _NO_RING, "that they have no ring"
-    if window == "scan":
-        kinds, wanted, what = ("read",), _BULK_READ, "the ring of a scan"
-    for kind in kinds:
+    is_scan = window == "scan"
+    wanted, what = (_BULK_READ, "the ring of a scan") if is_scan else (_NO_RING, "that they have no ring")
+    for kind in ["read"] if is_scan else ["get", "read"]:
         found = records[records["kind"] == page_trace_words().kinds.index(kind)]
         share = float((found["latch"] & _RING == wanted).mean()) if len(found) else 0.0
         if share < _RINGS:

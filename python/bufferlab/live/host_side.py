@@ -94,9 +94,11 @@ def server_pid(thread: int, uptime_s: float, proc: Path = Path("/proc")) -> int 
     other = NotTold("the server runs on another host, or in a container")
     try:
         status = dict(line.split(":\t", 1) for line in (proc / f"{thread}/status").read_text().splitlines())
-        pid = int(status["Tgid"])
-        if _is_one_of(_POSTGRES, proc, pid) and _is_one_of(_POSTGRES, proc, int(status["PPid"])):
-            pid = int(status["PPid"])
+        pid, parent = int(status["Tgid"]), int(status["PPid"])
+        # A child of PostgreSQL's first process keeps its name. What starts the server (tini, a shell) may have the word
+        # postgres among its arguments, too.
+        if _is_one_of(_POSTGRES, proc, pid) and _program(proc, parent) == _program(proc, pid):
+            pid = parent
         age_s = _age_s(proc, pid)
     except (OSError, ValueError, KeyError):
         return other

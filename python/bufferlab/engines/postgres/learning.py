@@ -96,7 +96,7 @@ def counted(connection: Client, major: int) -> Counted:
 def published(connection: Client, major: int) -> bool:
     """Let the session publish its own counts; return whether the version can be asked to (from 15 on).
 
-    Up to 14 a process of its own collects the counts, twice a second; they are waited for.
+    Up to 14 a separate process collects the counts, twice a second; this function waits for it.
     """
     if major < 15:
         time.sleep(1.0)

@@ -1,8 +1,8 @@
 """Keeps the sites of builds that this host has learnt, one file a build, in the form of page_sites.toml's entries.
 
-A file is named by the hash of the build's code. Whoever may write the file decides where the kernel puts breakpoints
-into a server in use. So root takes a file only if root alone may write it and every folder above it. Whoever wrote it,
-each place must be the begin of an instruction, in a function that is decoded from its start.
+A file is named by the hash of the build's code. Its writer decides where the kernel puts breakpoints into a server in
+use. So root takes a file only if root alone may write it and every folder above it. Root's files too are checked: each
+place must be the begin of an instruction, in a function that is decoded from its start.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LearntEntry:
     settings: Mapping[str, Any]
     """The entries `fields`, `site` and `cost_shown`, as page_sites.toml has them."""
     proof: Mapping[str, Any]
-    """What was compared: `by` (the recorders that proved it, "inside" and "links"), the counts, and the moment."""
+    """The recorders that proved it (`by`: "inside", "links"), the compared counts, and the moment."""
 
     def text(self) -> str:
         """Return the entry as JSON, for a file."""
@@ -70,8 +70,12 @@ def path_of(text_sha256: str) -> Path:
 
 
 def store(entry: LearntEntry, path: Path | None = None) -> Path:
-    """Write an entry into its file, or into `path`; return the file. Raises OSError."""
+    """Write an entry into its file, or into `path`; return the file.
+
+    Raises OSError, and DataFileError for an entry that could not be read again.
+    """
     place = path or path_of(entry.text_sha256)
+    _parsed(entry.text().encode(), place)
     place.parent.mkdir(parents=True, exist_ok=True)
     output_files.write(place, lambda file: file.write(entry.text().encode()))
     return place
@@ -80,10 +84,13 @@ def store(entry: LearntEntry, path: Path | None = None) -> Path:
 def read(path: Path, *, by_root_alone: bool = False) -> LearntEntry:
     """Return the entry in a file. With `by_root_alone` the file must be one that only root can have written.
 
-    Raises DataFileError for a file that cannot be read, is no entry or of other rules, EnvironmentLackingError for a
-    file that others may write, and FileNotFoundError.
+    Raises DataFileError for a file that cannot be read, is not an entry or is of other rules, EnvironmentLackingError
+    for a file that others may write, and FileNotFoundError.
     """
-    text = _text(path, by_root_alone)
+    return _parsed(_text(path, by_root_alone), path)
+
+
+def _parsed(text: bytes, path: Path) -> LearntEntry:
     try:
         told = json.loads(text) if len(text) <= _MOST_BYTES else None
         if not isinstance(told, dict) or told.get("format") != _FORMAT:
@@ -166,7 +173,7 @@ def _is_place(one: Any) -> bool:
 
 
 def _text(path: Path, by_root_alone: bool) -> bytes:
-    """Return what is in an entry's file, at most one byte more than an entry may have. Raises as `read`."""
+    """Return the text of an entry's file, at most one byte more than an entry may have. Raises as `read`."""
     try:
         # It must not wait for the writer of a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

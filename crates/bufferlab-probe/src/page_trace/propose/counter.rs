@@ -1,7 +1,7 @@
 //! The counter of gets, and the instructions that raise it.
 //!
 //! PostgreSQL names it (`pgBufferUsage`). InnoDB's is found from the name of the status variable that shows it: the
-//! table of status variables leads to its address, or to where a copy is stored and so to what it is copied from.
+//! table of status variables leads to its address, or to the place of a copy and so to the copy's source.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,18 +13,18 @@ const STATUS_VARIABLE: &str = "buffer_pool_read_requests";
 /// Functions of InnoDB that get a page, where the table leads nowhere.
 const GETS: [&str; 4] =
     ["buf_page_optimistic_get", "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_get_gen"];
-/// A copy of a counter is stored within so many instructions behind what it is copied from.
+/// The most instructions between the read of a counter and the store of its copy.
 const LOOK_BACK: usize = 40;
 
-/// So many functions of InnoDB raise the counter of gets at least.
+/// The least number of InnoDB's functions that raise the counter of gets.
 const FEWEST: usize = 4;
 
-/// What is raised.
+/// A number in memory that instructions raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// A number at an address, or an array of numbers that begins there.
     At(u64),
-    /// A number so many bytes behind the beginning of any object.
+    /// A field: its distance in bytes from the beginning of any object.
     Field(u64),
 }
 
@@ -150,7 +150,7 @@ fn sources(program: &Program, stored: u64) -> Vec<u64> {
     found
 }
 
-/// Passes each instruction of a function to `take`, with the address of its memory where that can be told: relative to the
+/// Passes each instruction of a function to `take`, with the address of its memory if that is known: relative to the
 /// code, or to a register that has such an address. Indices are left out, and paths are not followed.
 fn each_memory(program: &Program, function: &Function, mut take: impl FnMut(&Instruction, Option<u64>)) {
     let mut known: HashMap<Register, u64> = HashMap::new();

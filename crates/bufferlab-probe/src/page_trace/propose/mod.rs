@@ -60,7 +60,7 @@ pub struct Proposed {
 /// Proposes the sites of a build of PostgreSQL, by the names that all its builds export for extensions.
 ///
 /// # Errors
-/// When the file is no binary of PostgreSQL, or lacks these names.
+/// When the file is not a binary of PostgreSQL, or lacks these names.
 pub fn postgres(binary: &Path) -> Result<Proposed, TraceError> {
     let program = Program::read(binary)?;
     let usage = program.symbols.get("pgBufferUsage").ok_or_else(|| {
@@ -134,7 +134,7 @@ pub fn room(program: &Program, binary: &Path, address: u64) -> Result<(), String
 
 /// Refuses a site that is not at the begin of an instruction, in a function decoded from its start, with its byte there.
 ///
-/// A probe anywhere else would break the server. Whoever made the settings, this looks at the binary itself.
+/// A probe anywhere else would break the server. The settings are not trusted: the binary itself is decoded.
 ///
 /// # Errors
 /// When the binary cannot be read, or for the first wrong site.

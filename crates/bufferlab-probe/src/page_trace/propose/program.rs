@@ -57,7 +57,7 @@ impl Program {
     /// Reads a binary of Linux on x86-64.
     ///
     /// # Errors
-    /// When the file cannot be read, is no such binary, or does not show where its functions begin and end.
+    /// When the file cannot be read, is not such a binary, or does not show where its functions begin and end.
     pub fn read(path: &Path) -> Result<Self, TraceError> {
         let bytes = std::fs::read(path);
         let bytes = bytes.map_err(|error| TraceError::io("the server's binary cannot be read", path, &error))?;

@@ -1,7 +1,7 @@
 //! Which places in which functions of a family are sites, by their names, their calls and the counters that they raise.
 //!
-//! Values at an entry or a call stand in the registers of the calling convention (System V ABI for AMD64, 3.2.3). What
-//! only a reader of the code can tell is a question mark.
+//! Values at an entry or a call stand in the registers of the calling convention (System V ABI for AMD64, 3.2.3). A
+//! question mark stands for a value that only a reader of the code can find.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,7 +117,7 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
 
 /// Returns a site at the entry of [`REMOVES`] where the build does not name it: it is static, and `buf_LRU_free_page`
 /// (buf0lru.cc) goes on only where it returned true. The entry of `buf_LRU_free_page` itself is an attempt, which ends
-/// early where somebody has the page fixed.
+/// early where another thread has fixed the page.
 fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
     let tries = program.function_named("buf_LRU_free_page")?;
     let code = program.instructions(tries);
@@ -177,8 +177,8 @@ pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
 /// for a read of a temporary table.
 ///
 /// `ReadBuffer_common` of 15 has the strategy as its sixth argument. Later versions count a read by
-/// `pgstat_count_io_op_time(object, context, ...)`, right behind the call; what is moved into its second argument there
-/// has outlived the call, and so is at the same place before it.
+/// `pgstat_count_io_op_time(object, context, ...)`, right behind the call. The value that is moved into its second argument
+/// there has outlived the call, and so is at the same place before it.
 fn with_ring(program: &Program, mut site: Proposal) -> Option<Proposal> {
     let code = program.function_at(site.address).map_or_else(Vec::new, |function| program.instructions(function));
     let counts = program.symbols.get("pgstat_count_io_op_time");
