@@ -185,10 +185,10 @@ impl Fields {
     /// Returns the mark of the get's ring in the column `latch`.
     #[inline]
     fn ring(&self, data: &[u8]) -> u8 {
-        if let Some((context, rings)) = self.io_context {
-            if let Some(&ring) = rings.get(context.number(data) as usize) {
-                return ring;
-            }
+        if let Some((context, rings)) = self.io_context
+            && let Some(&ring) = rings.get(context.number(data) as usize)
+        {
+            return ring;
         }
         let Some([address, kind]) = self.strategy else { return 0 };
         // Without an address there was nothing to fetch the type from.

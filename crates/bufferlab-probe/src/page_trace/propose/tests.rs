@@ -1,4 +1,4 @@
-//! Small programs with the shapes that servers have: what they count is found, and where, and what is no site is refused.
+//! Small programs with the shapes that servers have: their counters and sites are found, and wrong sites are refused.
 
 use std::collections::HashMap;
 use std::fs;
