@@ -17,7 +17,7 @@ from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.learnt import LearntEntry
 from bufferlab.errors import DataFileError, EnvironmentLackingError, SpecError
-from bufferlab.learn import learning, private_copy
+from bufferlab.learn import candidates, learning, private_copy
 from bufferlab.learn.learning import Learnt
 from bufferlab.learn.proof import Compared, Proof, Resident
 from support.elf import first_instruction
@@ -156,6 +156,17 @@ def test_the_answer_is_shown_where_it_cannot_be_kept(
     with pytest.raises(EnvironmentLackingError, match="what was learnt cannot be kept"):
         call(monkeypatch, outcome(*GOOD))
     assert "by the trace" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cache", ["/proc/nowhere", "/dev/null/x", "/dev/null", "/proc/self/" + "a" * 300])
+def test_a_cache_in_which_nothing_can_be_made_is_refused_by_name(cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUFFERLAB_CACHE", cache)
+    monkeypatch.setattr(candidates, "proposed", lambda binary: {"fields": FIELDS, "site": [a_site()]})
+    with pytest.raises(EnvironmentLackingError) as refused:
+        learning.learn(BINARY, print)
+    assert refused.value.what.startswith("a private copy of the build cannot be made: ")
+    assert str(refused.value.where) == f"{cache}/learning"
+    assert refused.value.hint == "choose another cache with BUFFERLAB_CACHE"
 
 
 def test_what_cannot_be_learnt_is_refused_with_a_sentence(bench: Bench, tmp_path: Path) -> None:

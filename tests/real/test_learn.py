@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ from bufferlab.learn import candidates, learning
 from bufferlab.learn.proof import Resident
 from real.test_live_trace import copied
 from support import innodb, postgres
+from support.confined import NOBODY, confined
+from support.core import ROOT
 from support.fake import wait_until
 from support.traced_servers import bpf_programs
 
@@ -40,14 +45,21 @@ CALL = 0xE8
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a cache of its own, in which nothing of a learner is left in the end."""
-    before = bpf_programs() if IS_ROOT else set()
     with innodb.folder() as root:
         monkeypatch.setenv("BUFFERLAB_CACHE", str(root / "cache"))
         yield root
         wait_until(lambda: postgres.processes(root) == [], "its servers to end")
         assert left(root) == []
-        if IS_ROOT:
-            wait_until(lambda: bpf_programs() <= before, "its programs in the kernel to end")
+        assert [link for link in descriptors() if "bpf" in link] == []
+
+
+def descriptors() -> list[str]:
+    """What this process has open."""
+    links = []
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            links.append(os.readlink(one))
+    return links
 
 
 def left(root: Path) -> list[str]:
@@ -228,11 +240,18 @@ def test_a_server_that_cannot_list_its_pages_is_refused_with_the_way_to_help_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["recording which evictions", "comparing by code", "comparing by the kernel's links"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "recording which evictions", "comparing by code",
+        # It looks at all programs of the kernel.
+        pytest.param("comparing by the kernel's links", marks=pytest.mark.alone),
+    ],
+)  # fmt: skip
 def test_a_killed_learner_leaves_no_server_and_the_next_one_removes_its_folder(step: str, root: Path) -> None:
     if "links" in step and recorders() == ["inside"]:
         pytest.skip("NOT TESTED: the kernel's links do not work here")
-    before = bpf_programs() if IS_ROOT else set()
+    before = bpf_programs() if "links" in step else set()
     build = postgres.build(EVERY_DAY)
     with subprocess.Popen(
         [sys.executable, "-m", "bufferlab", "learn", str(build.binary)], stderr=subprocess.PIPE, text=True
@@ -246,10 +265,42 @@ def test_a_killed_learner_leaves_no_server_and_the_next_one_removes_its_folder(s
         learner.send_signal(signal.SIGKILL)
         assert learner.wait(30) == -signal.SIGKILL
     wait_until(lambda: postgres.processes(root) == [], "its server to end")
-    if IS_ROOT:
+    if "links" in step:
         wait_until(lambda: bpf_programs() <= before, "its programs in the kernel to end")
     (killed,) = left(root)
     assert not (root / "cache/learnt").exists()
     outcome = learning.learn(build.binary, print)
     assert outcome.wrong == []
     assert killed not in left(root)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_ROOT or not shutil.which("setpriv"), reason="NOT TESTED: a chroot needs root")
+def test_a_user_without_rights_learns_a_build_from_inside_alone(root: Path) -> None:
+    build = copied(postgres.build(EVERY_DAY), root)
+    subprocess.run(["chown", "-R", "65534:65534", str(root)], check=True)
+    command = [sys.executable, "-m", "bufferlab", "learn", str(build.binary), "--json"]
+    told = confined(root, {**os.environ, "PYTHONPATH": str(ROOT / "python")}, NOBODY, *command)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["proved_by"] == ["inside"]
+    digest = page_sites.text_sha256(build.binary)
+    assert learnt.of_build(digest, build.binary) is not None
+    with pytest.raises(EnvironmentLackingError, match="could be written by others than root"):
+        learnt.of_build(digest, build.binary, by_root_alone=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_learner_leaves_nothing(number: signal.Signals, root: Path) -> None:
+    build = postgres.build(EVERY_DAY)
+    with subprocess.Popen(
+        [sys.executable, "-m", "bufferlab", "learn", str(build.binary)], stderr=subprocess.PIPE, text=True
+    ) as learner:  # fmt: skip
+        assert learner.stderr
+        assert any("comparing by code" in line for line in learner.stderr)
+        wait_until(lambda: len(postgres.processes(root)) > 3, "its server")
+        learner.send_signal(number)
+        assert learner.wait(60) in (130, 143)
+        assert "interrupted" in learner.stderr.read()
+    assert postgres.processes(root) == []
+    assert left(root) == []

@@ -19,6 +19,7 @@ tree=$1; shift
 mount -t tmpfs -o mode=755 tmpfs "$tree"
 while [ "$1" != -- ]; do
     if [ -L "$1" ]; then
+        mkdir -p "$(dirname "$tree$1")"
         ln -s "$(readlink "$1")" "$tree$1"
     elif [ -d "$1" ]; then
         mkdir -p "$tree$1"

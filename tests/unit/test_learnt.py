@@ -227,8 +227,8 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
     with pytest.raises(DataFileError):
         learnt.read(place, by_root_alone=by_root_alone)
     assert os.listdir("/proc/self/fd") == before
-    with pytest.raises(DataFileError):
-        learnt.read(Path(__file__) / "one.json")
+    with pytest.raises(FileNotFoundError):
+        learnt.read(Path(__file__) / "one.json", by_root_alone=by_root_alone)
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root has files that root alone may write")

@@ -60,11 +60,7 @@ def learn(binary: Path, say: Say) -> Learnt:
     page_sites.require_processor()
     build = programs.by_path(binary)
     settings = candidates.proposed(build.binary)
-    work = learnt.folder().parent / "learning"
-    work.mkdir(mode=0o711, parents=True, exist_ok=True)
-    marked.remove_leftovers(work, f"{_PREFIX}*")
-    if shutil.disk_usage(work).free < _FREE_BYTES:
-        raise EnvironmentLackingError("learning a build takes 1 GiB at most", str(work), "free some space there")
+    work = _workplace()
     family = registry.family("postgres")
     with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
         say(f"making a private server of PostgreSQL {build.version} from a copy of its programs")
@@ -84,6 +80,21 @@ def learn(binary: Path, say: Say) -> Learnt:
     digest = page_sites.text_sha256(build.binary)
     entry = LearntEntry(f"PostgreSQL {build.version}", digest, settings, told)
     return Learnt(build, entry, tuple(proofs), time.monotonic() - started)
+
+
+def _workplace() -> Path:
+    """Return the folder of private copies, without those that killed learners left. Raises EnvironmentLackingError."""
+    work = learnt.folder().parent / "learning"
+    try:
+        work.mkdir(mode=0o711, parents=True, exist_ok=True)
+        free_bytes = shutil.disk_usage(work).free
+    except OSError as error:
+        what = f"a private copy of the build cannot be made: {error.strerror or error}"
+        raise EnvironmentLackingError(what, str(work), "choose another cache with BUFFERLAB_CACHE") from error
+    marked.remove_leftovers(work, f"{_PREFIX}*")
+    if free_bytes < _FREE_BYTES:
+        raise EnvironmentLackingError("learning a build takes 1 GiB at most", str(work), "free some space there")
+    return work
 
 
 def kept(build: Build) -> LearntEntry:

@@ -187,8 +187,8 @@ def _text(path: Path, by_root_alone: bool) -> bytes:
                 return file.read(_MOST_BYTES + 1)
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
-        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
     except OSError as error:
         raise DataFileError(f"learnt sites cannot be read: {error.strerror}", str(path), _AGAIN) from error
 
