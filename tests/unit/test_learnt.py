@@ -335,6 +335,19 @@ def test_root_takes_no_file_that_another_could_have_written_or_put_there(
 
 
 @needs_root
+def test_root_takes_what_it_has_kept_whichever_umask_it_had(roots_own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUFFERLAB_CACHE", str(roots_own))
+    umask = os.umask(0)
+    try:
+        learning.keep(entry(), None)
+    finally:
+        os.umask(umask)
+    file = learnt.path_of("ab" * 32)
+    assert file.is_relative_to(roots_own)
+    assert learnt.read(file, by_root_alone=True) == entry()
+
+
+@needs_root
 def test_root_takes_a_file_through_a_link_of_its_own(roots_own: Path) -> None:
     file = learnt.store(entry(), roots_own / "one.json")
     (roots_own / "link").symlink_to(roots_own)

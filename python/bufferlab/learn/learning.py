@@ -124,12 +124,13 @@ def taken(build: Build, source: Path) -> LearntEntry:
 
 def keep(entry: LearntEntry, save: Path | None) -> None:
     """Keep an entry for this user, and in the file `save` too. Raises EnvironmentLackingError when that fails."""
-    for place in filter(None, (learnt.path_of(entry.text_sha256), save)):
+    for place in [None, save] if save else [None]:
         try:
             learnt.store(entry, place)
         except OSError as error:
             what = f"what was learnt cannot be kept: {error.strerror or error}"
-            raise EnvironmentLackingError(what, str(place), "choose another cache with BUFFERLAB_CACHE") from error
+            where = str(place or learnt.path_of(entry.text_sha256))
+            raise EnvironmentLackingError(what, where, "choose another cache with BUFFERLAB_CACHE") from error
 
 
 def told(outcome: Learnt) -> dict[str, Any]:

@@ -76,8 +76,10 @@ def store(entry: LearntEntry, path: Path | None = None) -> Path:
     """
     place = path or path_of(entry.text_sha256)
     _parsed(entry.text().encode(), place)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     output_files.write(place, lambda file: file.write(entry.text().encode()))
+    if path is None:
+        place.chmod(0o600)  # Whichever umask root has, others may not write it.
     return place
 
 
@@ -207,5 +209,5 @@ def _require_root_alone(path: Path, opened: os.stat_result) -> None:
             raise EnvironmentLackingError(
                 "these sites could be written by others than root, and they decide where a server in use is stopped",
                 str(place),
-                "learn the build as root: sudo bufferlab learn BINARY",
+                "let root alone write there, and learn the build as root: sudo bufferlab learn BINARY",
             )
