@@ -101,6 +101,11 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
     learning.keep(outcome.entry, None)
     digest = page_sites.text_sha256(build.binary)
     assert learnt.of_build(digest, build.binary, by_root_alone=IS_ROOT) == outcome.entry == learning.kept(build)
+    no_table = root / "table.toml"
+    no_table.write_text("build = []\n")
+    for in_use in (False, True) if IS_ROOT else (False,):
+        known = page_sites.known(no_table, build.binary, in_use=in_use)
+        assert (known and known.settings) == (outcome.entry.settings if not in_use or "links" in recorders() else None)
     ours = {tuple(site["kinds"]): site for site in outcome.entry.settings["site"]}
     assert sorted(ours) == [("create",), ("evict",), ("get",), ("get", "read")]
     for theirs in shipped(build)["site"]:
