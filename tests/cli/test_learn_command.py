@@ -74,7 +74,7 @@ def test_what_was_learnt_is_shown_kept_and_saved(
     assert call(monkeypatch, found, "--save", here / "mine.json") == 0
     text = capsys.readouterr().out
     assert "PostgreSQL 17.6 was learnt in 5 s" in text
-    assert text.rstrip().endswith("for run --probe page-trace and predict, and root's advise --tier full.")
+    assert text.rstrip().endswith("for run --probe page-trace, predict and root's advise --tier full.")
     assert [line.split()[0] for line in text.splitlines()[1:7]] == ["inside"] * 2 + ["links"] * 2 + ["inside", "links"]
     assert learning.kept(BUILD) == learnt.read(here / "mine.json") == found.entry
     assert call(monkeypatch, outcome(proof("inside"))) == 0

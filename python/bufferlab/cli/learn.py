@@ -69,6 +69,9 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
 
 
 def _text(outcome: Learnt) -> str:
+    from bufferlab.chapter.words import listing
+    from bufferlab.engines.postgres import look, programs
+
     rows = [
         [proof.by, one.window, one.kind, f"{one.recorded:,}", f"{one.counted:,}"]
         for proof in outcome.proofs
@@ -88,10 +91,12 @@ def _text(outcome: Learnt) -> str:
     name = outcome.entry.server
     if outcome.wrong:
         return f"{table}\n\n{name} was not learnt; nothing is kept:\n" + "\n".join(f"  {one}" for one in outcome.wrong)
-    uses = "run --probe page-trace and predict"
-    if "links" in outcome.entry.proof["by"]:
-        uses += ", and root's advise --tier full"
-    return f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s and is known on this host, for {uses}."
+    numbers = outcome.build.numbers
+    uses = ["run --probe page-trace", "predict"] if numbers >= programs.OLDEST_MEASURED else []
+    if "links" in outcome.entry.proof["by"] and numbers >= (look.OLDEST,):
+        uses.append("root's advise --tier full")
+    whose = f", for {listing(uses)}" if uses else ""
+    return f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s and is known on this host{whose}."
 
 
 def _toml(entry: LearntEntry) -> str:

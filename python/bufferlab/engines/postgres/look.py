@@ -42,7 +42,7 @@ from bufferlab.engines.servers.look import (
     text,
 )
 
-_OLDEST = 14
+OLDEST = 14
 """The first version that counts how long statements were active (pg_stat_database.active_time)."""
 _RELOAD = "and then SELECT pg_reload_conf() would let it"
 _NO_TIME = {
@@ -95,8 +95,8 @@ class PostgresLook(Look):
 
     def facts(self, query: Query) -> Facts:
         (told,) = query(_FACTS)
-        if told["number"] < 10_000 * _OLDEST:
-            raise Refused(f"PostgreSQL {told['version']} is too old to be looked at: {_OLDEST} is the oldest")
+        if told["number"] < 10_000 * OLDEST:
+            raise Refused(f"PostgreSQL {told['version']} is too old to be looked at: {OLDEST} is the oldest")
         if told["counts"] != "on":
             raise Refused("track_counts is off, so that the server counts no reads; ALTER SYSTEM SET track_counts = on")
         page_size = int(told["page_size"])

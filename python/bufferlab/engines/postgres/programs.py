@@ -57,7 +57,7 @@ _DEBIAN = Path("/usr/lib/postgresql")
 _FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
 _ASKED = ("--version",)
 _VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
-_OLDEST = 15
+OLDEST_MEASURED = (15,)
 """The oldest version supported.
 
 Up to 14 a separate process collects statistics, and they cannot be forced out at a window's edge.
@@ -75,9 +75,9 @@ def find(name: str = ON_PATH) -> Build:
         "install one, or: bufferlab engines fetch postgres-17",
     )
     build = finding.Finder("postgres", ask_version, by_path, _installed, nothing).find(name)
-    if build.numbers < (_OLDEST,):
+    if build.numbers < OLDEST_MEASURED:
         raise EnvironmentLackingError(
-            f"this is PostgreSQL {build.version}; {_OLDEST} and later can be measured",
+            f"this is PostgreSQL {build.version}; {OLDEST_MEASURED[0]} and later can be measured",
             str(build.binary),
             "choose another with --server, or: bufferlab engines fetch postgres-17",
         )
