@@ -114,7 +114,7 @@ def test_beyond_the_longest_distance_it_says_how_long_a_window_would_tell_and_th
     assert told.cannot_say.remedy.startswith("record for ")
     number, unit = told.cannot_say.remedy.split()[2:4]
     seconds = int(number) * (60 if unit == "min" else 1)
-    longer = lru_misses(pages[: 8000 + int(seconds * 1.3) * 1000], FRAMES, warm=8000)
+    longer = lru_misses(pages[: 8000 + seconds * 1000], FRAMES, warm=8000)
     assert _estimates(longer, FRAMES, [5000])[0].reads_per_s is not None
 
 

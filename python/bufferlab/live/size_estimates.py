@@ -272,14 +272,15 @@ def _needed(windows: Sequence[Recorded], found: Distances, more: int) -> str:
     if len(reached):
         needed = float(reached.min()) / (1 - constants.LONGEST_SHARE)
     else:
-        late = found.second >= 2 / 3 * longest
-        grown = int(found.length[late].max() - found.length[late].min()) if late.any() else 0
-        if grown <= 0.01 * more:
+        end = int(found.length.max(initial=1))
+        before = int(found.length[found.second < 2 / 3 * longest].max(initial=1))
+        if end - before <= 0.01 * more:
             return (
                 "the list of evicted pages no longer grows: nearly all that the load reads would fit, whatever the size"
             )
-        end = int(found.length.max())
-        needed = (longest + (more - end) / (grown / (longest / 3))) / (1 - constants.LONGEST_SHARE)
+        # Distances grow as a power of the time, and ever more slowly: between two looks by the power 0.3 to 0.5.
+        power = min(np.log(end / before) / np.log(1.5), 0.5)
+        needed = longest * (more / end) ** (1 / power) / (1 - constants.LONGEST_SHARE)
     needed = max(needed, 1.25 * longest)
     minutes = int(np.ceil(needed / 60))
     return (
