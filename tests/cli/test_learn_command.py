@@ -26,13 +26,13 @@ from support.json_documents import DOCUMENTS
 
 BINARY = Path("/bin/sleep").resolve()
 BUILD = Build("some", "postgres", "17.6", BINARY)
-FIELDS = ["tablespace:u32", "page:u32", "io_context_18:u32"]
-FETCH = ["+0(%di)", "-132(%bp)", "\\9"]
+FIELDS = [*learnt.FIELDS, "io_context_18:u32"]
+FETCH = ["+0(%di)", "-132(%bp)", *["\\9"] * 9]
 
 
-def a_site() -> dict[str, Any]:
+def sites() -> list[dict[str, Any]]:
     place = first_instruction(BINARY)
-    return {"at": "PinBuffer", "kinds": ["get"], **place, "fetch": FETCH, "inside": place}
+    return [{"at": "PinBuffer", "kinds": [*kinds], **place, "fetch": FETCH, "inside": place} for kinds in learnt.KINDS]
 
 
 def proof(by: Any, *wrong: str) -> Proof:
@@ -44,7 +44,7 @@ def outcome(*proofs: Proof) -> Learnt:
     wrong = [one for each in proofs for one in each.wrong]
     told = {"by": [] if wrong else [one.by for one in proofs], "when": "2026-11-29T12:00:00Z",
             "settings": {"jit": "off"}, "runs": [one.told() for one in proofs]}  # fmt: skip
-    settings = {"fields": FIELDS, "site": [a_site()], "cost_shown": False}
+    settings = {"fields": FIELDS, "site": sites(), "cost_shown": False}
     entry = LearntEntry("PostgreSQL 17.6", page_sites.text_sha256(BINARY), settings, told)
     return Learnt(BUILD, entry, proofs, 5.4)
 
@@ -74,9 +74,14 @@ def test_what_was_learnt_is_shown_kept_and_saved(
     assert call(monkeypatch, found, "--save", here / "mine.json") == 0
     text = capsys.readouterr().out
     assert "PostgreSQL 17.6 was learnt in 5 s" in text
-    assert text.rstrip().endswith("for run --probe page-trace, predict and root's advise --tier full.")
+    assert text.rstrip().endswith("It serves run --probe page-trace, predict and root's advise --tier full.")
     assert [line.split()[0] for line in text.splitlines()[1:7]] == ["inside"] * 2 + ["links"] * 2 + ["inside", "links"]
     assert learning.kept(BUILD) == learnt.read(here / "mine.json") == found.entry
+    # What links proved is not replaced by less.
+    assert call(monkeypatch, outcome(proof("inside"))) == 0
+    assert learning.kept(BUILD) == found.entry
+    learnt.path_of(found.entry.text_sha256).unlink()
+    capsys.readouterr()
     assert call(monkeypatch, outcome(proof("inside"))) == 0
     assert "advise" not in capsys.readouterr().out
 
@@ -135,7 +140,7 @@ def test_what_another_host_learnt_is_taken_for_the_same_build_alone(
     file = learnt.store(found.entry, here / "theirs.json")
     file.chmod(0o600)
     assert call(monkeypatch, found, "--from", file) == 0
-    assert capsys.readouterr().out == f"PostgreSQL 17.6: taken from {file}\n"
+    assert capsys.readouterr().out == f"PostgreSQL 17.6: taken from {file}; proved by inside and links\n"
     assert learning.kept(BUILD) == found.entry
     learnt.store(replace(found.entry, text_sha256="0" * 64), file).chmod(0o600)
     with pytest.raises(SpecError, match="this program is another build"):
@@ -161,7 +166,7 @@ def test_the_answer_is_shown_where_it_cannot_be_kept(
 @pytest.mark.parametrize("cache", ["/proc/nowhere", "/dev/null/x", "/dev/null", "/proc/self/" + "a" * 300])
 def test_a_cache_in_which_nothing_can_be_made_is_refused_by_name(cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUFFERLAB_CACHE", cache)
-    monkeypatch.setattr(candidates, "proposed", lambda binary: {"fields": FIELDS, "site": [a_site()]})
+    monkeypatch.setattr(candidates, "proposed", lambda binary, original: {"fields": FIELDS, "site": sites()})
     with pytest.raises(EnvironmentLackingError) as refused:
         learning.learn(BINARY, print)
     assert refused.value.what.startswith("a private copy of the build cannot be made: ")

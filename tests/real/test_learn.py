@@ -175,7 +175,7 @@ def plant(
     monkeypatch: pytest.MonkeyPatch, build: Build, change: Callable[[dict[str, Any], Build], None]
 ) -> dict[str, Any]:
     """Change what is proposed for a build; return it."""
-    settings = candidates.proposed(build.binary)
+    settings = candidates.proposed(build.binary, build.binary)
     change(settings, build)
     monkeypatch.setattr(candidates, "proposed", lambda binary: settings)
     return settings

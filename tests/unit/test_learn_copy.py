@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bufferlab.engines.servers.builds import Build
+from bufferlab.errors import EnvironmentLackingError
 from bufferlab.learn import private_copy
 
 
@@ -77,9 +79,35 @@ def test_a_program_lies_in_its_copy_at_most_five_folders_deep(levels: int, tmp_p
     assert len(below.parts) == 5
 
 
+def test_root_copies_no_file_that_the_servers_user_may_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_copy.user, "server_user", lambda: (65534, 65534))
+    build = installed(tmp_path, "a/b/c/d/bin")
+    secret = tmp_path / "secret"
+    secret.write_text("for root alone")
+    secret.chmod(0o600)
+    build.binary.with_name("initdb").unlink()
+    build.binary.with_name("initdb").symlink_to(secret)
+    with pytest.raises(EnvironmentLackingError, match="other users may not read it"):
+        private_copy.copied(build, tmp_path / "copy")
+    assert not any(one.is_file() and one.read_text() == "for root alone" for one in (tmp_path / "copy").rglob("initdb"))
+
+
+def test_a_program_of_another_name_is_copied_as_postgres_and_a_pipe_is_none(tmp_path: Path) -> None:
+    build = installed(tmp_path, "a/b/c/d/bin")
+    renamed = build.binary.rename(build.binary.with_name("real"))
+    build.binary.symlink_to("/dev/null")
+    renamed.with_name("initdb").unlink()
+    os.mkfifo(renamed.with_name("initdb"))
+    copy = private_copy.copied(replace(build, binary=renamed), tmp_path / "copy").binary
+    assert (copy.name, copy.is_symlink(), copy.read_bytes()) == ("postgres", False, renamed.read_bytes())
+    assert not copy.with_name("initdb").exists()
+
+
 def test_the_servers_user_can_pass_to_the_copy_whichever_umask_and_rights_the_original_has(tmp_path: Path) -> None:
     build = installed(tmp_path, "a/b/c/d/bin")
-    build.binary.chmod(0o700)
+    build.binary.chmod(0o744)
     umask = os.umask(0o077)
     try:
         copy = private_copy.copied(build, tmp_path / "copy").binary

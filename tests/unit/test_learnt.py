@@ -23,13 +23,17 @@ from bufferlab.learn import learning
 from bufferlab.results.trace_words import page_trace_words
 from support.elf import first_instruction
 
-FIELDS = ["tablespace:u32", "page:u32", "held:u64", "io_context_18:u32"]
-FETCH = ["+0(%di)", "%r15", "+0(-160(%bp))", "\\9"]
+FIELDS = [*learnt.FIELDS, "io_context_18:u32"]
+FETCH = ["+0(%di)", "%r15", "+0(-160(%bp))", *["\\9"] * 8]
 SITE = {"at": "PinBuffer.part.0", "kinds": ["get", "read"], "offset": 0x43CB35, "byte": 0x74, "fetch": FETCH}
 SETTINGS = {
     "fields": FIELDS,
     "cost_shown": False,
-    "site": [SITE, {**SITE, "kinds": ["evict"], "inside": {"offset": 9, "byte": 0x49}}],
+    "site": [
+        SITE,
+        {**SITE, "kinds": ["evict"], "inside": {"offset": 9, "byte": 0x49}},
+        *({**SITE, "kinds": [kind]} for kind in ("get", "create")),
+    ],
 }
 PROOF = {"by": ["inside", "links"], "when": "2026-11-29T12:00:00Z", "settings": {"jit": "off"}, "runs": []}
 
@@ -66,7 +70,7 @@ def test_an_entry_that_could_not_be_read_again_is_not_written(cache: Path) -> No
 
 
 def test_the_kinds_of_an_entry_are_words_of_a_trace() -> None:
-    assert set(page_trace_words().kinds) > learnt._KINDS
+    assert set(page_trace_words().kinds) > {kind for kinds in learnt.KINDS for kind in kinds}
 
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from([1 << 64, -1, 255, 256, 1e999])
@@ -157,8 +161,8 @@ def test_a_damaged_file_is_refused(tmp_path_factory: pytest.TempPathFactory, dam
         (("rules",), 2, "rules of another version"),
         (("server",), "\x1b[2J", "no server"),
         (("text_sha256",), "AB" * 32, "no build"),
-        (("settings", "fields"), [], "no name and type"),
-        (("settings", "fields"), "", "no name and type"),
+        (("settings", "fields"), [], "other fields than a record"),
+        (("settings", "fields"), "", "other fields than a record"),
         (("settings", "cost_shown"), True, "other settings"),
         (("settings", "site"), [], "no sites"),
         (("settings", "site"), [SITE] * 65, "more than 64"),
@@ -363,7 +367,7 @@ BINARY = Path("/bin/sleep").resolve()
 
 def settings_at(place: dict[str, int], inside: dict[str, int] | None = None) -> dict[str, Any]:
     more = {"inside": inside} if inside else {}
-    return {**SETTINGS, "site": [{**SITE, **place, **more}]}
+    return {**SETTINGS, "site": [{**SITE, "kinds": [*kinds], **place, **more} for kinds in learnt.KINDS]}
 
 
 def test_a_place_that_is_no_begin_of_an_instruction_of_the_build_is_refused() -> None:

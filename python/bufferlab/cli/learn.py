@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bufferlab.cli.options import OutputFile, common
-from bufferlab.cli.output import answering, beginning, columns, print_json, put, say
+from bufferlab.cli.output import beginning, columns, print_json, put, say
+from bufferlab.errors import BufferlabError
 
 if TYPE_CHECKING:
     from bufferlab.engines.servers.learnt import LearntEntry
@@ -56,21 +57,30 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
         if as_json:
             print_json(json.loads(entry.text()))
         else:
-            put(_toml(entry).rstrip() if shows else f"{entry.server}: taken from {source}")
+            by = " and ".join(entry.proof["by"])
+            put(_toml(entry).rstrip() if shows else f"{entry.server}: taken from {source}; proved by {by}")
         return 0
     private_copy.idle_priority()
     outcome = learning.learn(binary, say)
-    with answering(*([] if outcome.wrong else [lambda: learning.keep(outcome.entry, save)])):
-        if as_json:
-            print_json(learning.told(outcome))
-        else:
-            put(_text(outcome))
+    unkept: BufferlabError | None = None
+    if not outcome.wrong:
+        try:
+            learning.keep(outcome.entry, save)
+        except BufferlabError as error:
+            unkept = error
+    if as_json:
+        print_json(learning.told(outcome))
+    else:
+        put(_text(outcome, unkept is None))
+    if unkept:
+        raise unkept
     return _REFUSED if outcome.wrong else 0
 
 
-def _text(outcome: Learnt) -> str:
+def _text(outcome: Learnt, is_kept: bool) -> str:
     from bufferlab.chapter.words import listing
     from bufferlab.engines.postgres import look, programs
+    from bufferlab.learn import learning
 
     rows = [
         [proof.by, one.window, one.kind, f"{one.recorded:,}", f"{one.counted:,}"]
@@ -93,10 +103,12 @@ def _text(outcome: Learnt) -> str:
         return f"{table}\n\n{name} was not learnt; nothing is kept:\n" + "\n".join(f"  {one}" for one in outcome.wrong)
     numbers = outcome.build.numbers
     uses = ["run --probe page-trace", "predict"] if numbers >= programs.OLDEST_MEASURED else []
-    if "links" in outcome.entry.proof["by"] and numbers >= (look.OLDEST,):
+    if numbers >= (look.OLDEST,) and learning.serves_root(outcome):
         uses.append("root's advise --tier full")
-    whose = f", for {listing(uses)}" if uses else ""
-    return f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s and is known on this host{whose}."
+    found = f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s"
+    if not is_kept:
+        return f"{found}."
+    return f"{found} and is known on this host." + (f"\nIt serves {listing(uses)}." if uses else "")
 
 
 def _toml(entry: LearntEntry) -> str:

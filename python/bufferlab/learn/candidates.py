@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from bufferlab.engines.native import ask_host, native
+from bufferlab.engines.servers import learnt
 from bufferlab.errors import EnvironmentLackingError
 
 _OF_ENTRY = ("at", "kinds", "offset", "byte", "fetch")
-_NEEDED = (("get",), ("get", "read"), ("create",), ("evict",))
 _UNKNOWN = "this build cannot be learnt"
 
 
-def proposed(binary: Path) -> dict[str, Any]:
+def proposed(binary: Path, original: Path) -> dict[str, Any]:
     """Return `fields`, `site` and `cost_shown` of a candidate entry of a PostgreSQL; of evictions it has too many.
+
+    `binary` is the copy of `original`, which errors name.
 
     Raises EnvironmentLackingError when no place was found for a kind of access, or a value's place is not known.
     """
@@ -27,12 +29,12 @@ def proposed(binary: Path) -> dict[str, Any]:
         sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside})
     # A read is a get too, and what all other gets pass is a site of its own.
     kinds = {tuple(site["kinds"]) for site in sites}
-    if lacking := [" and ".join(needed) for needed in _NEEDED if needed not in kinds]:
+    if lacking := [" and ".join(needed) for needed in learnt.KINDS if needed not in kinds]:
         what = f"{_UNKNOWN}: its names and counters do not lead to a place of the kind {lacking[0]}"
-        raise EnvironmentLackingError(what, str(binary), "use another build of this version")
+        raise EnvironmentLackingError(what, str(original), "use another build of this version")
     if unknown := [site["at"] for site in sites if "?" in site["fetch"]]:
         what = f"{_UNKNOWN}: where {unknown[0]} keeps a value is not known"
-        raise EnvironmentLackingError(what, str(binary), "use another build of this version")
+        raise EnvironmentLackingError(what, str(original), "use another build of this version")
     return {"fields": told["fields"], "cost_shown": False, "site": sites}
 
 

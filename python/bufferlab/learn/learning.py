@@ -20,9 +20,10 @@ from bufferlab.engines.native import native
 from bufferlab.engines.postgres import programs
 from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.learnt import LearntEntry
 from bufferlab.engines.servers.page_sites import PageSites, Recording
-from bufferlab.errors import EnvironmentLackingError, SpecError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
 from bufferlab.learn import candidates, private_copy, proof
 from bufferlab.learn.private_copy import PrivateCopy
 from bufferlab.learn.proof import Proof, Records
@@ -59,12 +60,30 @@ def learn(binary: Path, say: Say) -> Learnt:
     started = time.monotonic()
     page_sites.require_processor()
     build = programs.by_path(binary)
-    settings = candidates.proposed(build.binary)
+    if not str(build.binary).isprintable():
+        what = "the core takes no path with bytes that are not UTF-8, or cannot be printed"
+        raise SpecError(what, str(build.binary), "name it by a link of another name")
     work = _workplace()
+    try:
+        outcome = _learnt(build, work, say, started)
+    except ServerError as error:
+        what = f"the build cannot be learnt here: {error}"
+        raise EnvironmentLackingError(what, str(work), "free some space there, or try again") from error
+    if page_sites.text_sha256(build.binary) != outcome.entry.text_sha256:
+        what = "the program was replaced while it was learnt"
+        raise EnvironmentLackingError(what, str(build.binary), "learn the new one: bufferlab learn BINARY")
+    return outcome
+
+
+def _learnt(build: Build, work: Path, say: Say, started: float) -> Learnt:
     family = registry.family("postgres")
     with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
+        private_copy.require_reachable(build, folder)
+        copy = private_copy.copied(build, folder / "install")
+        # The original may be replaced meanwhile.
+        settings, digest = candidates.proposed(copy.binary, build.binary), page_sites.text_sha256(copy.binary)
         say(f"making a private server of PostgreSQL {build.version} from a copy of its programs")
-        place = private_copy.made(family, build, folder, lambda event: None)
+        place = private_copy.made(family, copy, folder, lambda event: None)
         say("recording which evictions are for want of room")
         records, edges = _inside(place, settings, 1)
         settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
@@ -77,7 +96,6 @@ def learn(binary: Path, say: Say) -> Learnt:
     by = [] if wrong else [one.by for one in proofs]
     told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "settings": dict(place.settings),
             "runs": [one.told() for one in proofs]}  # fmt: skip
-    digest = page_sites.text_sha256(build.binary)
     entry = LearntEntry(f"PostgreSQL {build.version}", digest, settings, told)
     return Learnt(build, entry, tuple(proofs), time.monotonic() - started)
 
@@ -85,8 +103,13 @@ def learn(binary: Path, say: Say) -> Learnt:
 def _workplace() -> Path:
     """Return the folder of private copies, without those that killed learners left. Raises EnvironmentLackingError."""
     work = learnt.folder().parent / "learning"
+    if any(one in str(work) for one in " :$"):
+        what = "the loader of a server takes no path with spaces, colons or dollars"
+        raise EnvironmentLackingError(what, str(work), "choose another cache with BUFFERLAB_CACHE")
     try:
-        work.mkdir(mode=0o711, parents=True, exist_ok=True)
+        work.mkdir(parents=True, exist_ok=True)
+        if work.stat().st_uid == os.geteuid():
+            work.chmod(0o711)  # Servers pass through it, whichever umask we have.
         free_bytes = shutil.disk_usage(work).free
     except OSError as error:
         what = f"a private copy of the build cannot be made: {error.strerror or error}"
@@ -101,6 +124,9 @@ def kept(build: Build) -> LearntEntry:
     """Return what this host has learnt of a build. Raises SpecError if that is nothing, and as `learnt.of_build`."""
     entry = learnt.of_build(page_sites.text_sha256(build.binary), build.binary)
     if entry is None:
+        if page_sites.known(registry.family("postgres").page_sites_table, build.binary):
+            what = "the sites of this build are part of bufferlab: nothing was learnt"
+            raise SpecError(what, str(build.binary), "docs/page-trace.md lists these builds")
         raise SpecError("this build was not learnt here", str(build.binary), f"bufferlab learn {build.binary}")
     return entry
 
@@ -123,14 +149,30 @@ def taken(build: Build, source: Path) -> LearntEntry:
 
 
 def keep(entry: LearntEntry, save: Path | None) -> None:
-    """Keep an entry for this user, and in the file `save` too. Raises EnvironmentLackingError when that fails."""
-    for place in [None, save] if save else [None]:
+    """Keep an entry for this user, and in the file `save` too. Raises EnvironmentLackingError when that fails.
+
+    What the kernel's links proved is not replaced by what they did not.
+    """
+    before = None
+    with suppress(BufferlabError, FileNotFoundError):
+        before = learnt.read(learnt.path_of(entry.text_sha256))
+    is_worse = before is not None and "links" in before.proof["by"] and "links" not in entry.proof["by"]
+    for place in [*([] if is_worse else [None]), *([save] if save else [])]:
         try:
             learnt.store(entry, place)
         except OSError as error:
             what = f"what was learnt cannot be kept: {error.strerror or error}"
             where = str(place or learnt.path_of(entry.text_sha256))
-            raise EnvironmentLackingError(what, where, "choose another cache with BUFFERLAB_CACHE") from error
+            hint = "choose another file with --save" if place else "choose another cache with BUFFERLAB_CACHE"
+            raise EnvironmentLackingError(what, where, hint) from error
+
+
+def serves_root(outcome: Learnt) -> bool:
+    """Return whether root's `advise --tier full` takes the entry that this host keeps."""
+    with suppress(BufferlabError):
+        entry = learnt.of_build(outcome.entry.text_sha256, outcome.build.binary, by_root_alone=True)
+        return entry is not None and "links" in entry.proof["by"]
+    return False
 
 
 def told(outcome: Learnt) -> dict[str, Any]:

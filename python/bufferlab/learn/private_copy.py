@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from bufferlab.engines.servers.page_sites import Recording
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 
+PROGRAM = "postgres"
 _IOPRIO_SET = {"x86_64": 251}
 _LEVELS = 5
 """The folders above a program in which its other files may be, as in usr/lib/postgresql/17/bin of Debian."""
@@ -37,11 +40,29 @@ def idle_priority() -> None:
         ctypes.CDLL(None).syscall(number, _WHO_PROCESS, 0, _CLASS_IDLE)
 
 
+def require_reachable(build: Build, folder: Path) -> None:
+    """Open our folder to the server's user. Raises EnvironmentLackingError if it cannot reach the build."""
+    folder.chmod(0o711)
+    for needed in (folder, build.binary.resolve().parent):
+        user.require_reachable(needed, user.server_user())
+
+
 def copied(build: Build, folder: Path) -> Build:
     """Return the build with a copy of its programs in `folder`, beside links to its other files.
 
     A PostgreSQL finds its files from where its program lies (port/path.c), so the copy lies as the original does.
+    Raises EnvironmentLackingError for a program that cannot be copied, or that the server's user may not read.
     """
+    try:
+        return _copied(build, folder)
+    except OSError as error:
+        what = f"the programs cannot be copied: {error.strerror or error}"
+        raise EnvironmentLackingError(
+            what, str(build.binary), "name a whole installation, and free some space"
+        ) from error
+
+
+def _copied(build: Build, folder: Path) -> Build:
     binary = build.binary.resolve()
     root = [binary.parent, *takewhile(lambda above: os.access(above, os.R_OK), binary.parents[:_LEVELS])][-1]
     place = folder
@@ -52,11 +73,21 @@ def copied(build: Build, folder: Path) -> Build:
                 (place / one.name).symlink_to(one)
         place /= part
     _make_passable(place)
-    for program in (binary, binary.with_name("initdb")):
-        if program.exists():
-            shutil.copyfile(program, place / program.name)
-            (place / program.name).chmod(0o755)
-    return replace(build, binary=place / binary.name)
+    # initdb looks for a server of this name beside it.
+    for program, name in ((binary, PROGRAM), (binary.with_name("initdb"), "initdb")):
+        if program.is_file():
+            _copy(program, place / name)
+    return replace(build, binary=place / PROGRAM)
+
+
+def _copy(program: Path, target: Path) -> None:
+    """Copy a program that the server's user may read anyway: the copy is open to that user. Raises OSError."""
+    with program.open("rb") as source, target.open("xb") as copy:
+        found = os.fstat(source.fileno())
+        if not stat.S_ISREG(found.st_mode) or (user.server_user() and not found.st_mode & stat.S_IROTH):
+            raise PermissionError(errno.EACCES, "other users may not read it", str(program))
+        shutil.copyfileobj(source, copy)
+    target.chmod(0o755)
 
 
 def _make_passable(folder: Path) -> None:
@@ -113,17 +144,12 @@ def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
     return True
 
 
-def made(family: Family, build: Build, folder: Path, on_event: OnEvent) -> PrivateCopy:
-    """Copy the build into the folder and make its data there, with an empty database.
+def made(family: Family, copy: Build, folder: Path, on_event: OnEvent) -> PrivateCopy:
+    """Make the data of a copied build in the folder, with an empty database and the load's tables.
 
     Raises EngineFailure and EnvironmentLackingError when that cannot be done.
     """
     owner = user.server_user()
-    folder.chmod(0o711)
-    for needed in (folder, build.binary.resolve().parent):
-        user.require_reachable(needed, owner)
-    install = folder / "install"
-    copy = copied(build, install)
     database = folder / "database"
     database.mkdir(mode=0o700)
     user.give(database, owner)
@@ -141,7 +167,7 @@ def made(family: Family, build: Build, folder: Path, on_event: OnEvent) -> Priva
         except ServerError as error:
             what = f"this build cannot be learnt: its server cannot list the pages in its pool: {error}"
             hint = "install the extensions of PostgreSQL beside it, such as the package postgresql-contrib"
-            raise EnvironmentLackingError(what, str(build.binary), hint) from error
+            raise EnvironmentLackingError(what, str(copy.binary), hint) from error
         for statement in learning.MAKE:
             connection.ask(statement)
         connection.close()

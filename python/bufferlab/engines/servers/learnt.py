@@ -30,8 +30,12 @@ _AGAIN = "learn the build again: bufferlab learn BINARY"
 _REGISTER = "%(?:[abcd]x|[sd]i|[bs]p|r8|r9|r1[0-5])"
 _STEP = r"[+-][0-9]{1,9}"
 _FETCH = re.compile(rf"\\[0-9]{{1,10}}|{_REGISTER}|{_STEP}\({_REGISTER}\)|{_STEP}\({_STEP}\({_REGISTER}\)\)")
-_FIELD = re.compile(r"[a-z_0-9]{1,32}:u(?:8|16|32|64)")
-_KINDS = {"get", "read", "create", "evict"}
+FIELDS = ["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8",
+          "held:u64", "strategy:u64", "strategy_type:u32"]  # fmt: skip
+"""The fields of a record, with their types; what shows the ring of a read may follow."""
+_FURTHER_FIELDS: tuple[list[str], ...] = ([], ["io_context:u32"], ["io_context_18:u32"])
+KINDS = (("get",), ("get", "read"), ("create",), ("evict",))
+"""The kinds of a site's accesses: an entry has sites of each."""
 _RECORDERS = {"inside", "links"}
 _PLACE = {"offset", "byte"}
 _SITE = {"at", "kinds", "fetch", *_PLACE}
@@ -103,7 +107,8 @@ def _parsed(text: bytes, path: Path) -> LearntEntry:
         _require_form(entry)
         json.dumps(told, allow_nan=False, ensure_ascii=False).encode()  # Else it could not be shown.
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataFileError(f"these are no learnt sites: {error}", str(path), _AGAIN) from error
+        why = error if type(error) is ValueError else "its form is that of another program"
+        raise DataFileError(f"these are no learnt sites: {why}", str(path), _AGAIN) from error
     return entry
 
 
@@ -145,8 +150,8 @@ def _require_form(entry: LearntEntry) -> None:
     if set(settings) != {"fields", "site", "cost_shown"} or settings["cost_shown"] is not False:
         raise ValueError("it has other settings than fields and sites")
     fields, sites = settings["fields"], settings["site"]
-    if type(fields) is not list or not fields or not all(_FIELD.fullmatch(field) for field in fields):
-        raise ValueError("a field has no name and type")
+    if fields[: len(FIELDS)] != FIELDS or fields[len(FIELDS) :] not in _FURTHER_FIELDS:
+        raise ValueError("it has other fields than a record has")
     if type(sites) is not list or not 0 < len(sites) <= _MOST_SITES:
         raise ValueError(f"it has no sites, or more than {_MOST_SITES}")
     for site in sites:
@@ -155,11 +160,14 @@ def _require_form(entry: LearntEntry) -> None:
         places = [{name: site[name] for name in _PLACE}, *([site["inside"]] if "inside" in site else [])]
         if not all(_is_place(one) for one in places):
             raise ValueError("a site has no place")
-        if type(site["kinds"]) is not list or not set() < set(site["kinds"]) <= _KINDS:
+        if type(site["kinds"]) is not list or tuple(site["kinds"]) not in KINDS:
             raise ValueError("a site has no kinds")
         fetches = site["fetch"]
         if type(fetches) is not list or len(fetches) != len(fields) or not all(map(_FETCH.fullmatch, fetches)):
             raise ValueError("a site's fetches are not those of its fields")
+    of_kinds = [(tuple(site["kinds"]), site["offset"]) for site in sites]
+    if {kinds for kinds, _ in of_kinds} != set(KINDS) or len(set(of_kinds)) < len(sites):
+        raise ValueError("its sites lack a kind, or one is there twice")
     if type(proof["by"]) is not list or not set() < set(proof["by"]) <= _RECORDERS:
         raise ValueError("no recorder proved it")
 
