@@ -177,7 +177,7 @@ def plant(
     """Change what is proposed for a build; return it."""
     settings = candidates.proposed(build.binary, build.binary)
     change(settings, build)
-    monkeypatch.setattr(candidates, "proposed", lambda binary: settings)
+    monkeypatch.setattr(candidates, "proposed", lambda binary, original: settings)
     return settings
 
 

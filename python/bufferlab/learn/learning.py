@@ -83,7 +83,7 @@ def _learnt(build: Build, work: Path, say: Say, started: float) -> Learnt:
         # The original may be replaced meanwhile.
         settings, digest = candidates.proposed(copy.binary, build.binary), page_sites.text_sha256(copy.binary)
         say(f"making a private server of PostgreSQL {build.version} from a copy of its programs")
-        place = private_copy.made(family, copy, folder, lambda event: None)
+        place = private_copy.made(family, copy, build.binary, folder, lambda event: None)
         say("recording which evictions are for want of room")
         records, edges = _inside(place, settings, 1)
         settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))

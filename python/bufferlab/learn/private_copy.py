@@ -144,10 +144,10 @@ def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
     return True
 
 
-def made(family: Family, copy: Build, folder: Path, on_event: OnEvent) -> PrivateCopy:
+def made(family: Family, copy: Build, original: Path, folder: Path, on_event: OnEvent) -> PrivateCopy:
     """Make the data of a copied build in the folder, with an empty database and the load's tables.
 
-    Raises EngineFailure and EnvironmentLackingError when that cannot be done.
+    `original` is the program that errors name. Raises EngineFailure and EnvironmentLackingError when that cannot be done.
     """
     owner = user.server_user()
     database = folder / "database"
@@ -167,7 +167,7 @@ def made(family: Family, copy: Build, folder: Path, on_event: OnEvent) -> Privat
         except ServerError as error:
             what = f"this build cannot be learnt: its server cannot list the pages in its pool: {error}"
             hint = "install the extensions of PostgreSQL beside it, such as the package postgresql-contrib"
-            raise EnvironmentLackingError(what, str(copy.binary), hint) from error
+            raise EnvironmentLackingError(what, str(original), hint) from error
         for statement in learning.MAKE:
             connection.ask(statement)
         connection.close()
