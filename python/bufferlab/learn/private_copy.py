@@ -147,7 +147,7 @@ def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
 def made(family: Family, copy: Build, original: Path, folder: Path, on_event: OnEvent) -> PrivateCopy:
     """Make the data of a copied build in the folder, with an empty database and the load's tables.
 
-    `original` is the program that errors name. Raises EngineFailure and EnvironmentLackingError when that cannot be done.
+    `original` is the program that errors name. Raises EngineFailure and EnvironmentLackingError if that cannot be done.
     """
     owner = user.server_user()
     database = folder / "database"
