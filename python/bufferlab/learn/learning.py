@@ -17,6 +17,7 @@ import numpy as np
 from bufferlab import marked
 from bufferlab.engines import registry
 from bufferlab.engines.native import native
+from bufferlab.engines.postgres import learning as load
 from bufferlab.engines.postgres import programs
 from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
@@ -94,7 +95,7 @@ def _learnt(build: Build, work: Path, say: Say, started: float) -> Learnt:
             proofs.append(_judged_by_links(place, settings, 3))
     wrong = [one for each in proofs for one in each.wrong]
     by = [] if wrong else [one.by for one in proofs]
-    told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "settings": dict(place.settings),
+    told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "settings": dict(load.SETTINGS),
             "runs": [one.told() for one in proofs]}  # fmt: skip
     entry = LearntEntry(f"PostgreSQL {build.version}", digest, settings, told)
     return Learnt(build, entry, tuple(proofs), time.monotonic() - started)

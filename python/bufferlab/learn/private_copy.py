@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -119,18 +119,13 @@ class PrivateCopy:
         shutil.rmtree(home, ignore_errors=True)
         server = PrivateServer(
             self.family, self.build, self.database / "data", home, user=user.server_user(),
-            login=(self.identity.user, self.identity.password), settings=self.settings, connections=20, trace=trace,
+            login=(self.identity.user, self.identity.password), settings=learning.SETTINGS, connections=20, trace=trace,
             own_net=self.is_alone,
         )  # fmt: skip
         with server:
             if trace:
                 trace.require_on()
             yield server
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """The variables that the server starts with."""
-        return learning.SETTINGS
 
 
 def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
