@@ -223,8 +223,9 @@ def run(folder: Path, name: str, arguments: Sequence[str], command: str = "run")
         return True
     begun = sweep_folder(into)
     print(f"{name}: {'going on' if begun else 'begun'}", flush=True)
-    # A prediction is asked again with what it was asked, so that it can tell whether it is the same.
-    again = arguments if command == "predict" else ()
+    # A prediction is asked again with what it was asked, so that it can tell whether it is the same; a run
+    # remembers all but the leave to use the device beside another.
+    again = arguments if command == "predict" else [one for one in arguments if one == "--share-device"]
     asked = (command, *again, "--resume", str(begun)) if begun else (command, *arguments, "--out", str(into))
     started, log = monotonic(), folder / f"{name}.log"
     if bufferlab(log, *asked):
