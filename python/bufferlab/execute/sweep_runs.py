@@ -13,7 +13,7 @@ from bufferlab.errors import Problem
 from bufferlab.execute import resume
 from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
-from bufferlab.execute.run.run_checks import warnings
+from bufferlab.execute.run.run_checks import longer_warm_up, warnings
 from bufferlab.execute.stop import StopRequest
 from bufferlab.knob import AUTO
 from bufferlab.plan import Plan, PlannedRun
@@ -35,6 +35,8 @@ class SweepOutcome:
     failed: int = 0
     refused: int = 0
     """How many of the failed runs had their settings refused: trying again does not mend them."""
+    longer_warm_ups: tuple[str, ...] = ()
+    """The options of `run` that double the caps at which warm-ups of failed runs ended."""
     signal_number: int | None = None
     """The signal that interrupted the sweep; None if none did."""
 
@@ -119,6 +121,9 @@ class SweepRuns:
             if place % self._runs_a_look == 0:
                 self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
+            if record.failure and record.run.warm_up and record.run.warm_up.gate == "cap":
+                option = longer_warm_up(self.plan.experiment.warm_up, record.run.warm_up)
+                outcome.longer_warm_ups = tuple(dict.fromkeys((*outcome.longer_warm_ups, option)))
             if record.failure is not None and record.failure.lasts:
                 outcome.refused += 1
                 refused_again.add(run.point)
