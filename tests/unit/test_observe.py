@@ -353,9 +353,29 @@ def test_versions_that_cannot_separate_temporary_tables_say_so() -> None:
 
 def test_without_timings_the_sentence_says_so_and_what_would_let_it() -> None:
     facts = replace(FACTS, no_time="performance_schema is off; `performance_schema = ON` would let it")
-    told = sentence.observed(seen(COUNTS, facts))
-    assert "cannot be told: performance_schema is off; `performance_schema = ON` would let it." in told
-    assert "not what slows" not in told
+    made = seen(COUNTS, facts)
+    told = sentence.observed(made)
+    waits = "if a read takes 0.1 to 1 ms, sessions wait 10.0 to 100 ms for them in each second."
+    assert f"The pool misses 100 reads a second, 0.250 per statement: {waits}" in told
+    report = observe_page.as_report(made)
+    assert report.limits[0] == (
+        "What share of statement time the reads take cannot be told: performance_schema is off; `performance_schema = "
+        "ON` would let it."
+    )
+    assert report.steps
+    assert [row.cells for row in report.steps.rows][:2] == [("Hit ratio", "99 %"), ("Misses a second", "100")]
+
+
+def test_the_panel_has_the_time_of_a_read_and_its_share_of_statement_time() -> None:
+    made = seen({**COUNTS, "pages_read": 2000, "read_ms": 500, "statement_ms": 1000})
+    report = observe_page.as_report(made)
+    assert report.steps
+    shown = dict(row.cells for row in report.steps.rows)
+    assert shown["Reads' share of statement time"] == "50 %"
+    assert shown["Time of a read"] == "0.250 ms"
+    assert shown["Pages read a second"] == "200"
+    assert report.headline
+    assert report.headline.caption == "The wide pale line: misses. The thin line: pages read."
 
 
 def test_where_statements_are_not_counted_misses_are_told_per_transaction() -> None:
@@ -378,7 +398,9 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     text = terminal.text(found)
     assert "hit ratio 99 %, which hides 100 misses a second" in text
     assert "25 %" in text, "the dirty share"
-    assert "Not told of the pool: old_pages. No right." in text
+    assert "Not told: pages in the old part of the LRU list. The reason: no right." in text
+    assert "`" not in text
+    assert "_pages" not in text
     assert "session 5 of root dumps a table" in text
     assert "which thread serves us; GRANT it would let it" in text
     assert "shop.orders" in text
@@ -389,7 +411,7 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "There are no counts of the device: the server is elsewhere." in page
     # On paper the seconds are left out; no CSV file beside the page has them.
     assert page.count("rows, on the page itself.") == 2
-    assert "The wide pale line: misses. The thin line: pages read." in page
+    assert "wide pale line" not in page, "misses and pages read are the same line"
 
 
 def test_csv_has_a_line_for_each_second() -> None:

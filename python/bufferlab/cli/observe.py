@@ -83,7 +83,7 @@ def command(
         observation = Observation(session, shown)
         shown.begin(observation)
         if observation.facts.no_time:
-            say(f"counts alone will be told, and no times: {observation.facts.no_time}")
+            say(f"reads are counted, but not timed: {observation.facts.no_time}")
         look_inside = look_inside and _confirmed(observation.facts)
         with StopRequest() as stop, shown.redrawn():
             seen = observation.run(seconds, stop, look_inside=look_inside, asks_data=True)

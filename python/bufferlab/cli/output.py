@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bufferlab import output_files
-from bufferlab.errors import EXIT_RULE_BROKEN, EnvironmentLackingError, Problem, runnable
+from bufferlab.errors import EXIT_RULE_BROKEN, EnvironmentLackingError, Problem, program, runnable
 from bufferlab.report.json_output import FORMAT_VERSION, printed
 from bufferlab.texts import printable, printable_json
 
@@ -75,17 +75,32 @@ def _draw(answer: Report) -> None:
     from rich.console import Console
     from rich.segment import Segment, Segments
 
-    from bufferlab.report.terminal import drawn
+    from bufferlab.report.terminal import drawn, text
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL, highlight=False)
+    if not sys.stdout.isatty():
+        put(text(answer, _WIDTH_WITHOUT_TERMINAL))
+        return
+    console = Console(highlight=False)
     parts = [Segment(printable(part.text), part.style, part.control) for part in console.render(drawn(answer))]
     console.print(Segments(parts), end="", soft_wrap=True)
 
 
 def say(text: str) -> None:
     """Print a message for the user, which is not a part of the data, on standard error."""
+    shown = printable(runnable(text))
     with unheard():
-        print(printable(runnable(text)), file=sys.stderr, flush=True)
+        print(_in_lines(shown) if sys.stderr.isatty() else shown, file=sys.stderr, flush=True)
+
+
+def _in_lines(text: str) -> str:
+    """Return a text in lines that the terminal need not break inside words. Lines with a command stay whole."""
+    width, found = os.get_terminal_size(sys.stderr.fileno()).columns or 80, []
+    for line in text.split("\n"):
+        lead = " " * (len(line) - len(line.lstrip()))
+        is_whole = len(line) <= width or f"{program()} " in line
+        kept = textwrap.wrap(line, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False)
+        found += [line] if is_whole else kept
+    return "\n".join(found)
 
 
 @contextmanager
