@@ -46,7 +46,7 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
 
 
 def _spent(one: TierCost) -> str:
-    """Return the words on the processor time of a tier, by the number of its events; the chapter has the measured time."""
+    """Return the words on the processor time of a tier by the number of its events."""
     server, ours = (format_percent(value) for value in (one.by_events_cores, one.ours_cores))
     return f"recording ({one.tier}) took {server} of a processor from the server and {ours} for itself"
 
@@ -76,7 +76,7 @@ def cost(one: TierCost) -> str:
 
 
 def _panel(advice: Advice) -> Table:
-    """Return the table next to the figure: each size's reads with their bounds and the change, or why it is unjudged."""
+    """Return the table next to the figure: each size's reads with bounds and the change."""
     rows = []
     for one in advice.sizes:
         told = sentence.verdict(one, advice)

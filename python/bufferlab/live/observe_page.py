@@ -12,13 +12,12 @@ from bufferlab.chapter import words
 from bufferlab.chapter.elements import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
 from bufferlab.engines.servers.counts import LEVELS, TITLES, level_title
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import sentence
+from bufferlab.live import panel, sentence
 from bufferlab.live.look_result import LookCost, Seen
 from bufferlab.live.window import LookWindow
 from bufferlab.report.document import Report, Status, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
-_MAIN = ("misses", "pages_read", "pages_written", "page_gets")
 #: The most instants that a figure draws; more would look the same.
 _DRAWN = 600
 _STATUS: Mapping[str, Status] = {"whole": "ok", "stopped": "interrupted", "lost": "lost"}
@@ -55,15 +54,7 @@ def as_report(seen: Seen) -> Report:
 
 def _panel(seen: Seen) -> Table:
     """Return the table next to the figure: the figures that a DBA asks for first, those that are known."""
-    misses, read = seen.rate("misses"), seen.rate("pages_read")
-    told = [
-        ("Hit ratio", None if seen.hit_ratio is None else f"{100 * seen.hit_ratio:.4g} %"),
-        ("Reads' share of statement time", None if seen.time_ratio is None else format_percent(seen.time_ratio)),
-        ("Time of a read", None if seen.ms_per_read is None else f"{words.number(seen.ms_per_read)} ms"),
-        *((f"{TITLES[name]} a second", words.number(seen.rate(name))) for name in _MAIN
-          if name != "pages_read" or read != misses),
-    ]  # fmt: skip
-    rows = tuple(Row((what, value)) for what, value in told if value not in (None, words.NOTHING))
+    rows = tuple(map(Row, panel.figures(seen.rate).items()))
     return Table("main", "While it was seen", (Column("What"), Column("Mean of the look")), rows)
 
 

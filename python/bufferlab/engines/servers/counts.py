@@ -75,5 +75,7 @@ def level_title(name: str) -> str:
     return LEVELS.get(name) or name.replace("usage_count_", "Pages with usage count ").removesuffix("_pages")
 
 
+MEANINGS = {row.name: row.meaning for row in Counts.rows}
+"""The counts' meanings by name: the title itself, for a count that only looks have."""
 TITLES = {row.name: row.title or row.meaning for row in Counts.rows}
 """The counts' titles by name, in the order of tables."""
