@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from bufferlab import output_files
 from bufferlab.errors import EXIT_RULE_BROKEN, EnvironmentLackingError, Problem, program, runnable
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 #: The width, in characters, of an answer that does not go to a terminal.
 _WIDTH_WITHOUT_TERMINAL = 120
 _GAP = "  "
-_NARROWEST = 24
+_NARROWEST = 30
+"""The least room, in characters, for the last column of a table next to the others."""
+_BELOW = "    "
 _answers: list[bool] = []
 """A list that has an item once the command has printed a JSON object."""
 
@@ -89,17 +91,22 @@ def say(text: str) -> None:
     """Print a message for the user, which is not a part of the data, on standard error."""
     shown = printable(runnable(text))
     with unheard():
-        print(_in_lines(shown) if sys.stderr.isatty() else shown, file=sys.stderr, flush=True)
+        print(in_lines(shown, sys.stderr), file=sys.stderr, flush=True)
 
 
-def _in_lines(text: str) -> str:
-    """Return a text in lines that the terminal need not break inside words. Lines with a command stay whole."""
-    width, found = os.get_terminal_size(sys.stderr.fileno()).columns or 80, []
+def in_lines(text: str, stream: IO[str] | None = None) -> str:
+    """Return a text in lines that a terminal need not break inside words. Lines with a command stay whole.
+
+    `stream` is standard output by default. If it is not a terminal, the text stays as it is.
+    """
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return text
+    width, found = os.get_terminal_size(stream.fileno()).columns or 80, []
     for line in text.split("\n"):
         lead = " " * (len(line) - len(line.lstrip()))
         is_whole = len(line) <= width or f"{program()} " in line
-        kept = textwrap.wrap(line, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False)
-        found += [line] if is_whole else kept
+        found += [line] if is_whole else [lead + part for part in _wrapped(line, width - len(lead))]
     return "\n".join(found)
 
 
@@ -267,18 +274,28 @@ def _terminal_columns() -> int:
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Return the rows in aligned columns. The last column wraps within `width` characters.
+    """Return the rows in aligned columns within `width` characters. The last column wraps between words.
 
-    The default width is that of the terminal, or 110 if standard output is not a terminal.
+    If the others leave it no room, it has its own lines below each row. The default width is that of the terminal, or
+    110 if standard output is not a terminal.
     """
     table = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
     total = width or (_terminal_columns() if sys.stdout.isatty() else 110)
-    last = max(_NARROWEST, total - sum(widths[:-1]) - len(_GAP) * (len(heads) - 1))
+    front = sum(widths[:-1]) + len(_GAP) * (len(heads) - 1)
+    is_below = total - front < min(_NARROWEST, widths[-1])
+    lead = _BELOW if is_below else " " * front
     lines = []
     for row in table:
-        front = _GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=False))
-        for place, part in enumerate(textwrap.wrap(row[-1], last) or [""]):
-            lead = front if place == 0 else " " * len(front)
-            lines.append((lead + (_GAP if front else "") + part).rstrip())
+        first = _GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=False))
+        told = _wrapped(row[-1], max(_NARROWEST, total - len(lead))) or [""]
+        if is_below:
+            lines += [first.rstrip(), *(lead + part for part in told)]
+        else:
+            lines += [(first + (_GAP if first else "") + told[0]).rstrip(), *(lead + part for part in told[1:])]
     return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return a text in lines that end between words; a path or another word that is longer than a line stays whole."""
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -222,7 +222,7 @@ def command(
     and the load (how transactions arrive).
 
     \b
-      bufferlab run buffer-size                      2 to 6 minutes, by the disk
+      bufferlab run buffer-size                      4 minutes: 2 to 6, by the disk
       bufferlab run buffer-size --quick              seconds
       bufferlab run buffer-size --set page_size=8k --sweep pool_size=16MiB,64MiB
       bufferlab run buffer-size --set pool_size=20% --sweep rate=500,1000,2000
