@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -133,19 +133,19 @@ def _is_bound(one: SizeEstimate) -> bool:
 
 def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
     """Return the cells of a size. With `numbers_alone`, for programs, bounds are only in their own columns."""
-    change, low, high = _change(one, advice), one.low, one.high
-    shown = words.number
+    change, low, high, shown = _change(one, advice), one.low, one.high, words.number(one.reads_per_s)
+    # Where a size has no number, the column of changes says why.
+    number: Callable[[float | None], str] = words.number if numbers_alone else _number_or_nothing
     if not numbers_alone:
-        # Where a size has no number, the column of changes says why.
-        change, shown = sentence.verdict(one, advice), _number_or_nothing
+        change, shown = sentence.verdict(one, advice), _reads(one)
         low, high = (None, None) if one.cannot_say else (low, high)
     return (
         format_bytes(one.pool_size_bytes),
-        shown(one.reads_per_s) if numbers_alone or not _is_bound(one) else _reads(one),
-        shown(low),
-        shown(high),
+        shown,
+        number(low),
+        number(high),
         change,
-        shown(one.read_ms_per_s),
+        number(one.read_ms_per_s),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
     )
