@@ -161,6 +161,17 @@ def test_a_rule_on_rates_in_a_short_window_is_refused(folders: tuple[SweepFolder
         assert "--duration" in str(refused.value.hint)
 
 
+def test_a_rule_of_a_figure_that_the_sides_lack_names_those_that_they_have(
+    folders: tuple[SweepFolder, SweepFolder],
+) -> None:
+    with pytest.raises(SpecError, match="reads_per_row cannot be judged: not both sides have this figure") as refused:
+        judged(folders, "reads_per_row worse 5%")
+    assert str(refused.value.hint).startswith("both have reads_per_new_order, ")
+    with pytest.raises(SpecError, match="no metric") as unknown:
+        parse("reads worse 5%")
+    assert "reads_per_transaction" in str(unknown.value.hint)
+
+
 def test_the_command_ends_with_four_and_says_why(folders: tuple[SweepFolder, SweepFolder], tmp_path: Path) -> None:
     bench, (a, b) = Bench(tmp_path), folders
     rule = "reads_per_new_order worse 5%"

@@ -23,6 +23,7 @@ from bufferlab.report.figures.svg import draw
 from bufferlab.results.page_traces import OtherPools
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
 from bufferlab.spec import Overrides
+from bufferlab.traces.middle_run import groups, middle, pool_bytes_of
 from bufferlab.units import KIB
 from support.traced import GET, Access, build, repeat
 
@@ -49,6 +50,16 @@ def test_the_traced_run_tells_the_reads_of_the_measured_pools_and_of_those_betwe
     assert [pool.is_traced_point for pool in of.pools] == [True, False, False, False, False]
     assert [verdict.name for verdict in of.pools[-1].verdicts] == ["holds_all"]
     assert (of.model, of.traced.measured_reads, of.traced.modelled_reads) == ("sqlite", 600, 600)
+
+
+def test_the_run_that_tells_has_the_middle_pool_of_points_that_differ_in_nothing_else(
+    sweep: SweepFolder, tmp_path: Path
+) -> None:
+    (group,) = groups(sweep.runs())
+    assert pool_bytes_of(middle(group)) == 1024 * KIB
+    sizes = f'page_size = ["4KiB", "8KiB"]\n{POOLS}'
+    both = repeat(build(tmp_path / "both", LOOP, LOOP, sweep=sizes), [[600]] * 6)
+    assert [len(one) for one in groups(both.runs())] == [4, 3], "one point has two runs"
 
 
 def test_they_are_what_predict_tells(sweep: SweepFolder) -> None:

@@ -238,11 +238,11 @@ def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
     return Section("working-set", "Working set", intro, (Figure("working-set", data.title, alt, caption, plot, data),))
 
 
-def how_read(accesses: Accesses, note: str | None) -> list[str]:
-    """Return sentences on how a file was read, then `note`; only `note` for the trace of a run."""
+def how_read(accesses: Accesses, *notes: str | None) -> list[str]:
+    """Return sentences on how a file was read, then the notes; only the notes for the trace of a run."""
     how, time_s = accesses.reading, accesses.touches.time_s
     found = [how.sentence(float(time_s[0]), float(time_s[-1])), *how.notes] if how else []
-    return [*found, note] if note else found
+    return [*found, *filter(None, notes)]
 
 
 def _ratio(curve: MissCurve, pages: int) -> str:

@@ -100,8 +100,11 @@ def parse(text: str) -> Rule:
     derived = registry().derived
     metric = derived.get(phase_of(name)[1])
     if metric is None:
-        close = get_close_matches(name, derived, n=1)
-        hint = f"did you mean {close[0]}?" if close else "see `bufferlab list metrics`"
+        # "reads" begins a family of names; as a misspelt name it would be another one's.
+        close = [known for known in derived if known.startswith(f"{name}_per_")] or get_close_matches(
+            name, derived, n=1
+        )
+        hint = f"did you mean {', '.join(close)}?" if close else "see `bufferlab list metrics`"
         raise SpecError(f'no metric "{name}"', where, hint)
     if word not in _WORDS:
         raise SpecError(f'"{word}" is neither worse, higher nor lower', where, _EXAMPLE)
