@@ -449,6 +449,8 @@ class PerWork(MetricTable):
     pages_created = counted("pages", "neither", "Pages created", "pages added to the database", Engine.pages_created)
     device_reads = counted("requests", "lower", "Device reads", "read requests the device completed", Device.device_reads)
     device_writes = counted("requests", "lower", "Device writes", "write requests the device completed", Device.device_writes, long_window=True)
+    read_ms = counted("ms", "lower", "Time in reads", "time inside reads of the database file", Engine.db_read_ns, long_window=True)
+    device_read_ms = counted("ms", "lower", "Time of device reads", "time of the device's reads, queue included, those of other programs too", Device.device_read_ms, long_window=True)
 
 
 class Rates(MetricTable):
@@ -535,6 +537,7 @@ class Percentiles(MetricTable):
     latency_p50_us = derived("us", "latency", "lower", "Median latency", _INTENDED, None, long_window=True)
     latency_p95_us = derived("us", "latency", "lower", "Latency, 95th percentile", _INTENDED, None, long_window=True)
     latency_p99_us = derived("us", "latency", "lower", "Latency, 99th percentile", _INTENDED, None, long_window=True)
+    latency_p999_us = derived("us", "latency", "lower", "Latency, 99.9th percentile", _INTENDED, None, long_window=True)
 
 _D = Device
 _CPU_SHARES = named({
@@ -550,7 +553,12 @@ DERIVED = (
 )
 # fmt: on
 #: The share of transactions below each percentile, by the metric's name.
-OF_LATENCIES: dict[str, float] = {"latency_p50_us": 0.5, "latency_p95_us": 0.95, "latency_p99_us": 0.99}
+OF_LATENCIES: dict[str, float] = {
+    "latency_p50_us": 0.5,
+    "latency_p95_us": 0.95,
+    "latency_p99_us": 0.99,
+    "latency_p999_us": 0.999,
+}
 
 
 def values_in(window: Window, derived: Mapping[str, Metric]) -> dict[str, Value]:
