@@ -92,14 +92,16 @@ return [axes.flat().length, axes.flatMap(texts => texts.filter((text, place) => 
 _OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 #: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
 _ON_PAPER = """
-const folds = [...document.querySelectorAll('details:not([open])')];
-const rows = folds.flatMap(fold => [...fold.querySelectorAll('table:not(.seconds) td:first-child, .paper')]);
+const folds = [...document.querySelectorAll('details:not(figure > details)')].filter(fold => !fold.open);
+const rows = folds.flatMap(fold => [...fold.querySelectorAll('td:first-child')])
+  .filter(row => !row.closest('figure > details'));
 const headings = [...document.querySelectorAll('h2, h3, figcaption, summary')];
 return {
   folds: folds.length,
   left_out: [...document.querySelectorAll('table')].filter(table => !table.offsetHeight).length,
-  named: [...document.querySelectorAll('table.seconds + .paper')].length,
-  stacked: [...document.querySelectorAll('table:not(.seconds) tr')].filter(row => row.offsetHeight
+  figures: document.querySelectorAll('figure').length,
+  named: document.querySelector('footer .paper').offsetHeight,
+  stacked: [...document.querySelectorAll('tr')].filter(row => row.offsetHeight
     && getComputedStyle(row).display !== 'table-row').length,
   hidden: rows.filter(row => !row.checkVisibility({contentVisibilityAuto: true}) || !row.getBoundingClientRect().height)
     .map(row => row.textContent),
@@ -257,7 +259,8 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     while (seen := desk.execute_script(_ON_PAPER))["hidden"] and time.monotonic() < deadline_s:
         time.sleep(0.1)
     assert seen["folds"] > 10
-    assert seen["left_out"] == seen["named"] == 5, "of data second by second paper says where they are"
+    assert seen["left_out"] == seen["figures"], "the numbers of figures"
+    assert seen["named"] > 0, "paper says where the numbers of figures are"
     assert seen["stacked"] == 0, "a telephone's lists are no tables"
     assert seen["hidden"] == []
     assert seen["parted"] == []
@@ -276,7 +279,7 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     boxes = [
         tuple(round(float(number)) for number in box.split()) for box in re.findall(rb"/MediaBox \[([^]]+)\]", printed)
     ]
-    assert len(boxes) > 5
+    assert 5 < len(boxes) <= 12
     assert set(boxes) == {(0, 0, 595, 842)}, "A4, in points"
 
 

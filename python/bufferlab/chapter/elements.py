@@ -188,6 +188,8 @@ class PointsPlot:
     title: str = ""
     """The property by which this panel differs from other panels of the same metric; "" if no other panel has it."""
     bands: tuple[Band, ...] = ()
+    note: str = ""
+    """A remark on all values, written into the picture above the axes: that differences are not resolved."""
 
     @property
     def cuts_intervals(self) -> bool:
@@ -233,6 +235,7 @@ class TimePlot:
     """The runs of each panel's point, by panel."""
     y_from_zero: bool = True
     """Whether the vertical axis starts at zero. Otherwise it spans the values of the measured parts."""
+    y_is_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -330,6 +333,7 @@ class HistogramPlot:
     x_labels: tuple[str, ...]
     panels: tuple[tuple[Steps, ...], ...]
     x_in_bytes: tuple[bool, ...]
+    y_label: str
 
 
 @dataclass(frozen=True)
@@ -350,11 +354,6 @@ class Figure:
         """Return whether the picture would fill a screen: a page then shows only the title until it is opened."""
         return isinstance(self.plot, TimePlot) and len(self.plot.panels) > MOST_OPEN_PANELS
 
-    @property
-    def is_by_second(self) -> bool:
-        """Return whether the data are of every second of every run; a printed report leaves them out."""
-        return isinstance(self.plot, TimePlot)
-
 
 @dataclass(frozen=True)
 class Section:
@@ -366,6 +365,8 @@ class Section:
     blocks: tuple[Table | Figure, ...]
     folded: bool = False
     """Whether a page shows all blocks of this section folded."""
+    open_figures: int = 0
+    """The number of figures that a page shows without a fold; 0 leaves it to the page."""
 
 
 @dataclass(frozen=True)

@@ -457,6 +457,7 @@ class Rates(MetricTable):
     """Rates, times and shares of a run."""
 
     hit_ratio = derived("1", "share", "higher", "Hit ratio", "1 - demand_misses / page_gets", 1 - Engine.demand_misses / Engine.page_gets, from_zero=False)
+    miss_ratio = derived("1", "share", "lower", "Miss ratio", "1 - hit ratio: demand_misses / page_gets", Engine.demand_misses / Engine.page_gets, scale="log")
     new_orders_per_s = derived("New-Order/s", "ratio", "higher", "New-Orders per second", "completed, rolled back included", NEW_ORDERS / SECONDS)
     new_orders_committed_per_s = derived("New-Order/s", "ratio", "higher", "New-Orders committed per second", "committed", NEW_ORDERS_COMMITTED / SECONDS)
     new_orders_rolled_back_per_s = derived("New-Order/s", "ratio", "neither", "New-Orders rolled back per second", "rolled back", NEW_ORDERS_ROLLED_BACK / SECONDS)

@@ -17,6 +17,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.elements import INTERVAL_REACH, WHOLE_SERIES, Dot, PanelsPlot, PointsPlot, Series
 from bufferlab.report.figures.canvas import (
     FONT_SIZE,
+    QUIET,
     SERIES_COLOURS,
     SMALL_SIZE,
     canvas,
@@ -26,6 +27,7 @@ from bufferlab.report.figures.canvas import (
     series_id,
     show_numbers,
     tick,
+    titled,
     wrapped,
 )
 from bufferlab.units import format_bytes
@@ -129,6 +131,8 @@ def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
     unit = _x_ticks(axes, plot, width, columns)
     axes.set_xlabel(wrapped(f"{plot.x_label}{unit}", _X_CHARACTERS // columns))
     axes.set_ylabel(wrapped(plot.y_label, _Y_CHARACTERS))
+    if plot.note:
+        axes.set_title(plot.note, fontsize=SMALL_SIZE, loc="left", color=QUIET)
     axes.grid(visible=False, axis="x")
 
 
@@ -153,8 +157,16 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
         beside = _beside(x, len(dot.runs), max(room, _RUNS_ROOM * width), nearest, is_log=plot.x_is_log)
         axes.plot(beside, dot.runs, marker, markersize=5, fillstyle="none", color=colour, alpha=0.6, zorder=2)
         _draw_mean(axes, dot, x, colour, marker, has_bar=has_bars)
+        axes.plot([x], [dot.mean], "o", markersize=16, alpha=0, zorder=6, gid=titled("", dot_title(series, dot)))
         if plot.value_labels:
             _label_mean(axes, dot, x, falling=series.dots[-1].mean < series.dots[0].mean)
+
+
+def dot_title(series: Series, dot: Dot) -> str:
+    """Return the words that a reader sees over a point: its place, its mean with the interval, its runs."""
+    place = ", ".join(filter(None, [series.label, dot.tick.replace("\n", " = ")]))
+    ends = "" if dot.ci_low is None or dot.ci_high is None else f" ({words.outward_range(dot.ci_low, dot.ci_high)})"
+    return f"{place}: {words.number(dot.mean)}{ends}, n = {len(dot.runs)}" if dot.runs else f"{place}: {dot.mean:.4g}"
 
 
 def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
