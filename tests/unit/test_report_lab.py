@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +144,8 @@ def test_who_hands_the_report_in_is_named_at_the_top(tmp_path: Path) -> None:
 
 
 def test_the_documents_numbers_stand_beside_the_measured_ones_and_it_is_the_first_reference(tmp_path: Path) -> None:
-    made = lab_report(build(tmp_path, scan_depth(transactions=2300)))
+    sweep = scan_depth(transactions=2300)
+    made = lab_report(build(tmp_path, replace(sweep, truths=[one for one in sweep.truths if one.depth != 256])))
     (table,) = (block for block in made.blocks if isinstance(block, Table) and block.id == "document")
     rows = {row.cells[0]: row.cells for row in table.rows}
     assert rows["1,024"][1] == "88.9 %"

@@ -163,6 +163,7 @@ for word in ("read", "write", "discard"):
     PER_SECOND[f"device_{word}s_merged_per_s"] = C[f"device_{word}s_merged"]
 
 OTHERS: dict[str, float] = {
+    "miss_ratio": C["demand_misses"] / C["page_gets"],
     "hit_ratio": 1 - C["demand_misses"] / C["page_gets"],
     "seconds_per_transaction": SECONDS / TRANSACTIONS,
     "read_us": C["db_read_ns"] / 1000 / (C["pages_read"] + C["db_other_reads"]),

@@ -95,6 +95,7 @@ def _together(
     title = f"{label} over {(analysis.axis or 'the points').replace('_', ' ')}"
     ends = (f"{one.label} {words.number(one.dots[0].mean)} to {words.number(one.dots[-1].mean)}" for one in series)
     caption += " Open marks: the runs. Filled: mean over runs with its 95 % interval."
+    caption += " Intervals that leave the picture are longer than it." if plot.cuts_intervals else ""
     caption += " Differences are not resolved: no step is claimed." if blocked else ""
     return Figure(id, title, f"{title}: {'; '.join(ends)}.", caption, plot, points_data(plot, id, title))
 

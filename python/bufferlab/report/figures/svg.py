@@ -256,6 +256,7 @@ def draw_times(plot: TimePlot) -> Canvas:
     lines = max(title.count("\n") + 1 for title in plot.panels)
     figure = canvas(0.8 + (1.2 + 0.17 * lines) * rows if rows > 1 else 2.6)
     grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    _vertical_axis(grid[0][0], plot)
     for place in range(rows * columns):
         axes = grid[place // columns][place % columns]
         if place >= len(plot.panels):
@@ -263,7 +264,7 @@ def draw_times(plot: TimePlot) -> Canvas:
             continue
         traces = plot.traces[place]
         for run, trace in enumerate(traces):
-            ys = [float("nan") if value is None else value for value in trace.values]
+            ys = [float("nan") if value is None or (plot.y_is_log and not value) else value for value in trace.values]
             style = "." if sum(value is not None for value in trace.values) < 2 else ""
             width, alpha = (5.0, 0.4) if trace.is_wide else (1.2, None)
             axes.plot(
@@ -275,18 +276,27 @@ def draw_times(plot: TimePlot) -> Canvas:
         starts = [trace.window_start_s for trace in traces if trace.window_start_s is not None]
         if starts:
             axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
-        if plot.y_is_log:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(lambda value, _: tick(value))
-        else:
-            show_numbers(axes.yaxis)
         axes.set_title(plot.panels[place], fontsize=SMALL_SIZE)
         if place + columns >= len(plot.panels):
             axes.set_xlabel("Time (s)")
         axes.locator_params(axis="x", nbins=4)
-    grid[0][0].set_ylim(*_height(plot))
     figure.supylabel(wrapped(plot.y_label, 28 if rows == 1 else 60), fontsize=FONT_SIZE)
     return figure
+
+
+def _vertical_axis(axes: Axes, plot: TimePlot) -> None:
+    """Set the scale, ends and numbers of the vertical axis, which all panels share, before anything is drawn."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = _height(plot)
+    if plot.y_is_log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(lambda value, _: tick(value))
+        axes.yaxis.set_minor_locator(LogLocator(subs=()))
+    else:
+        show_numbers(axes.yaxis)
+    axes.set_ylim(low, high)
 
 
 def _trace_title(plot: TimePlot, place: int, trace: Trace) -> str:
