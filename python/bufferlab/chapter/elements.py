@@ -183,6 +183,8 @@ class PointsPlot:
     y_in_bytes: bool = False
     x_is_words: bool = False
     """Whether the horizontal axis has words in place of numbers. Series then stand side by side, without lines."""
+    x_is_names: bool = False
+    """Whether places on a numeric axis have long names, which stand aslant; some of many are left out."""
     names_at_ends: bool = False
     """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""

@@ -17,7 +17,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run
 from bufferlab.report.predicted import own_point, verdicts_said
 from bufferlab.results.metrics import WORK, Work
-from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
+from bufferlab.results.page_traces import OtherPool, PoolsOfTrace, Verdict
 from bufferlab.units import format_bytes
 
 _ID = "other-pools"
@@ -89,10 +89,15 @@ def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_
 def _lead(groups: Sequence[_Group]) -> Iterator[str]:
     for group in groups:
         where = f"With {group.label}: " if group.label else ""
-        said = own_point(group.of.traced)
+        said = own_point(group.of.traced, group.unit)
         yield f"{where}{said if not where else said[0].lower() + said[1:]}"
-        verdicts = [(format_bytes(pool.pool_bytes), pool.verdicts) for pool in group.of.pools]
+        verdicts = [(format_bytes(pool.pool_bytes), tuple(map(_consequence, pool.verdicts))) for pool in group.of.pools]
         yield from (f"{where}{doubt}" for doubt in verdicts_said(verdicts, "All pools"))
+
+
+def _consequence(verdict: Verdict) -> Verdict:
+    """Return a verdict without the numbers of its pool, so that several pools with the same doubt have one sentence."""
+    return verdict.model_copy(update={"sentence": verdict.sentence.rpartition(": ")[2]})
 
 
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:

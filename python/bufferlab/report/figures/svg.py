@@ -82,6 +82,10 @@ _STYLE: dict[str, Any] = {
 }
 
 
+#: The most characters in a line of the source below a figure.
+_SOURCE_CHARACTERS = 60
+
+
 # The formats of a report show the same figures, so each figure is drawn only once.
 @lru_cache(maxsize=256)
 def draw(figure: Figure) -> str:
@@ -97,7 +101,8 @@ def draw(figure: Figure) -> str:
         mpl.rcParams.update(style)
         drawn = _drawn(figure.plot)
         if figure.source:
-            drawn.supxlabel(figure.source, x=0.01, ha="left", fontsize=SMALL_SIZE, color=QUIET)
+            source = "\n".join(wrapped(line, _SOURCE_CHARACTERS) for line in figure.source.split("\n"))
+            drawn.supxlabel(source, x=0.01, ha="left", fontsize=SMALL_SIZE, color=QUIET)
         _lay_out(drawn)
         text = StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
