@@ -168,9 +168,8 @@ class _Made:
         for section in self.report.sections:
             if section.id not in _PLACED and not section.folded:
                 yield from self._section(section)
-        for id in ("figures", "time"):
-            if section := self.sections.get(id):
-                yield from self._section(section)
+        for last in filter(None, map(self.sections.get, ("figures", "time"))):
+            yield from self._section(last)
 
     def _discussion(self) -> Iterator[Block]:
         yield Heading("Discussion")
@@ -192,7 +191,7 @@ class _Made:
             yield Items(self.report.limits)
 
     def _source_document(self) -> Iterator[Block]:
-        """Yield the conclusion of the document that the experiment follows, and its numbers beside the measured."""
+        """Yield the conclusion of the document that the experiment follows, and its numbers next to the measured."""
         document = source_document(self.analysis)
         if document is None or not self.analysis.runs:
             return

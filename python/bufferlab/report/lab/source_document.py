@@ -1,11 +1,13 @@
-"""Sets the numbers of the document whose question an experiment asks beside the measured numbers.
+"""Sets the numbers of the document whose question an experiment asks next to the measured numbers.
 
 experiments/NAME/document.toml has the document's words and numbers, by the built-in experiment's name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bufferlab.catalog import EXPERIMENTS, builtin_experiments
 from bufferlab.chapter import words
@@ -25,13 +27,13 @@ class SourceDocument:
     concluded: str
     note: str = ""
     """A sentence on how its numbers were read."""
-    engines: tuple[str, ...] = ()
+    engines: Sequence[str] = ()
     """The engines that it is comparable with; empty: any."""
     axis: str = ""
     of_database: bool = False
     """Whether values of the axis are shares of the loaded database."""
-    columns: tuple[str, ...] = ()
-    points: tuple[tuple[float, ...], ...] = ()
+    columns: Sequence[str] = ()
+    points: Sequence[Sequence[float]] = ()
     """The rows of numbers: the value of the axis, then a value of each metric of `columns`."""
 
 
@@ -42,8 +44,8 @@ def source_document(analysis: Analysis) -> SourceDocument | None:
     file = EXPERIMENTS / analysis.sweep.experiment / "document.toml"
     if not file.is_file():
         return None
-    told = parse_toml(file.read_text("utf-8"))
-    found = SourceDocument(**{name: tuple(value) if isinstance(value, list) else value for name, value in told.items()})
+    told: dict[str, Any] = parse_toml(file.read_text("utf-8"))
+    found = SourceDocument(**told)
     return found if not found.engines or analysis.engine in found.engines else None
 
 
@@ -55,7 +57,7 @@ def beside(analysis: Analysis, document: SourceDocument) -> Table | None:
     if not document.points or analysis.axis != document.axis or len(analysis.groups) > 1:
         return None
     measured = {at: point for point in analysis.points if (at := _place(analysis, document, point)) is not None}
-    rows: list[tuple[float, tuple[float, ...], PointRuns | None]] = []
+    rows: list[tuple[float, Sequence[float], PointRuns | None]] = []
     for values in document.points:
         near = next((at for at in measured if abs(at / values[0] - 1) <= _SAME), None)
         rows.append((values[0], values, measured.pop(near) if near is not None else None))
