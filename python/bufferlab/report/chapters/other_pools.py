@@ -172,8 +172,11 @@ def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...
     point, reads = group.measured(pool), group.reads(pool)
     mean = analysis.mean(group.metric, point) if point else None
     off = reads / mean.value - 1 if reads is not None and mean and mean.value else None
+    size = format_bytes(pool.pool_bytes)
+    # The other tables of the report name a measured point as it was asked for.
+    asked = f" ({name})" if point and (name := analysis.short_label(point)) != size else ""
     return (
-        f"{group.label}, {format_bytes(pool.pool_bytes)}" if group.label else format_bytes(pool.pool_bytes),
+        ", ".join(filter(None, [group.label, f"{size}{asked}"])),
         words.cell(analysis.metric(group.metric), mean) if point else "",
         "" if reads is None else words.four_digits(reads),
         "" if off is None else words.signed_share(off),
