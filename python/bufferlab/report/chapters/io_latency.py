@@ -39,7 +39,7 @@ def io_latency(analysis: Analysis) -> Section | None:
 
 
 def _misses(analysis: Analysis) -> Figure | None:
-    """Return the figure of the hit ratio, as the misses that are left: near 100 % only they can be told apart."""
+    """Return the figure of the hit ratio, as the misses that are left: near 100 % only they can be distinguished."""
     figure = points_figure(analysis, "miss_ratio", "hit-ratio")
     return figure and replace(figure, caption=f"The miss ratio is 1 − hit ratio. {figure.caption}")
 

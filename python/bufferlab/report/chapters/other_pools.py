@@ -96,8 +96,9 @@ def _lead(groups: Sequence[_Group]) -> Iterator[str]:
 
 
 def _consequence(verdict: Verdict) -> Verdict:
-    """Return a verdict without the numbers of its pool, so that several pools with the same doubt have one sentence."""
-    return verdict.model_copy(update={"sentence": verdict.sentence.rpartition(": ")[2]})
+    """Return a verdict on a short trace without its pool's numbers, so that several pools have one sentence."""
+    short = verdict.name == "short_trace"
+    return verdict.model_copy(update={"sentence": verdict.sentence.rpartition(": ")[2]}) if short else verdict
 
 
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:

@@ -81,7 +81,7 @@ def table(compared: SidesCompared) -> Table:
 
 def _in_order(compared: SidesCompared) -> list[str]:
     """Return the figures of the table: the headline, then those that differ at some point, those that are always the
-    same, and last those that cannot be told apart.
+    same, and last those that are not distinguishable.
     """
     silent = _silent(compared)
 
