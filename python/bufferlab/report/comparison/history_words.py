@@ -39,7 +39,7 @@ def _would_have(history: History) -> str:
         return ""
     worst = max(known, key=lambda one: one.detectable or 0.0)
     said = detectable(worst)
-    return f" ({said} of {title_within(worst.metric)} would have been, had it come in the middle)" if said else ""
+    return f" ({said} of {title_within(worst.metric)} in the middle would have been found)" if said else ""
 
 
 def _sentence(history: History, event: HistoryEvent) -> str:
