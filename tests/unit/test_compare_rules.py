@@ -14,7 +14,7 @@ from bufferlab.errors import SpecError
 from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.comparison.compare_page import as_report
 from bufferlab.report.comparison.compare_words import table
-from bufferlab.report.comparison.fail_if import RuleAtPoint, RuleJudged, judge, parse, sentences
+from bufferlab.report.comparison.fail_if import RuleAtPoint, RuleJudged, judge, parse, sentences, span
 from bufferlab.report.comparison.sides import MatchedPoint, of_two_folders
 from bufferlab.report.json_output import printed
 from bufferlab.results.store import SweepFolder
@@ -108,6 +108,20 @@ def test_a_rule_is_broken_where_a_change_is_claimed_that_may_be_as_large(
     rule: str, low: float, high: float, outcome: str
 ) -> None:
     assert one(rule, low, high).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.385, 0.391, "60.9 to 61.5 % better"),
+        (0.98, 1.03, "−2.00 to +3.00 % worse"),
+        (1.25, 1.5, "+25.0 to +50.0 % worse"),
+    ],
+)
+def test_a_change_that_is_surely_good_is_not_called_a_negative_worsening(low: float, high: float, said: str) -> None:
+    rule = "reads_per_new_order worse 5%"
+    point = one(rule, low, high)
+    assert span(RuleJudged(parse(rule), 0.95, (point,)), point) == said
 
 
 def test_an_interval_of_a_rule_without_an_end_is_null_in_the_object() -> None:

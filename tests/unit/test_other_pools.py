@@ -17,10 +17,11 @@ from bufferlab.models.other_pools import other_pools
 from bufferlab.models.predict import predict, target
 from bufferlab.models.source import read
 from bufferlab.report.build import build as build_report
-from bufferlab.report.chapters.other_pools import _figure, _groups
+from bufferlab.report.chapters.other_pools import _figure, _groups, _lead
 from bufferlab.report.chapters.other_pools import other_pools as chapter
 from bufferlab.report.figures.svg import draw
-from bufferlab.results.page_traces import OtherPools
+from bufferlab.results.metrics import WORK
+from bufferlab.results.page_traces import OtherPools, Verdict
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
 from bufferlab.spec import Overrides
 from bufferlab.traces.middle_run import groups, middle, pool_bytes_of
@@ -166,6 +167,19 @@ def test_where_all_predictions_have_a_doubt_the_line_keeps_its_colour(sweep: Swe
     ]
     assert figure.plot.curves[0].series == 0
     assert "<svg" in draw(figure)
+
+
+def test_pools_with_the_same_doubt_share_a_sentence_and_reads_have_the_figures_unit(sweep: SweepFolder) -> None:
+    (group,) = _groups(Analysis.of(kept(sweep)), other_pools(sweep, nothing)[0])
+    pools = [
+        pool.model_copy(
+            update={"verdicts": [Verdict(name="short_trace", sentence=f"filled {n} times: a trace is short")]}
+        )
+        for n, pool in enumerate(group.of.pools[:2])
+    ]
+    own, *doubts = _lead([replace(group, of=group.of.model_copy(update={"pools": pools}))])
+    assert f"pages a {WORK[group.unit]}, where" in own
+    assert doubts == ["All pools: a trace is short."]
 
 
 def test_a_sweep_that_kept_nothing_has_no_chapter(sweep: SweepFolder) -> None:

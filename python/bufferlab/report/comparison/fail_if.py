@@ -188,11 +188,19 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
     ]
 
 
+_OPPOSITE = {"worse": "better", "higher": "lower", "lower": "higher"}
+
+
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
-    """Return the interval of the change in the bad direction, such as "+5.1 to +6.3 % higher"; or why it is missing."""
+    """Return the interval of the change, such as "+5.1 to +6.3 % higher"; or why it is missing.
+
+    A change that is surely in the good direction is named by it: "60.9 to 61.5 % better".
+    """
     if point.low is None or point.high is None:
         return str(point.reason)
     unit = "percentage points" if declared(judged.rule.metric).is_share else "%"
     way = judged.rule.word
+    if point.high < 0:
+        return f"{words.number(-100 * point.high)} to {words.number(-100 * point.low)} {unit} {_OPPOSITE[way]}"
     low, high = (f"{'−' if end < 0 else '+'}{words.number(100 * abs(end))}" for end in (point.low, point.high))
     return f"{low} to {high} {unit} {way}"
