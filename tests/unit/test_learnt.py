@@ -26,13 +26,25 @@ from support.elf import first_instruction
 FIELDS = [*learnt.FIELDS, "io_context_18:u32"]
 FETCH = ["+0(%di)", "%r15", "+0(-160(%bp))", *["\\9"] * 8]
 SITE = {"at": "PinBuffer.part.0", "kinds": ["get", "read"], "offset": 0x43CB35, "byte": 0x74, "fetch": FETCH}
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "fields": FIELDS,
     "cost_shown": False,
     "site": [
         SITE,
         {**SITE, "kinds": ["evict"], "inside": {"offset": 9, "byte": 0x49}},
         *({**SITE, "kinds": [kind]} for kind in ("get", "create")),
+    ],
+}
+FETCH_OF_INNODB = ["+0(%r12)", "+4(%r12)", "\\0", "%cx"]
+SITE_OF_INNODB = {**SITE, "at": "buf_page_get_gen", "kinds": ["get"], "fetch": FETCH_OF_INNODB}
+SETTINGS_OF_INNODB: dict[str, Any] = {
+    "fields": ["space:u32", "page:u32", "mode:u8", "latch:u8"],
+    "modes_if_in_pool": [11, 12, 15],
+    "cost_shown": False,
+    "site": [
+        SITE_OF_INNODB,
+        {**SITE_OF_INNODB, "offset": 1, "at": "btr_search_guess_on_hash", "hash_index": True},
+        *({**SITE_OF_INNODB, "kinds": [kind]} for kind in ("read", "create", "evict", "prefetch")),
     ],
 }
 PROOF = {"by": ["inside", "links"], "when": "2026-11-29T12:00:00Z", "settings": {"jit": "off"}, "runs": []}
@@ -56,6 +68,10 @@ def test_an_entry_that_is_kept_comes_back_as_it_was(cache: Path) -> None:
     assert learnt.read(place) == entry()
     elsewhere = learnt.store(entry(server="PostgreSQL 18.1 (Some 18.1-1.pgdg+1)"), cache / "new" / "mine.json")
     assert learnt.read(elsewhere).server == "PostgreSQL 18.1 (Some 18.1-1.pgdg+1)"
+    of_innodb = entry(server="MySQL 5.7.22", settings=SETTINGS_OF_INNODB)
+    assert learnt.read(learnt.store(of_innodb)) == of_innodb
+    without_prefetch = {**SETTINGS_OF_INNODB, "site": SETTINGS_OF_INNODB["site"][:-1]}
+    assert learnt.read(learnt.store(entry(settings=without_prefetch))).settings == without_prefetch
 
 
 def test_an_entry_that_could_not_be_read_again_is_not_written(cache: Path) -> None:
@@ -70,7 +86,9 @@ def test_an_entry_that_could_not_be_read_again_is_not_written(cache: Path) -> No
 
 
 def test_the_kinds_of_an_entry_are_words_of_a_trace() -> None:
-    assert set(page_trace_words().kinds) > {kind for kinds in learnt.kinds_of(FIELDS) for kind in kinds}
+    words = set(page_trace_words().kinds)
+    assert words > {kind for kinds in learnt.kinds_of(FIELDS) for kind in kinds}
+    assert words > {kind for kinds in learnt.kinds_of(learnt.FIELDS_OF_INNODB) for kind in kinds} | {"prefetch"}
 
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from([1 << 64, -1, 255, 256, 1e999])
@@ -97,6 +115,10 @@ def changed(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 
 DOCUMENT = json.loads(entry().text())
+DOCUMENT_OF_INNODB = json.loads(entry(server="MySQL 5.7.22", settings=SETTINGS_OF_INNODB).text())
+
+
+KINDS = {"get", "read", "create", "evict", "prefetch"}
 
 
 def is_of_the_form(found: LearntEntry) -> bool:
@@ -106,18 +128,24 @@ def is_of_the_form(found: LearntEntry) -> bool:
     return (
         all(type(place["offset"]) is int and 0 <= place["offset"] < 1 << 64 for place in places)
         and all(type(place["byte"]) is int and 0 <= place["byte"] < 256 for place in places)
-        and all({*site["kinds"]} <= {"get", "read", "create", "evict"} and site["kinds"] for site in settings["site"])
+        and all({*site["kinds"]} <= KINDS and site["kinds"] for site in settings["site"])
+        and all(type(mode) is int and 0 <= mode < 64 for mode in settings.get("modes_if_in_pool", ()))
         and all(site["at"].isprintable() for site in settings["site"])
         and all(len(site["fetch"]) == len(settings["fields"]) > 0 for site in settings["site"])
         and {*found.proof["by"]} <= {"inside", "links"}
     )
 
 
-@given(st.lists(st.tuples(st.sampled_from(places(DOCUMENT)), ANY), min_size=1, max_size=3))
+def changes_of(document: Any) -> st.SearchStrategy[tuple[Any, list[tuple[tuple[Any, ...], Any]]]]:
+    one = st.tuples(st.sampled_from(places(document)), ANY)
+    return st.tuples(st.just(document), st.lists(one, min_size=1, max_size=3))
+
+
+@given(changes_of(DOCUMENT) | changes_of(DOCUMENT_OF_INNODB))
 def test_a_changed_file_is_an_entry_of_the_right_form_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[tuple[Any, ...], Any]]
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[Any, list[tuple[tuple[Any, ...], Any]]]
 ) -> None:
-    document = DOCUMENT
+    document, changes = drawn
     for at, value in changes:
         with suppress(KeyError, IndexError, TypeError, AttributeError):
             document = changed(document, at, value)
@@ -192,6 +220,49 @@ def test_what_no_entry_has_is_refused_with_its_reason(
     with pytest.raises(DataFileError) as refused:
         learnt.read(file)
     assert why in refused.value.what
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "why"),
+    [
+        (("modes_if_in_pool",), [], "other modes of gets"),
+        (("modes_if_in_pool",), [64], "other modes of gets"),
+        (("modes_if_in_pool",), [2, -1], "other modes of gets"),
+        (("modes_if_in_pool",), ["x"], "other modes of gets"),
+        (("modes_if_in_pool",), "x", "other modes of gets"),
+        (("modes_if_in_pool",), [True], "other modes of gets"),
+        (("modes_if_in_pool",), {"2": 3}, "other modes of gets"),
+        (("fields",), ["page:u32", "space:u32", "mode:u8", "latch:u8"], "other fields than a record"),
+        (("fields",), FIELDS, "other modes of gets"),
+        (("site", 1, "hash_index"), False, "other values"),
+        (("site", 1, "hash_index"), 1, "other values"),
+        (("site", 0), {**SITE_OF_INNODB, "tries": []}, "other values"),
+        (("site", 2, "kinds"), ["get", "read"], "no kinds"),
+        (("site", 5, "kinds"), ["get", "prefetch"], "no kinds"),
+        (("site", 2, "kinds"), ["prefetch"], "lack a kind"),
+        (("site", 5), {**SITE_OF_INNODB, "kinds": ["read"]}, "one is there twice"),
+        (("site", 0, "fetch"), ["?", "?", "\\0", "\\0"], "not those of its fields"),
+        (("site", 0, "fetch"), FETCH, "not those of its fields"),
+    ],
+)
+def test_what_no_entry_of_innodb_has_is_refused_with_its_reason(
+    at: tuple[Any, ...], value: Any, why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(json.dumps(changed(DOCUMENT_OF_INNODB, ("settings", *at), value)))
+    with pytest.raises(DataFileError) as refused:
+        learnt.read(file)
+    assert why in refused.value.what
+
+
+def test_modes_belong_to_gets_of_innodb_alone(tmp_path: Path) -> None:
+    none = {name: value for name, value in SETTINGS_OF_INNODB.items() if name != "modes_if_in_pool"}
+    for settings in (none, {**SETTINGS, "modes_if_in_pool": [2]}):
+        with pytest.raises(DataFileError, match="other modes of gets"):
+            learnt.store(entry(settings=settings), tmp_path / "other.json")
+    prefetch = {**SITE, "kinds": ["prefetch"]}
+    with pytest.raises(DataFileError, match="no kinds"):
+        learnt.store(entry(settings={**SETTINGS, "site": [*SETTINGS["site"], prefetch]}))
 
 
 def test_a_deep_a_large_and_an_empty_file_are_refused(tmp_path: Path) -> None:
