@@ -7,16 +7,17 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.engines.innodb.learning import MysqlLesson
 from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.servers.builds import Build
-from bufferlab.engines.servers.lesson import Counted, Page
+from bufferlab.engines.servers.lesson import Counted, Lesson, Page
 from bufferlab.learn import candidates, proof
 from bufferlab.learn.proof import Edge, Listed, Proof, Records
 from bufferlab.results.trace_words import page_trace_words
@@ -24,6 +25,7 @@ from bufferlab.results.trace_words import page_trace_words
 WORDS = page_trace_words()
 DTYPE = np.dtype(list(WORDS.record))
 GET, READ, CREATE, EVICT = (WORDS.kinds.index(kind) for kind in ("get", "read", "create", "evict"))
+GET_IF_IN_POOL, PREFETCH = (WORDS.kinds.index(kind) for kind in ("get_if_in_pool", "prefetch"))
 NO_RING, PINNED_AGAIN, IN_SCAN = 5, 6, 9
 """Values of `latch`: a first pin without a ring, a further one, and a first one in the ring of a scan."""
 PIN, READS, GROWS, VICTIM = range(4)
@@ -51,6 +53,7 @@ class Server:
     numbers: list[int] = field(default_factory=lambda: [0] * 4)
     """Gets, reads, creations, evictions."""
     grown: int = 0
+    lesson: ClassVar[Lesson] = LESSON
 
     def __post_init__(self) -> None:
         self.chosen = random.Random(self.seed)
@@ -89,12 +92,15 @@ class Server:
         self.existing.discard(relation)
         self.pool = {page: None for page in self.pool if page[2] != relation}
 
+    def objects(self) -> frozenset[int] | None:
+        return frozenset(self.existing)
+
     def edge(self, name: str, with_pool: bool = False) -> None:
         self.get(CATALOGUE, 0)
         get, read, create, evict = self.numbers
         listed = None
         if with_pool:
-            listed = Listed(self.at_ns + 1, self.at_ns + 2, frozenset(self.pool), frozenset(self.existing))
+            listed = Listed(self.at_ns + 1, self.at_ns + 2, frozenset(self.pool), self.objects())
         self.at_ns += 5
         self.edges.append((name, Edge(self.at_ns, self.at_ns, Counted(get, read, create, evict), listed)))
         self.at_ns += 5
@@ -133,7 +139,7 @@ class Server:
         rows = changed(np.asarray(self.rows, DTYPE))
         build = Build("some", "postgres", f"{major}.1", Path("postgres"))
         records = Records(rows, list(self.relations))
-        return proof.proved("inside", records, self.edges, LESSON, build, is_empty=is_empty)
+        return proof.proved("inside", records, self.edges, self.lesson, build, is_empty=is_empty)
 
 
 @pytest.fixture(scope="module")
@@ -275,6 +281,143 @@ def test_a_page_that_the_question_itself_moved_is_allowed(server: Server) -> Non
 
     assert relisted(server, listed.pages - {page}).proved(with_it).wrong == []
     assert relisted(server, listed.pages - {page}).proved().wrong != []
+
+
+class Innodb(Server):
+    """The pool of a MySQL: a miss is a get and then a read, and a creation is told before the pool is looked at."""
+
+    lesson: ClassVar[Lesson] = MysqlLesson()
+
+    def record(self, kind: int, page: Page, site: int, latch: int = 0, is_counted: bool = True) -> None:
+        if kind != PREFETCH:
+            self.numbers[(GET, READ, CREATE, EVICT).index(GET if kind == GET_IF_IN_POOL else kind)] += is_counted
+        self.rows.append((self.at_ns, *page, 0, kind, latch, site, 0))
+
+    def get(self, relation: int, block: int, latch: int = 0) -> None:
+        self.at_ns += self.chosen.randint(1, 3)
+        page, chance = (relation, block), self.chosen.random()
+        if chance < 0.02:
+            self.record(GET_IF_IN_POOL, page, PIN)
+            return
+        if chance < 0.98:
+            self.record(GET, page, PIN)
+        if page not in self.pool:
+            if chance >= 0.98:
+                self.record(PREFETCH, page, PIN)
+            self._make_room()
+            self.record(READ, page, READS)
+            self.pool[page] = None
+
+    def grow(self, relation: int) -> None:
+        self.at_ns += 1
+        self.record(CREATE, (relation, self.grown), GROWS)
+        self._make_room()
+        self.pool[relation, self.grown] = None
+        self.grown += 1
+        # A page that was freed is taken again: where it is in the pool that is a get.
+        again = self.chosen.choice(list(self.pool))
+        self.record(CREATE, again, GROWS, is_counted=False)
+        self.record(GET, again, PIN)
+
+    def drop(self, relation: int) -> None:
+        for page in [page for page in self.pool if page[0] == relation]:
+            del self.pool[page]
+            self.record(EVICT, page, VICTIM)
+
+    def objects(self) -> None:
+        return None
+
+
+@pytest.fixture(scope="module")
+def of_innodb() -> Server:
+    return Innodb(1).worked()
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_creations_of_pages_that_are_there_are_none_on_innodb(
+    is_empty: bool, of_innodb: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = of_innodb.proved(is_empty=is_empty)
+    assert found.wrong == []
+    assert (found.came_again, found.absent) == (0, 0)
+    assert found.resident_pages == proof.Resident(128, 128, 128)
+    assert [(one.window, one.kind) for one in found.compared] == [
+        (window, kind)
+        for window in ("mixed load", "scan", "load with DROP")
+        for kind in ("get + get_if_in_pool", "read", "create", "evict")
+    ]
+    for one in found.compared:
+        assert one.recorded <= one.counted <= one.recorded_at_most <= one.recorded + 8
+    created = sum(one.recorded for one in found.compared if one.kind == "create")
+    assert len(only(np.asarray(of_innodb.rows, DTYPE), CREATE)) == 2 * created > 500
+    monkeypatch.setattr(MysqlLesson, "makes_resident_pages", False)
+    wrong = of_innodb.proved(is_empty=is_empty).wrong
+    assert any("pages came that the trace has in the pool already" in one for one in wrong), wrong
+    assert any("of kind create were recorded" in one for one in wrong), wrong
+
+
+def once_more(kind: int) -> Callable[[Any], Any]:
+    """Every thirtieth access of a kind is told twice."""
+
+    def changed(rows: Any) -> Any:
+        chosen = only(rows, kind)[::30]
+        return np.insert(rows, chosen + 1, rows[chosen])
+
+    return changed
+
+
+def test_only_creations_may_be_of_pages_that_are_there(of_innodb: Server) -> None:
+    reads = len(only(np.asarray(of_innodb.rows, DTYPE), READ)[::30])
+    assert of_innodb.proved(once_more(CREATE)) == of_innodb.proved()
+    found = of_innodb.proved(once_more(READ))
+    # The last one may be behind the last edge.
+    assert found.came_again in (reads - 1, reads)
+    assert any(f"{found.came_again} of " in one and "in the pool already" in one for one in found.wrong), found.wrong
+    assert any("of kind read were recorded" in one for one in found.wrong), found.wrong
+
+
+def of_one_page(rows: Any) -> Any:
+    """Creations name the page that was read last, which is there."""
+    chosen, reads = only(rows, CREATE), only(rows, READ)
+    last = reads[np.searchsorted(reads, chosen) - 1]
+    for name in ("object", "page"):
+        rows[name][chosen] = rows[name][last]
+    return rows
+
+
+def of_another_space(kind: int) -> Callable[[Any], Any]:
+    def changed(rows: Any) -> Any:
+        rows["object"][only(rows, kind)] += 1
+        return rows
+
+    return changed
+
+
+ABSENT = "[0-9,]+ of [0-9,]+ gets are of pages that the trace has not in the pool"
+DIFFER = "[0-9,]+ pages differ between the trace's pool and the 128 that the server lists"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (of_one_page, "mixed load: [0-9,]+ of kind create were recorded, and [0-9,]+ counted"),
+        (of_another_space(GET), ABSENT),
+        (of_another_space(READ), DIFFER),
+        (of_another_space(CREATE), DIFFER),
+        (of_another_space(EVICT), DIFFER),
+        (without(CREATE, 9), "mixed load: [0-9,]+ of kind create were recorded, and [0-9,]+ counted"),
+        (without(GET_IF_IN_POOL, 1), "mixed load: [0-9,]+ of kind get . get_if_in_pool were recorded, .*"),
+        (without(EVICT, 100), "load with DROP: [0-9,]+ of kind evict were recorded, and [0-9,]+ counted"),
+        (attempts, "mixed load: [0-9,]+ of kind evict were recorded, and [0-9,]+ counted"),
+    ],
+    ids=["creations of what was read", "get", "read", "create", "evict", "fewer creations", "fewer gets",
+         "fewer evictions", "attempts"],
+)  # fmt: skip
+def test_sites_of_innodb_that_are_wrong_are_refused_with_a_sentence(
+    changed: Callable[[Any], Any], told: str, of_innodb: Server
+) -> None:
+    wrong = of_innodb.proved(changed).wrong
+    assert any(re.fullmatch(told, one) for one in wrong), wrong
 
 
 @given(st.data())
