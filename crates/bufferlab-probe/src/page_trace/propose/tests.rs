@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use iced_x86::code_asm::registers::gpr8::al;
-use iced_x86::code_asm::registers::gpr32::{edi, esi, r13d};
-use iced_x86::code_asm::registers::gpr64::{r9, r12, r13, r14, rax, rbp, rbx, rcx, rdi, rdx, rsi};
-use iced_x86::code_asm::{CodeAssembler, dword_ptr, qword_ptr};
+use iced_x86::code_asm::registers::gpr8::{al, bl};
+use iced_x86::code_asm::registers::gpr32::{eax, edi, esi, r13d, r14d};
+use iced_x86::code_asm::registers::gpr64::{r9, r12, r13, r14, rax, rbp, rbx, rcx, rdi, rdx, rsi, rsp};
+use iced_x86::code_asm::{AsmMemoryOperand, CodeAssembler, dword_ptr, qword_ptr};
+use iced_x86::{Instruction, Mnemonic, Register};
 
 use super::counter::{Counter, all, of_innodb, raises};
 use super::program::{Function, Part, Program, name_of};
+use super::values::{Values, entered};
 use super::{require_instructions, rules, sites};
 use crate::page_trace::recording::{Settings, Site, SpoolAsked};
 
@@ -119,7 +121,9 @@ fn named_functions_have_their_sites_at_entries_and_calls_and_the_others_behind_t
         sites.iter().map(|site| (site.at.as_str(), site.address - CODE_AT, site.fetch.join(" "))).collect();
     assert_eq!(told[0], ("buf_page_get_gen", 4, "+0(%di) +4(%di) %r8 %dx".to_owned()));
     let length = program.functions[0].end - CODE_AT;
-    assert_eq!(told[1], ("buf_page_try_get", length + 8, "? ? \\0 \\0".to_owned()));
+    assert_eq!(told[1], ("buf_page_try_get", length + 8, "+0(%di) +4(%di) \\0 \\0".to_owned()));
+    let third = program.functions[2].start - CODE_AT + 8;
+    assert_eq!(told[2], ("buf_page_optimistic_get", third, "+0(%si) +4(%si) \\0 %di".to_owned()));
     assert_eq!(told.len(), 3);
 }
 
@@ -260,6 +264,229 @@ fn a_read_from_16_on_has_the_io_context_with_which_it_is_counted() {
     assert!(sites.iter().all(|site| site.fetch[10] == "\\9"), "a call between changes the register");
     let of_temporary = reads(true, &|_| Ok(()), &|code| counts(code, 1, &|code| code.mov(esi, r13d)));
     assert!(of_temporary.is_empty(), "pages of temporary tables are none of the pool's");
+}
+
+/// What is told at each mark of a function, in their order: where its second argument is, and the registers that have an
+/// address. Another function jumps to its entry, or to its first mark.
+fn told(to_a_mark: bool, write: &Write) -> Vec<(String, String)> {
+    let stub = |code: &mut CodeAssembler| code.ret();
+    let marks = |program: &Program| -> Vec<u64> {
+        let code = program.instructions(&program.functions[1]);
+        code.iter().filter(|one| one.mnemonic() == Mnemonic::Cld).map(Instruction::ip).collect()
+    };
+    let first = marks(&program(&[("", &stub), ("", write)]))[0];
+    let jumps = move |code: &mut CodeAssembler| code.jmp(if to_a_mark { first } else { CODE_AT + 1 });
+    let program = program(&[("", &stub), ("", write), ("", &jumps)]);
+    let values = Values::of(&program, &program.functions[1], &entered(&program));
+    let at = |mark| (values.argument(mark, Register::RSI).unwrap_or_default(), values.addresses(mark).join(" "));
+    marks(&program).into_iter().map(at).collect()
+}
+
+/// Where the second argument is at each mark.
+fn arguments(write: &Write) -> Vec<String> {
+    told(false, write).into_iter().map(|(argument, _)| argument).collect()
+}
+
+/// The registers that have an address at each mark.
+fn addresses(write: &Write) -> Vec<String> {
+    told(false, write).into_iter().map(|(_, addresses)| addresses).collect()
+}
+
+/// Jumps over this code or goes through it, and marks where both ways meet.
+fn perhaps(code: &mut CodeAssembler, write: &Write) -> Result<(), iced_x86::IcedError> {
+    let mut on = code.create_label();
+    code.test(rdx, rdx)?;
+    code.je(on)?;
+    write(code)?;
+    code.set_label(&mut on)?;
+    code.cld()
+}
+
+#[test]
+fn an_argument_is_followed_through_registers_that_calls_leave_as_they_are_and_over_jumps() {
+    let kept = arguments(&|code| {
+        code.cld()?;
+        code.mov(rbx, rsi)?;
+        code.call(CODE_AT)?;
+        code.cld()?;
+        perhaps(code, &|code| code.mov(rax, rbx))?;
+        code.mov(r14, rbx)?;
+        code.mov(bl, 1)?;
+        code.cld()?;
+        code.call(rax)?;
+        code.cld()?;
+        code.pop(r14)?;
+        code.cld()?;
+        code.ret()
+    });
+    assert_eq!(kept, ["%si", "%bx", "%bx", "%r14", "%r14", ""]);
+    let half = arguments(&|code| {
+        code.mov(r14d, esi)?;
+        code.mov(rsi, rdi)?;
+        code.cld()?;
+        code.ret()
+    });
+    assert_eq!(half, [""], "neither the half of an argument nor another one is it");
+}
+
+#[test]
+fn an_argument_that_one_of_two_ways_overwrites_is_lost() {
+    let lost = arguments(&|code| {
+        code.mov(rbx, rsi)?;
+        code.call(CODE_AT)?;
+        perhaps(code, &|code| code.mov(rbx, rax))?;
+        code.ret()
+    });
+    assert_eq!(lost, [""]);
+    let both = arguments(&|code| {
+        code.mov(rbx, rsi)?;
+        perhaps(code, &|code| code.mov(rbx, rsi))?;
+        perhaps(code, &|code| code.call(CODE_AT))?;
+        code.ret()
+    });
+    assert_eq!(both, ["%si", "%bx"], "behind a call on one way it is only in what calls leave");
+}
+
+#[test]
+fn an_argument_on_the_stack_survives_calls_and_comparisons_and_is_lost_where_the_slot_is_written() {
+    fn slot() -> AsmMemoryOperand {
+        qword_ptr(rbp - 88)
+    }
+    let kept = arguments(&|code| {
+        code.mov(slot(), rsi)?;
+        code.call(CODE_AT)?;
+        code.cld()?;
+        code.cmp(slot(), 5)?;
+        code.test(slot(), rax)?;
+        code.push(slot())?;
+        code.mov(qword_ptr(rbp - 96), rax)?;
+        code.cld()?;
+        code.mov(r14, slot())?;
+        code.mov(dword_ptr(rbp - 88), eax)?;
+        code.cld()?;
+        code.mov(r14, slot())?;
+        code.cld()?;
+        code.ret()
+    });
+    assert_eq!(kept, ["-88(%bp)", "-88(%bp)", "%r14", ""]);
+    let without_a_frame = arguments(&|code| {
+        code.mov(slot(), rsi)?;
+        code.call(CODE_AT)?;
+        perhaps(code, &|code| code.mov(rbp, rsp))?;
+        code.ret()
+    });
+    assert_eq!(without_a_frame, [""], "the slot is another one");
+}
+
+#[test]
+fn a_register_has_an_address_where_all_ways_have_read_from_it() {
+    let read = addresses(&|code| {
+        code.lea(rax, qword_ptr(rcx + 8))?;
+        code.mov(rax, qword_ptr(rbp - 8))?;
+        code.mov(rax, qword_ptr(rsp + 8))?;
+        code.nop_1(qword_ptr(rcx))?;
+        code.cld()?;
+        code.mov(dword_ptr(rdi + 4), eax)?;
+        code.cmp(qword_ptr(r12), 1)?;
+        code.mov(rdx, qword_ptr(rdx))?;
+        code.mov(rbx, rdi)?;
+        code.cld()?;
+        code.call(CODE_AT)?;
+        code.cld()?;
+        code.add(rbx, 8)?;
+        code.cld()?;
+        code.ret()
+    });
+    assert_eq!(read, ["", "%bx %r12 %di", "%bx %r12", "%r12"], "those first that calls leave as they are");
+    let on_one_way = addresses(&|code| {
+        perhaps(code, &|code| code.mov(rax, qword_ptr(rbx)))?;
+        code.mov(rax, qword_ptr(rbx))?;
+        perhaps(code, &|code| code.mov(rcx, qword_ptr(rbx)))?;
+        code.ret()
+    });
+    assert_eq!(on_one_way, ["", "%bx"]);
+}
+
+#[test]
+fn a_loop_leaves_what_all_its_rounds_leave() {
+    let left = told(false, &|code| {
+        let mut again = code.create_label();
+        code.mov(rbx, rsi)?;
+        code.mov(r12, rsi)?;
+        code.mov(rsi, rdi)?;
+        code.set_label(&mut again)?;
+        code.cld()?;
+        code.mov(rax, qword_ptr(rdx))?;
+        code.mov(r14, r13)?;
+        code.mov(r13, r12)?;
+        code.mov(r12, rax)?;
+        code.cld()?;
+        code.jne(again)?;
+        code.cld()?;
+        code.jmp(again)
+    });
+    let at = |argument: &str, addresses: &str| (argument.to_owned(), addresses.to_owned());
+    assert_eq!(left, [at("%bx", ""), at("%bx", "%dx"), at("%bx", "%dx")]);
+}
+
+#[test]
+fn a_jump_by_a_table_may_lead_to_what_nothing_else_leads_to() {
+    /// A jump over two arms of a table, of which the second overwrites what is kept, to where all meet.
+    fn chosen(code: &mut CodeAssembler, jump: &Write) -> Result<(), iced_x86::IcedError> {
+        let mut end = code.create_label();
+        code.mov(rbx, rsi)?;
+        code.mov(rax, qword_ptr(rdi))?;
+        code.test(rdx, rdx)?;
+        code.je(end)?;
+        jump(code)?;
+        code.nop()?;
+        code.mov(rax, qword_ptr(rcx))?;
+        code.cld()?;
+        code.jmp(end)?;
+        code.int3()?;
+        code.mov(rbx, rax)?;
+        code.jmp(end)?;
+        code.nop()?;
+        code.set_label(&mut end)?;
+        code.cld()?;
+        code.ret()
+    }
+    let at = |argument: &str, addresses: &str| (argument.to_owned(), addresses.to_owned());
+    let by_table = told(false, &|code| chosen(code, &|code| code.jmp(rax)));
+    assert_eq!(by_table, [at("", "%cx"), at("", "")]);
+    let by_none = told(false, &|code| chosen(code, &|code| code.ret()));
+    assert_eq!(by_none, [at("", ""), at("%si", "%di")], "what is never reached says nothing");
+}
+
+#[test]
+fn padding_behind_a_jump_by_a_table_is_none_of_its_arms() {
+    let behind = arguments(&|code| {
+        let mut end = code.create_label();
+        code.test(rdx, rdx)?;
+        code.je(end)?;
+        code.jmp(rax)?;
+        code.nop()?;
+        code.int3()?;
+        code.set_label(&mut end)?;
+        code.cld()?;
+        code.ret()
+    });
+    assert_eq!(behind, ["%si"]);
+}
+
+#[test]
+fn where_another_function_jumps_into_the_middle_nothing_is_known() {
+    let write = |code: &mut CodeAssembler| {
+        code.mov(rbx, rsi)?;
+        code.mov(rax, qword_ptr(rdi))?;
+        code.cld()?;
+        code.mov(rax, qword_ptr(rbx))?;
+        code.cld()?;
+        code.ret()
+    };
+    let at = |argument: &str, addresses: &str| (argument.to_owned(), addresses.to_owned());
+    assert_eq!(told(false, &write), [at("%si", "%di"), at("%si", "%bx %di")]);
+    assert_eq!(told(true, &write), [at("", ""), at("", "%bx")]);
 }
 
 fn asked(binary: &Path, offset: u64, byte: u8) -> Settings {
