@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.native import native
-from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
@@ -38,6 +37,7 @@ OTHERS = [
     pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow])
     for name in ("postgres-15", "postgres-16", "postgres-18")
 ]
+OF_MYSQL = [pytest.param(name, marks=[pytest.mark.servers, pytest.mark.slow]) for name in ("mysql-5.7", "mysql-8.0")]
 IS_ROOT = os.geteuid() == 0
 CALL = 0xE8
 """The first byte of a call."""
@@ -80,7 +80,7 @@ def recorders() -> list[str]:
 
 def shipped(build: Build) -> dict[str, Any]:
     """The entry of page_sites.toml of a build; skips, loudly, without one."""
-    table = tomllib.loads(registry.family("postgres").page_sites_table.read_text())["build"]
+    table = tomllib.loads(registry.family(build.flavour).page_sites_table.read_text())["build"]
     digest = page_sites.text_sha256(build.binary)
     for entry in table:
         if entry["text_sha256"] == digest:
@@ -130,6 +130,34 @@ def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> 
             assert site["fetch"][8:10] == theirs["fetch"][8:10]
 
 
+def places(settings: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The sites that both a person and names alone find on MySQL: all but those that a count of gets leads to."""
+    return sorted(
+        (site["kinds"], site["offset"], site["byte"], site["fetch"])
+        for site in settings["site"]
+        if site["kinds"] != ["get"] or site["at"] == "buf_page_get_gen"
+    )
+
+
+@pytest.mark.parametrize("name", OF_MYSQL)
+def test_a_build_of_mysql_learns_the_places_that_a_person_found(name: str, root: Path) -> None:
+    build = innodb.build(name)
+    steps: list[str] = []
+    outcome = learning.learn(build, steps.append)
+    assert outcome.wrong == []
+    assert outcome.entry.proof["by"] == recorders(), steps
+    for one in outcome.proofs:
+        assert one.came_again + one.absent <= 5
+        assert one.resident_pages.both == one.resident_pages.listed == one.resident_pages.foretold > 400
+    learning.keep(outcome.entry, None)
+    assert learnt.of_build(page_sites.text_sha256(build.binary), build.binary) == outcome.entry
+    ours, theirs = outcome.entry.settings, shipped(build)
+    assert [ours[name] for name in ("fields", "modes_if_in_pool")] == [theirs["fields"], theirs["modes_if_in_pool"]]
+    assert places(ours) == places(theirs)
+    assert {kind for site in ours["site"] for kind in site["kinds"]} == {"get", "read", "create", "evict", "prefetch"}
+    assert not any(map(candidates.is_unknown, ours["site"]))
+
+
 def of_kinds(settings: dict[str, Any], *kinds: str) -> dict[str, Any]:
     (site,) = (site for site in settings["site"] if site["kinds"] == list(kinds))
     return site  # type: ignore[no-any-return]
@@ -177,7 +205,9 @@ def plant(
     monkeypatch: pytest.MonkeyPatch, build: Build, change: Callable[[dict[str, Any], Build], None]
 ) -> dict[str, Any]:
     """Change what is proposed for a build; return it."""
-    settings = candidates.proposed(build.binary, build.binary, LESSON)
+    lesson = registry.family(build.flavour).lesson
+    assert lesson
+    settings = candidates.proposed(build.binary, build.binary, lesson)
     change(settings, build)
     monkeypatch.setattr(candidates, "proposed", lambda binary, original, lesson: settings)
     return settings
@@ -200,6 +230,40 @@ def test_wrong_sites_are_refused(
     assert outcome.entry.proof["by"] == []
     assert learnt.of_build(page_sites.text_sha256(build.binary), build.binary) is None
     assert learning.told(outcome)["status"] == "refused"
+
+
+def reads_of_other_registers(settings: dict[str, Any], build: Build) -> None:
+    of_kinds(settings, "read")["fetch"][:2] = ["%cx", "%si"]
+
+
+def evictions_where_pages_are_got(settings: dict[str, Any], build: Build) -> None:
+    got = next(site for site in settings["site"] if site.get("tries"))["tries"][-1]
+    name = got["registers"][0]
+    fetch = [f"+0({name})", f"+4({name})", "\\0", "\\0"]
+    of_kinds(settings, "evict").update(offset=got["offset"], byte=got["byte"], fetch=fetch)
+
+
+@pytest.mark.slow
+@pytest.mark.servers
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (reads_of_other_registers, "pages differ between the trace's pool and the "),
+        (evictions_where_pages_are_got, "of kind evict were recorded"),
+    ],
+    ids=["reads", "evictions"],
+)
+def test_wrong_sites_of_mysql_are_refused(
+    change: Callable[[dict[str, Any], Build], None], told: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if recorders() == ["inside"]:
+        pytest.skip("NOT TESTED: only the kernel's links are safe at a wrong place")
+    build = innodb.build("mysql-5.7")
+    plant(monkeypatch, build, change)
+    outcome = learning.learn(build, print)
+    assert any(told in one for one in outcome.wrong), outcome.wrong
+    assert [one.by for one in outcome.proofs] == ["links"], "no code is put into a server at wrong places"
+    assert outcome.entry.proof["by"] == []
 
 
 @pytest.mark.slow
