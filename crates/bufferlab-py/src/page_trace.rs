@@ -131,10 +131,10 @@ pub fn page_trace_branches(py: Python<'_>, settings_json: &str) -> PyResult<Stri
     json_text(&py.detach(|| guarded(|| inside::branches(&settings).map_err(Failure::from)))?)
 }
 
-/// Returns the proposed sites of a build of PostgreSQL that no table lists, as JSON (`Proposed`).
+/// Returns the proposed sites of a build of PostgreSQL or MySQL that no table lists, as JSON (`Proposed`).
 #[pyfunction]
 pub fn page_site_proposals(py: Python<'_>, binary: &str) -> PyResult<String> {
-    json_text(&py.detach(|| guarded(|| propose::postgres(Path::new(binary)).map_err(Failure::from)))?)
+    json_text(&py.detach(|| guarded(|| propose::sites(Path::new(binary)).map_err(Failure::from)))?)
 }
 
 /// Raises an exception for a site that is not at the begin of an instruction of its binary. See `Settings`.

@@ -46,11 +46,10 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
       sudo bufferlab learn /usr/lib/postgresql/17/bin/postgres --from postgres-17.json
     """
     with beginning("reading the program"):
-        from bufferlab.engines.postgres import programs
         from bufferlab.learn import learning, private_copy
 
+    build = learning.build_of(binary)
     if shows or source:
-        build = programs.by_path(binary)
         entry = learning.taken(build, source) if source else learning.kept(build)
         if save:
             learning.keep(entry, save)
@@ -61,7 +60,7 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
             put(_toml(entry).rstrip() if shows else f"{entry.server}: taken from {source}; proved by {by}")
         return 0
     private_copy.idle_priority()
-    outcome = learning.learn(binary, say)
+    outcome = learning.learn(build, say)
     unkept: BufferlabError | None = None
     if not outcome.wrong:
         try:
@@ -101,9 +100,9 @@ def _text(outcome: Learnt, is_kept: bool) -> str:
     name = outcome.entry.server
     if outcome.wrong:
         return f"{table}\n\n{name} was not learnt; nothing is kept:\n" + "\n".join(f"  {one}" for one in outcome.wrong)
-    numbers = outcome.build.numbers
-    uses = ["run --probe page-trace", "predict"] if numbers >= programs.OLDEST_MEASURED else []
-    if numbers >= (look.OLDEST,) and learning.serves_root(outcome):
+    numbers, of_postgres = outcome.build.numbers, outcome.build.flavour == "postgres"
+    uses = ["run --probe page-trace", "predict"] if numbers >= programs.OLDEST_MEASURED or not of_postgres else []
+    if (numbers >= (look.OLDEST,) or not of_postgres) and learning.serves_root(outcome):
         uses.append("root's advise --tier full")
     found = f"{table}\n\n{name} was learnt in {outcome.seconds:.0f} s"
     if not is_kept:
@@ -120,7 +119,7 @@ def _toml(entry: LearntEntry) -> str:
         return hex(one) if isinstance(one, int) and not isinstance(one, bool) else json.dumps(one)
 
     head = {"server": entry.server, "text_sha256": entry.text_sha256, "cost_shown": False,
-            "fields": entry.settings["fields"]}  # fmt: skip
+            **{name: one for name, one in entry.settings.items() if name not in ("site", "cost_shown")}}  # fmt: skip
     lines = [f"{name} = {value(one)}" for name, one in head.items()]
     sites = [f"  {value(site)}," for site in entry.settings["site"]]
     return "\n".join(["[[build]]", *lines, "site = [", *sites, "]", ""])

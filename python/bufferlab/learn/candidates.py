@@ -9,33 +9,52 @@ from typing import Any
 
 from bufferlab.engines.native import ask_host, native
 from bufferlab.engines.servers import learnt
+from bufferlab.engines.servers.lesson import Lesson
 from bufferlab.errors import EnvironmentLackingError
 
 _OF_ENTRY = ("at", "kinds", "offset", "byte", "fetch")
+_HASH_INDEX = "btr_search_guess_on_hash"
 _UNKNOWN = "this build cannot be learnt"
 
 
-def proposed(binary: Path, original: Path) -> dict[str, Any]:
-    """Return `fields`, `site` and `cost_shown` of a candidate entry of a PostgreSQL; of evictions it has too many.
+def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
+    """Return the settings of a candidate entry; of evictions it may have too many.
 
-    `binary` is the copy of `original`, which errors name.
-
-    Raises EnvironmentLackingError when no place was found for a kind of access, or a value's place is not known.
+    `binary` is the copy of `original`, which errors name. A site whose page is where nobody knows has question marks.
+    Raises EnvironmentLackingError when no place was found for a kind of access, or where a value is not known.
     """
     told = json.loads(ask_host(_UNKNOWN, lambda: native().page_site_proposals(str(binary))))
     sites = []
     for site in told["sites"]:
         inside = {"inside": site["inside"]} if site["inside"] else {}
-        sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside})
-    # A read is a get too, and what all other gets pass is a site of its own.
+        hashed = {"hash_index": True} if site["at"] == _HASH_INDEX else {}
+        sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside, **hashed})
+    # A read is a get too on PostgreSQL, and what all other gets pass is a site of its own.
     kinds = {tuple(site["kinds"]) for site in sites}
-    if lacking := [" and ".join(needed) for needed in learnt.KINDS if needed not in kinds]:
+    if lacking := [" and ".join(needed) for needed in learnt.kinds_of(told["fields"]) if needed not in kinds]:
         what = f"{_UNKNOWN}: its names and counters do not lead to a place of the kind {lacking[0]}"
         raise EnvironmentLackingError(what, str(original), "use another build of this version")
-    if unknown := [site["at"] for site in sites if "?" in site["fetch"]]:
+    if not lesson.makes_resident_pages and (unknown := [site["at"] for site in sites if is_unknown(site)]):
         what = f"{_UNKNOWN}: where {unknown[0]} keeps a value is not known"
         raise EnvironmentLackingError(what, str(original), "use another build of this version")
-    return {"fields": told["fields"], "cost_shown": False, "site": sites}
+    modes = {"modes_if_in_pool": told["modes_if_in_pool"]} if told["modes_if_in_pool"] else {}
+    return {"fields": told["fields"], **modes, "cost_shown": False, "site": sites}
+
+
+def is_unknown(site: Mapping[str, Any]) -> bool:
+    """Return whether it is not known where a site keeps a value."""
+    return "?" in site["fetch"]
+
+
+def by_register(settings: Mapping[str, Any], register: str) -> dict[str, Any]:
+    """Return settings with the unknown sites alone, as if `register` had the address of their page."""
+    known = {"fetch": [f"+0({register})", f"+4({register})", "\\0", "\\0"]}
+    return {**settings, "site": [{**site, **known} for site in settings["site"] if is_unknown(site)]}
+
+
+def without_unknown(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without the sites that keep a value where it is not known."""
+    return {**settings, "site": [site for site in settings["site"] if not is_unknown(site)]}
 
 
 def with_evictions(settings: Mapping[str, Any], victims: set[int]) -> dict[str, Any]:

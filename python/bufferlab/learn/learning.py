@@ -12,27 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bufferlab import marked
 from bufferlab.engines import registry
-from bufferlab.engines.native import native
-from bufferlab.engines.postgres import learning as load
-from bufferlab.engines.postgres import programs
+from bufferlab.engines.innodb import programs as innodb_programs
+from bufferlab.engines.postgres import programs as postgres_programs
 from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.learnt import LearntEntry
-from bufferlab.engines.servers.page_sites import PageSites, Recording
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
-from bufferlab.learn import candidates, private_copy, proof
-from bufferlab.learn.private_copy import PrivateCopy
-from bufferlab.learn.proof import Proof, Records
-from bufferlab.live import live_trace
-from bufferlab.results.trace_words import page_trace_words
+from bufferlab.learn import candidates, private_copy, proof, recording, registers
+from bufferlab.learn.proof import Proof
+from bufferlab.versions import SERVERS
 
 _PREFIX = "learning-"
-_SPOOL_BYTES = 64 << 20
+_OF_INNODB = ("mysqld", "mariadbd")
 _FREE_BYTES = 1 << 30
 """The most bytes that learning takes on the disk: programs, data, log and records."""
 Say = Callable[[str], None]
@@ -53,14 +47,30 @@ class Learnt:
         return [f"by the recorder {one.by}, {what}" for one in self.proofs for what in one.wrong]
 
 
-def learn(binary: Path, say: Say) -> Learnt:
-    """Learn the build of a binary and return the outcome, which is not kept yet. `say` gets a sentence for each step.
+def build_of(binary: Path) -> Build:
+    """Return the build of a server's program, or of its folder, by the program's name.
+
+    Raises EnvironmentLackingError if there is none or it cannot be run, and SpecError for one that cannot be learnt.
+    """
+    folders = (binary, binary / "bin", binary / "sbin") if binary.is_dir() else (binary.parent,)
+    of_innodb = any((folder / name).is_file() for folder in folders for name in _OF_INNODB if binary.is_dir())
+    if of_innodb or (not binary.is_dir() and binary.name in _OF_INNODB):
+        build = innodb_programs.by_path(binary, flavour="mysql")
+    else:
+        build = postgres_programs.by_path(binary)
+    if registry.family(build.flavour).lesson is None:
+        what = f"builds of {SERVERS[build.flavour]} cannot be learnt: most of them name no function of InnoDB"
+        raise SpecError(what, str(build.binary), "docs/page-trace.md lists the builds that are known")
+    return build
+
+
+def learn(build: Build, say: Say) -> Learnt:
+    """Learn a build and return the outcome, which is not kept yet. `say` gets a sentence for each step.
 
     Raises BufferlabError when this host, or this build, cannot be learnt.
     """
     started = time.monotonic()
     page_sites.require_processor()
-    build = programs.by_path(binary)
     if not str(build.binary).isprintable():
         what = "the core takes no path with bytes that are not UTF-8, or cannot be printed"
         raise SpecError(what, str(build.binary), "name it by a link of another name")
@@ -77,27 +87,36 @@ def learn(binary: Path, say: Say) -> Learnt:
 
 
 def _learnt(build: Build, work: Path, say: Say, started: float) -> Learnt:
-    family = registry.family("postgres")
+    family, name = registry.family(build.flavour), f"{SERVERS[build.flavour]} {build.version}"
+    lesson = family.lesson
+    assert lesson
     with marked.folder(work, f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}", 0o711) as folder:
         private_copy.require_reachable(build, folder)
-        copy = private_copy.copied(build, folder / "install")
+        copy = private_copy.copied(build, folder / "install", lesson)
         # The original may be replaced meanwhile.
-        settings, digest = candidates.proposed(copy.binary, build.binary), page_sites.text_sha256(copy.binary)
-        say(f"making a private server of PostgreSQL {build.version} from a copy of its programs")
+        settings, digest = candidates.proposed(copy.binary, build.binary, lesson), page_sites.text_sha256(copy.binary)
+        say(f"making a private server of {name} from a copy of its programs")
         place = private_copy.made(family, copy, build.binary, folder, lambda event: None)
-        say("recording which evictions are for want of room")
-        records, edges = _inside(place, settings, 1)
-        settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
+        links = recording.links_work()
+        if any(map(candidates.is_unknown, settings["site"])):
+            say("looking for the registers that name pages")
+            settings = registers.found(place, settings) if links else candidates.without_unknown(settings)
+        if sum(site["kinds"] == ["evict"] for site in settings["site"]) > 1:
+            say("recording which evictions are for want of room")
+            records, edges = recording.inside(place, settings, 1)
+            settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
         say("comparing by code in the server")
-        proofs = [_judged_inside(place, settings, 2)]
-        if not proofs[0].wrong and _links_work():
+        records, edges = recording.inside(place, settings, 2)
+        proofs = [proof.proved("inside", records, edges, place, is_empty=True)]
+        if not proofs[0].wrong and links:
             say("comparing by the kernel's links")
-            proofs.append(_judged_by_links(place, settings, 3))
+            records, edges = recording.by_links(place, settings, 3)
+            proofs.append(proof.proved("links", records, edges, place, is_empty=False))
     wrong = [one for each in proofs for one in each.wrong]
     by = [] if wrong else [one.by for one in proofs]
-    told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "settings": dict(load.SETTINGS),
-            "runs": [one.told() for one in proofs]}  # fmt: skip
-    entry = LearntEntry(f"PostgreSQL {build.version}", digest, settings, told)
+    told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "settings": recording.server_settings(place, settings), "runs": [one.told() for one in proofs]}  # fmt: skip
+    entry = LearntEntry(name, digest, settings, told)
     return Learnt(build, entry, tuple(proofs), time.monotonic() - started)
 
 
@@ -125,7 +144,7 @@ def kept(build: Build) -> LearntEntry:
     """Return what this host has learnt of a build. Raises SpecError if that is nothing, and as `learnt.of_build`."""
     entry = learnt.of_build(page_sites.text_sha256(build.binary), build.binary)
     if entry is None:
-        if page_sites.known(registry.family("postgres").page_sites_table, build.binary):
+        if page_sites.known(registry.family(build.flavour).page_sites_table, build.binary):
             what = "the sites of this build are part of bufferlab: nothing was learnt"
             raise SpecError(what, str(build.binary), "docs/page-trace.md lists these builds")
         raise SpecError("this build was not learnt here", str(build.binary), f"bufferlab learn {build.binary}")
@@ -188,59 +207,3 @@ def told(outcome: Learnt) -> dict[str, Any]:
         "wrong": outcome.wrong,
         "proofs": outcome.proofs,
     }
-
-
-def _links_work() -> bool:
-    """Return whether this user and kernel can record by links; a build is proved by code in the server alone if not."""
-    with suppress(Exception):
-        native().live_trace_check()
-        return True
-    return False
-
-
-def _inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> tuple[Records, list[tuple[str, proof.Edge]]]:
-    """Run a server that records itself from its start on; return the records and the edges of the windows."""
-    spool = place.folder / f"records-{seed}"
-    asked = {"required": True, "spool": {"path": str(spool), "limit_bytes": _SPOOL_BYTES}}
-    sites = PageSites("the learnt build", dict(settings))
-    trace = Recording(sites, place.build, asked, lambda event: None)
-    try:
-        with place.server(trace) as server:
-            edges = proof.worked(server, seed)
-        told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
-    finally:
-        trace.close()
-    return _records(spool, told), edges
-
-
-def _judged_inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Proof:
-    records, edges = _inside(place, settings, seed)
-    return proof.proved("inside", records, edges, is_empty=True, major=place.build.numbers[0])
-
-
-def _judged_by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Proof:
-    """Prove by the kernel's links to a server that runs already, as `advise` attaches them."""
-    spool = place.folder / f"records-{seed}"
-    sites = PageSites("the learnt build", dict(settings))
-    with place.server() as server:
-        binary = place.build.binary
-        stop_us = live_trace.stop_us("postgres", "full")
-        plan = live_trace.SitePlan(
-            server.pid, "full", sites.server, binary, str(binary), False, sites, stop_us, forks=True
-        )
-        with live_trace.attach(plan, spool, events_per_s_max=1e9, limit_bytes=_SPOOL_BYTES) as trace:
-            edges = proof.worked(server, seed)
-            told = trace.finish()
-            records = _records(spool, told)
-            return proof.proved("links", records, edges, is_empty=False, major=place.build.numbers[0])
-
-
-def _records(spool: Path, told: Mapping[str, Any]) -> Records:
-    """Return a whole trace's records. Raises EnvironmentLackingError for one that is not whole."""
-    if told.get("problem") or told.get("lost") or told.get("over_limit_bytes") is not None:
-        what = told.get("problem") or f"{told.get('lost', 0):,} records were lost"
-        raise EnvironmentLackingError(
-            f"the build cannot be learnt here: {what}", str(spool), "try again on an idle host"
-        )
-    dtype = np.dtype(list(page_trace_words().record))
-    return Records(np.fromfile(spool, dtype), told["relations"])

@@ -8,24 +8,23 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 
 from bufferlab.engines.behaviour import OnEvent
-from bufferlab.engines.postgres import learning
 from bufferlab.engines.servers import child_process, data_folder, signs_of_life, user
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import ServerError
-from bufferlab.engines.servers.data_folder import DATABASE, Identity
+from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.family import Family
+from bufferlab.engines.servers.lesson import Lesson
 from bufferlab.engines.servers.page_sites import Recording
 from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.errors import EnvironmentLackingError
 
-PROGRAM = "postgres"
 _IOPRIO_SET = {"x86_64": 251}
 _LEVELS = 5
 """The folders above a program in which its other files may be, as in usr/lib/postgresql/17/bin of Debian."""
@@ -47,14 +46,14 @@ def require_reachable(build: Build, folder: Path) -> None:
         user.require_reachable(needed, user.server_user())
 
 
-def copied(build: Build, folder: Path) -> Build:
+def copied(build: Build, folder: Path, lesson: Lesson) -> Build:
     """Return the build with a copy of its programs in `folder`, beside links to its other files.
 
     A PostgreSQL finds its files from where its program lies (port/path.c), so the copy lies as the original does.
     Raises EnvironmentLackingError for a program that cannot be copied, or that the server's user may not read.
     """
     try:
-        return _copied(build, folder)
+        return _copied(build, folder, lesson.programs)
     except OSError as error:
         what = f"the programs cannot be copied: {error.strerror or error}"
         raise EnvironmentLackingError(
@@ -62,22 +61,29 @@ def copied(build: Build, folder: Path) -> Build:
         ) from error
 
 
-def _copied(build: Build, folder: Path) -> Build:
+def _copied(build: Build, folder: Path, programs: tuple[str, ...]) -> Build:
     binary = build.binary.resolve()
     root = [binary.parent, *takewhile(lambda above: os.access(above, os.R_OK), binary.parents[:_LEVELS])][-1]
     place = folder
     for part in binary.relative_to(root).parts[:-1]:
         _make_passable(place)
-        for one in (root / place.relative_to(folder)).iterdir():
-            if one.name != part:
-                (place / one.name).symlink_to(one)
+        _link_all(root / place.relative_to(folder), place, {part})
         place /= part
     _make_passable(place)
-    # initdb looks for a server of this name beside it.
-    for program, name in ((binary, PROGRAM), (binary.with_name("initdb"), "initdb")):
-        if program.is_file():
+    _link_all(binary.parent, place, {*programs})  # Some have their libraries beside them.
+    # initdb looks for a server of its own name beside it.
+    server, *others = programs
+    _copy(binary, place / server)
+    for name in others:
+        if (program := binary.with_name(name)).is_file():
             _copy(program, place / name)
-    return replace(build, binary=place / PROGRAM)
+    return replace(build, binary=place / server)
+
+
+def _link_all(source: Path, folder: Path, but: set[str]) -> None:
+    for one in source.iterdir():
+        if one.name not in but:
+            (folder / one.name).symlink_to(one)
 
 
 def _copy(program: Path, target: Path) -> None:
@@ -103,7 +109,7 @@ class PrivateCopy:
     family: Family
     build: Build
     folder: Path
-    identity: Identity
+    login: tuple[str, str]
     is_alone: bool
     """Whether its servers get no network."""
 
@@ -112,15 +118,20 @@ class PrivateCopy:
         """The folder of the data."""
         return self.folder / "database"
 
+    @property
+    def lesson(self) -> Lesson:
+        """The load with which the build is learnt."""
+        assert self.family.lesson
+        return self.family.lesson
+
     @contextmanager
-    def server(self, trace: Recording | None = None) -> Iterator[PrivateServer]:
+    def server(self, settings: Mapping[str, str], trace: Recording | None = None) -> Iterator[PrivateServer]:
         """Context manager for a server on the data; with `trace` it records itself from its start on."""
         home = self.folder / "server"
         shutil.rmtree(home, ignore_errors=True)
         server = PrivateServer(
             self.family, self.build, self.database / "data", home, user=user.server_user(),
-            login=(self.identity.user, self.identity.password), settings=learning.SETTINGS, connections=20, trace=trace,
-            own_net=self.is_alone,
+            login=self.login, settings=settings, connections=20, trace=trace, own_net=self.is_alone,
         )  # fmt: skip
         with server:
             if trace:
@@ -130,7 +141,7 @@ class PrivateCopy:
 
 def _can_be_alone(build: Build, owner: tuple[int, int] | None) -> bool:
     """Return whether a server works without any network; it listens on its socket alone everywhere."""
-    if build.numbers < (15,):
+    if build.flavour == "postgres" and build.numbers < (15,):
         return False  # Sessions send their counts to the collector by UDP, over the loopback.
     try:
         child_process.require_own_net(owner)
@@ -144,26 +155,26 @@ def made(family: Family, copy: Build, original: Path, folder: Path, on_event: On
 
     `original` is the program that errors name. Raises EngineFailure and EnvironmentLackingError if that cannot be done.
     """
-    owner = user.server_user()
+    owner, lesson = user.server_user(), family.lesson
+    assert lesson
     database = folder / "database"
     database.mkdir(mode=0o700)
     user.give(database, owner)
-    identity = data_folder.new_identity(copy, 8192)
+    identity = data_folder.new_identity(copy, lesson.page_size_bytes)
     wait = signs_of_life.patience(on_event, lambda: False)
-    family.make_data(copy, database, identity, {}, {}, owner, wait)
-    place = PrivateCopy(family, copy, folder, identity, _can_be_alone(copy, owner))
-    with place.server() as server:
-        with_database = server.connect(family.system_database)
-        with_database.ask(f"CREATE DATABASE {DATABASE}")
-        with_database.close()
-        connection = server.connect(DATABASE, patient=True)
-        try:
-            connection.ask(learning.LISTS_PAGES)
-        except ServerError as error:
-            what = f"this build cannot be learnt: its server cannot list the pages in its pool: {error}"
-            hint = "install the extensions of PostgreSQL beside it, such as the package postgresql-contrib"
-            raise EnvironmentLackingError(what, str(original), hint) from error
-        for statement in learning.MAKE:
-            connection.ask(statement)
-        connection.close()
+    settings = lesson.settings(copy)
+    login = family.make_data(copy, database, identity, {}, settings, owner, wait)
+    place = PrivateCopy(family, copy, folder, login, _can_be_alone(copy, owner))
+    with place.server(settings) as server:
+        with closing(server.connect(family.system_database)) as with_database:
+            with_database.ask(f"CREATE DATABASE {DATABASE}")
+        with closing(server.connect(DATABASE, patient=True)) as connection:
+            try:
+                lesson.prepare_list(connection)
+            except ServerError as error:
+                what = f"this build cannot be learnt: its server cannot list the pages in its pool: {error}"
+                hint = "install the extensions of PostgreSQL beside it, such as the package postgresql-contrib"
+                raise EnvironmentLackingError(what, str(original), hint) from error
+            for statement in lesson.make:
+                connection.ask(statement)
     return place

@@ -10,26 +10,25 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
-from bufferlab.engines.postgres import learning
-from bufferlab.engines.postgres.learning import Counted, Page
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.data_folder import DATABASE
+from bufferlab.engines.servers.lesson import WITH_DROP, Counted, Lesson, Page
 from bufferlab.engines.servers.private_server import PrivateServer
-from bufferlab.errors import EnvironmentLackingError
+from bufferlab.learn.private_copy import PrivateCopy
 from bufferlab.results.trace_words import page_trace_words
 from bufferlab.units import format_percent
 
 Recorder = Literal["inside", "links"]
 
 _SESSIONS, _STATEMENTS = 3, 900
-_OFF: Mapping[str, float] = {"get": 0.001, "read": 0.001, "create": 0.01, "evict": 0.002}
+_OFF: Mapping[str, float] = {"get": 0.001, "get_if_in_pool": 0.001, "read": 0.001, "create": 0.01, "evict": 0.002}
 """The share by which a recorded number may differ from the counted one, by kind; all were equal in trials."""
 _CAME_AGAIN = 0.002
 """The largest share, of the pages that come, of those that the trace has in the pool already."""
@@ -38,7 +37,6 @@ _ABSENT = 0.002
 _RINGS = 0.95
 """The least share of a scan's reads that must show its ring, and of other gets and reads that must show none."""
 _QUIET_SECONDS = 30.0
-_WITH_DROP = "load with DROP"
 _COMES = ("read", "create")
 """The accesses with which a page comes into the pool."""
 _RING, _NO_RING, _BULK_READ = 12, 4, 8
@@ -54,8 +52,8 @@ class Listed:
     ended_ns: int
     """After the answer."""
     pages: frozenset[Page]
-    relations: frozenset[int]
-    """The relations that existed, by their file's number."""
+    objects: frozenset[int] | None
+    """The objects that existed, by their number; None where pages of dropped ones leave as others do."""
 
 
 @dataclass(frozen=True)
@@ -126,63 +124,56 @@ class Proof:
 
 @contextmanager
 def _session(server: PrivateServer) -> Iterator[Client]:
-    connection = server.connect(DATABASE, patient=True)
-    try:
+    with closing(server.connect(DATABASE, patient=True)) as connection:
         yield connection
-    finally:
-        connection.close()
 
 
-def edge(server: PrivateServer, *, with_pool: bool = False) -> Edge:
+def edge(server: PrivateServer, place: PrivateCopy, *, with_pool: bool = False) -> Edge:
     """Wait until no other session is left, and read the counters; with `with_pool` the resident pages, too.
 
     Raises EnvironmentLackingError when sessions do not end.
     """
-    major = server.build.numbers[0]
-    deadline = time.monotonic() + _QUIET_SECONDS
     begun_ns, listed = time.monotonic_ns(), None
     with _session(server) as connection:
-        while learning.others(connection):
-            if time.monotonic() > deadline:
-                raise EnvironmentLackingError("the sessions of the private server do not end", str(server.home))
-            time.sleep(0.02)
+        place.lesson.wait_until_alone(connection, str(server.home), _QUIET_SECONDS)
         if with_pool:
-            listed = _listed(connection)
-        if is_exact := learning.published(connection, major):
-            begun_ns = time.monotonic_ns()
-        counted = learning.counted(connection, major)
-    return Edge(begun_ns, begun_ns if is_exact else time.monotonic_ns(), counted, listed)
+            listed = _listed(connection, place.lesson)
+        settled = place.lesson.settled(connection, place.build, begun_ns)
+    return Edge(*settled, listed)
 
 
-def _listed(connection: Client) -> Listed:
+def _listed(connection: Client, lesson: Lesson) -> Listed:
     connection.allow_bytes(64 << 20)
     # The first question reads the catalogue, which changes the pool.
-    learning.resident(connection)
-    relations = frozenset(learning.relations(connection))
+    lesson.resident(connection)
+    objects = lesson.objects(connection)
     begun_ns = time.monotonic_ns()
-    pages = frozenset(learning.resident(connection))
-    return Listed(begun_ns, time.monotonic_ns(), pages, relations)
+    pages = frozenset(lesson.resident(connection))
+    return Listed(begun_ns, time.monotonic_ns(), pages, objects)
 
 
-def worked(server: PrivateServer, seed: int) -> list[tuple[str, Edge]]:
+def worked(server: PrivateServer, place: PrivateCopy, seed: int) -> list[tuple[str, Edge]]:
     """Do the windows of a proof; return the edges, each with the name of the window that it ends."""
-    edges = [("start", edge(server, with_pool=True))]
-    _mixed(server, seed)
-    edges.append(("mixed load", edge(server)))
+    lesson = place.lesson
+    edges = [("start", edge(server, place, with_pool=True))]
+    mixed(server, lesson, seed)
+    edges.append(("mixed load", edge(server, place)))
     with _session(server) as connection:
-        learning.scan(connection)
-    edges.append(("scan", edge(server)))
+        lesson.scan(connection)
+    edges.append(("scan", edge(server, place)))
     with _session(server) as connection:
-        learning.grow_and_drop(connection, seed)
-    _mixed(server, seed + 1000)
-    edges.append((_WITH_DROP, edge(server, with_pool=True)))
+        lesson.grow_and_drop(connection, seed)
+    mixed(server, lesson, seed + 1000)
+    edges.append((WITH_DROP, edge(server, place, with_pool=True)))
     return edges
 
 
-def _mixed(server: PrivateServer, seed: int) -> None:
+def mixed(server: PrivateServer, lesson: Lesson, seed: int, statements: int = _STATEMENTS) -> None:
+    """Let several sessions work at once, each with this number of statements."""
+
     def one(number: int) -> None:
         with _session(server) as connection:
-            learning.work(connection, 100 * seed + number, _STATEMENTS)
+            lesson.work(connection, 100 * seed + number, statements)
 
     with ThreadPoolExecutor(_SESSIONS) as pool:
         list(pool.map(one, range(_SESSIONS)))
@@ -194,6 +185,12 @@ class Records:
     def __init__(self, records: np.ndarray[Any, Any], relations: Sequence[Sequence[int]]) -> None:
         """`relations`: (tablespace, database, relation, fork) of each object, by its number."""
         self.records, self.relations = records, [tuple(one) for one in relations]
+
+    def pages(self, records: np.ndarray[Any, Any]) -> list[Page]:
+        """Return the page of each of some records."""
+        names = self.relations or None
+        objects, pages = records["object"].tolist(), records["page"].tolist()
+        return [(*(names[thing] if names else (thing,)), page) for thing, page in zip(objects, pages, strict=True)]
 
     def between(self, first_ns: int, last_ns: int) -> np.ndarray[Any, Any]:
         """Return the records of a time on the monotonic clock."""
@@ -207,36 +204,28 @@ class Records:
         return {int(number) for number in passed if sites[int(number)]["kinds"] == ["evict"]}
 
 
-def proved(by: Recorder, records: Records, edges: Sequence[tuple[str, Edge]], *, is_empty: bool, major: int) -> Proof:
+def proved(
+    by: Recorder, records: Records, edges: Sequence[tuple[str, Edge]], place: PrivateCopy, *, is_empty: bool
+) -> Proof:
     """Compare a run. `is_empty`: the recorder was on from the server's start, so that the pool began empty."""
-    proof = Proof(by)
+    proof, lesson = Proof(by), place.lesson
+    _follow(records, edges, proof, lesson, is_empty=is_empty)
     for (_, before), (name, after) in pairwise(edges):
         inside = records.between(before.ended_ns, after.begun_ns)
         around = records.between(before.begun_ns, after.ended_ns)
-        # Up to 15 the counts of a dropped table are lost that its session had not published.
-        counters = _counters(before.counted, after.counted, major) if major >= 16 or name != _WITH_DROP else ()
-        for kinds, grown in counters:
+        for kinds in lesson.compared(place.build, name):
+            grown = getattr(after.counted, kinds[0]) - getattr(before.counted, kinds[0])
             proof.compared.append(
                 Compared(name, " + ".join(kinds), _number(inside, kinds), _number(around, kinds), grown)
             )
-        _rings(name, inside, proof)
-    _resident(records, edges, proof, is_empty=is_empty)
-    for kind, least in learning.LEAST_RECORDED.items():
-        found = _number(records.between(edges[0][1].ended_ns, edges[-1][1].begun_ns), (kind,))
-        if found < least:
+        if lesson.has_rings:
+            _rings(name, inside, proof)
+    whole = records.between(edges[0][1].ended_ns, edges[-1][1].begun_ns)
+    for kind, least in lesson.least_recorded.items():
+        if (found := _number(whole, (kind,))) < least:
             proof.wrong.append(f"{found:,} of kind {kind} were recorded, which is too few to judge")
     proof.wrong.extend(one.wrong for one in proof.compared if one.wrong)
     return proof
-
-
-def _counters(before: Counted, after: Counted, major: int) -> Iterator[tuple[tuple[str, ...], int]]:
-    growth = () if major >= 16 else ("create",)  # Up to 15 a page of growth counts as one that was not in the pool.
-    yield ("get", *growth), after.get - before.get
-    yield ("read", *growth), after.read - before.read
-    if before.create is not None and after.create is not None:
-        yield ("create",), after.create - before.create
-    if before.evict is not None and after.evict is not None:
-        yield ("evict",), after.evict - before.evict
 
 
 def _number(records: np.ndarray[Any, Any], kinds: Sequence[str]) -> int:
@@ -256,21 +245,29 @@ def _rings(window: str, records: np.ndarray[Any, Any], proof: Proof) -> None:
             proof.wrong.append(f"{window}: {format_percent(share)} of the {kind}s show {what}")
 
 
-def _resident(records: Records, edges: Sequence[tuple[str, Edge]], proof: Proof, *, is_empty: bool) -> None:
-    """Compare the pool that the trace foretells with the server's list at the last edge."""
-    kinds = page_trace_words().kinds
+def _follow(
+    records: Records, edges: Sequence[tuple[str, Edge]], proof: Proof, lesson: Lesson, *, is_empty: bool
+) -> None:
+    """Compare the pool that the trace foretells with the server's list at the last edge.
+
+    Creations of pages that are there, which the server does not count, become gets.
+    """
     first, last = edges[0][1].listed, edges[-1][1].listed
     assert first
     assert last
+    kinds = page_trace_words().kinds
     pool = set() if is_empty else set(first.pages)
     numbers = Counter[str]()
-
-    def accesses(first_ns: int, last_ns: int) -> Iterator[tuple[str, Page]]:
-        found = records.between(first_ns, last_ns)
-        for kind, thing, page in zip(*(found[name].tolist() for name in ("kind", "object", "page")), strict=True):
-            yield kinds[kind], (*records.relations[thing], page)
-
-    for kind, page in accesses(0 if is_empty else first.ended_ns, last.begun_ns):
+    start, end = np.searchsorted(
+        records.records["t_ns"], np.asarray([0 if is_empty else first.ended_ns, last.begun_ns], np.uint64)
+    )
+    followed = records.records[start:end]
+    made_again = []
+    for number, (code, page) in enumerate(zip(followed["kind"].tolist(), records.pages(followed), strict=True)):
+        kind = kinds[code]
+        if kind == "create" and page in pool and lesson.makes_resident_pages:
+            made_again.append(number)
+            continue
         numbers[kind] += 1
         if kind == "evict":
             pool.discard(page)
@@ -279,6 +276,7 @@ def _resident(records: Records, edges: Sequence[tuple[str, Edge]], proof: Proof,
             pool.add(page)
         elif kind == "get":
             proof.absent += page not in pool
+    followed["kind"][made_again] = kinds.index("drop")
     # The get of a page that is read comes before its read.
     proof.absent = max(proof.absent - numbers["read"], 0)
     came = sum(numbers[kind] for kind in _COMES)
@@ -288,10 +286,12 @@ def _resident(records: Records, edges: Sequence[tuple[str, Edge]], proof: Proof,
         proof.wrong.append(
             f"{proof.absent:,} of {numbers['get']:,} gets are of pages that the trace has not in the pool"
         )
-    foretold = {page for page in pool if page[2] in last.relations}
+    foretold = {page for page in pool if last.objects is None or page[2] in last.objects}
     proof.resident_pages = Resident(len(foretold & last.pages), len(last.pages), len(foretold))
     # The question itself may move a page.
-    moved = {page for kind, page in accesses(last.begun_ns, last.ended_ns) if kind == "evict" or kind in _COMES}
+    meanwhile = records.between(last.begun_ns, last.ended_ns)
+    codes = [kinds.index(kind) for kind in (*_COMES, "evict")]
+    moved = set(records.pages(meanwhile[np.isin(meanwhile["kind"], codes)]))
     if differ := (foretold ^ last.pages) - moved:
         listed = f"{len(last.pages):,} that the server lists"
         proof.wrong.append(f"{len(differ):,} pages differ between the trace's pool and the {listed}")

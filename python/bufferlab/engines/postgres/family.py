@@ -21,6 +21,7 @@ from bufferlab.engines.postgres import (
 from bufferlab.engines.postgres.cluster import failure
 from bufferlab.engines.postgres.connection import FORM, connect, greet, socket_file
 from bufferlab.engines.postgres.declaration import DECLARATION, OFF
+from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.postgres.postgresql_conf import server_settings
 from bufferlab.engines.postgres.run import PostgresRun
@@ -92,6 +93,7 @@ class PostgresFamily(Family):
     sizes = staticmethod(relation_sizes.sizes)
     run = PostgresRun()
     look = PostgresLook()
+    lesson = LESSON
 
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
         if work == "run":

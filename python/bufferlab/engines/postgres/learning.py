@@ -1,90 +1,125 @@
-"""What a private PostgreSQL is asked while bufferlab learns its build: the load, its counters, its resident pages.
+"""What a private PostgreSQL is asked while bufferlab learns its build.
 
-The load has what makes attempts fail: dirty pages, pinned pages, a pool that is much smaller than the data, several
-sessions. Nothing but its own sessions touches the pool: autovacuum is off.
+Nothing but the load's own sessions touches the pool: autovacuum is off.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
+from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
-
-Page = tuple[int, int, int, int, int]
-"""A page: tablespace, database, relation, fork and block."""
+from bufferlab.engines.servers.lesson import WITH_DROP, Counted, Lesson, Page, Settled
 
 ROWS = 60_000
-SETTINGS: Mapping[str, str] = {
-    "shared_buffers": "4MB", "autovacuum": "off", "bgwriter_lru_maxpages": "0", "synchronize_seqscans": "off",
-    "max_parallel_workers_per_gather": "0", "fsync": "off", "jit": "off", "max_wal_size": "256MB",
-}  # fmt: skip
-"""The settings of the private server, by its names. The pool is as small as a ring and many pins allow."""
-LISTS_PAGES = "CREATE EXTENSION IF NOT EXISTS pg_buffercache"
-"""The statement that makes `resident` possible."""
-MAKE = (
-    "CREATE TABLE learn_t (id int PRIMARY KEY, v int NOT NULL, filler char(200) NOT NULL)",
-    f"INSERT INTO learn_t SELECT i, 0, 'x' FROM generate_series(1, {ROWS}) AS i",
-    "CREATE TABLE learn_n (id serial PRIMARY KEY, filler char(400) NOT NULL)",
-    "ANALYZE",
-    "CHECKPOINT",
-)
-"""The statements that make the data."""
-LEAST_RECORDED: Mapping[str, int] = {"get": 5000, "read": 1000, "create": 100, "evict": 1000}
-"""The accesses that the windows together must have at least, by kind, before a build is believed."""
+_FIRST_WITH_IO = 16
+"""The first version with pg_stat_io, which counts creations and evictions."""
+_FIRST_TO_PUBLISH = 15
+"""The first version whose session can be asked to publish its counts."""
 
 
-def work(connection: Client, seed: int, statements: int) -> None:
-    """Do a session's part of a window: reads, changes, growth, and a cursor that pins its page meanwhile."""
-    chosen = random.Random(seed)
-    # A scan of the whole table would use a ring.
-    connection.ask("SET enable_seqscan = off")
-    connection.ask("BEGIN")
-    connection.ask(f"DECLARE pinned CURSOR FOR SELECT id FROM learn_t WHERE id > {chosen.randint(1, ROWS)}")
-    connection.ask("FETCH 1 FROM pinned")
-    for number in range(statements):
-        row = chosen.randint(1, ROWS)
-        if number % 10 == 0:
-            connection.ask(f"UPDATE learn_t SET v = v + 1 WHERE id = {row}")
-        elif number % 50 == 1:
-            connection.ask("INSERT INTO learn_n (filler) SELECT 'x' FROM generate_series(1, 150)")
-        elif number % 50 == 2:
-            connection.ask(f"SELECT sum(v) FROM learn_t WHERE id BETWEEN {row} AND {row + 300}")
-        else:
-            connection.ask(f"SELECT filler FROM learn_t WHERE id = {row}")
-    connection.ask("COMMIT")
+class PostgresLesson(Lesson):
+    """The lesson of PostgreSQL."""
 
-
-def scan(connection: Client) -> None:
-    """Read the large table from its first to its last page, which PostgreSQL does through a ring."""
-    connection.ask("SELECT count(*), max(filler) FROM learn_t")
-
-
-def grow_and_drop(connection: Client, seed: int) -> None:
-    """Make a table and drop it, so that its pages leave without a victim being looked for."""
-    connection.ask(
-        f"CREATE TABLE learn_d{seed} AS SELECT i, repeat('y', 300) AS filler FROM generate_series(1, 2000) i"
+    programs = ("postgres", "initdb")
+    page_size_bytes = 8192
+    has_rings = True
+    make: ClassVar = (
+        "CREATE TABLE learn_t (id int PRIMARY KEY, v int NOT NULL, filler char(200) NOT NULL)",
+        f"INSERT INTO learn_t SELECT i, 0, 'x' FROM generate_series(1, {ROWS}) AS i",
+        "CREATE TABLE learn_n (id serial PRIMARY KEY, filler char(400) NOT NULL)",
+        "ANALYZE",
+        "CHECKPOINT",
     )
-    connection.ask(f"DROP TABLE learn_d{seed}")
+
+    def settings(self, build: Build) -> Mapping[str, str]:
+        """Return the settings: the pool is as small as a ring and many pins allow."""
+        return {
+            "shared_buffers": "4MB", "autovacuum": "off", "bgwriter_lru_maxpages": "0", "synchronize_seqscans": "off",
+            "max_parallel_workers_per_gather": "0", "fsync": "off", "jit": "off", "max_wal_size": "256MB",
+        }  # fmt: skip
+
+    def work(self, connection: Client, seed: int, statements: int) -> None:
+        """Do a session's part of a window, with a cursor that pins its page meanwhile."""
+        chosen = random.Random(seed)
+        # A scan of the whole table would use a ring.
+        connection.ask("SET enable_seqscan = off")
+        connection.ask("BEGIN")
+        connection.ask(f"DECLARE pinned CURSOR FOR SELECT id FROM learn_t WHERE id > {chosen.randint(1, ROWS)}")
+        connection.ask("FETCH 1 FROM pinned")
+        for number in range(statements):
+            row = chosen.randint(1, ROWS)
+            if number % 10 == 0:
+                connection.ask(f"UPDATE learn_t SET v = v + 1 WHERE id = {row}")
+            elif number % 50 == 1:
+                connection.ask("INSERT INTO learn_n (filler) SELECT 'x' FROM generate_series(1, 150)")
+            elif number % 50 == 2:
+                connection.ask(f"SELECT sum(v) FROM learn_t WHERE id BETWEEN {row} AND {row + 300}")
+            else:
+                connection.ask(f"SELECT filler FROM learn_t WHERE id = {row}")
+        connection.ask("COMMIT")
+
+    def scan(self, connection: Client) -> None:
+        """Read the large table, which PostgreSQL does through a ring."""
+        connection.ask("SELECT count(*), max(filler) FROM learn_t")
+
+    def grow_and_drop(self, connection: Client, seed: int) -> None:
+        connection.ask(
+            f"CREATE TABLE learn_d{seed} AS SELECT i, repeat('y', 300) AS filler FROM generate_series(1, 2000) i"
+        )
+        connection.ask(f"DROP TABLE learn_d{seed}")
+
+    def others(self, connection: Client) -> int:
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        return int(connection.rows(sql)[0][0])
+
+    def settled(self, connection: Client, build: Build, begun_ns: int) -> Settled:
+        """Return the counters, once the session has published its own.
+
+        Up to 14 a separate process collects the counts, twice a second: whether it has those of this session is not known.
+        """
+        if build.numbers[0] < _FIRST_TO_PUBLISH:
+            time.sleep(1.0)
+            counted = _counted(connection, build.numbers[0])
+            return Settled(begun_ns, time.monotonic_ns(), counted)
+        connection.ask("SELECT pg_stat_force_next_flush()")
+        at_ns = time.monotonic_ns()
+        return Settled(at_ns, at_ns, _counted(connection, build.numbers[0]))
+
+    def compared(self, build: Build, window: str) -> Iterator[tuple[str, ...]]:
+        has_io = build.numbers[0] >= _FIRST_WITH_IO
+        if not has_io and window == WITH_DROP:
+            return  # The counts of a dropped table are lost that its session had not published.
+        growth = () if has_io else ("create",)  # A page of growth counts as one that was not in the pool.
+        yield ("get", *growth)
+        yield ("read", *growth)
+        yield from [("create",), ("evict",)] if has_io else []
+
+    def prepare_list(self, connection: Client) -> None:
+        """Install pg_buffercache. Raises ServerError where the package lacks it."""
+        connection.ask("CREATE EXTENSION IF NOT EXISTS pg_buffercache")
+
+    def resident(self, connection: Client) -> set[Page]:
+        sql = (
+            "SELECT reltablespace, reldatabase, relfilenode, relforknumber, relblocknumber FROM pg_buffercache"
+            " WHERE relfilenode IS NOT NULL"
+        )
+        return {tuple(map(int, page)) for page in connection.rows(sql)}
+
+    def objects(self, connection: Client) -> frozenset[int]:
+        """Return the file numbers of the relations that exist."""
+        rows = connection.rows("SELECT pg_relation_filenode(oid) FROM pg_class")
+        return frozenset(int(one) for (one,) in rows if one)
 
 
-class Counted(NamedTuple):
-    """The server's counters at one moment, in pages since its start."""
-
-    get: int
-    read: int
-    create: int | None
-    evict: int | None
-    """Pages that made room for others; None up to 15, which does not count them, nor creations."""
-
-
-def counted(connection: Client, major: int) -> Counted:
+def _counted(connection: Client, major: int) -> Counted:
     """Return the counters. Up to 15 `get` and `read` have the pages by which tables and indexes grew, too."""
     ((hits, reads),) = connection.rows("SELECT sum(blks_hit), sum(blks_read) FROM pg_stat_database")
     get, read = int(hits + reads), int(reads)
-    if major < 16:
+    if major < _FIRST_WITH_IO:
         return Counted(get, read, None, None)
     # From 18 on operations may have several pages each, and bytes are counted too.
     columns = "read_bytes) / 8192, sum(extend_bytes) / 8192" if major >= 18 else "reads), sum(extends)"
@@ -93,33 +128,4 @@ def counted(connection: Client, major: int) -> Counted:
     return Counted(get, int(read), int(create), int(evict))
 
 
-def published(connection: Client, major: int) -> bool:
-    """Let the session publish its own counts; return whether the version can be asked to (from 15 on).
-
-    Up to 14 a separate process collects the counts, twice a second; this function waits for it.
-    """
-    if major < 15:
-        time.sleep(1.0)
-        return False
-    connection.ask("SELECT pg_stat_force_next_flush()")
-    return True
-
-
-def others(connection: Client) -> int:
-    """Return the number of other client sessions: their counts are published when they end."""
-    sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    return int(connection.rows(sql)[0][0])
-
-
-def resident(connection: Client) -> set[Page]:
-    """Return the pages in the pool's buffers, by pg_buffercache."""
-    sql = (
-        "SELECT reltablespace, reldatabase, relfilenode, relforknumber, relblocknumber FROM pg_buffercache"
-        " WHERE relfilenode IS NOT NULL"
-    )
-    return {(int(a), int(b), int(c), int(d), int(e)) for a, b, c, d, e in connection.rows(sql)}
-
-
-def relations(connection: Client) -> set[int]:
-    """Return the file numbers of the relations that exist: pages of dropped ones leave without a trace."""
-    return {int(one) for (one,) in connection.rows("SELECT pg_relation_filenode(oid) FROM pg_class") if one}
+LESSON = PostgresLesson()

@@ -24,6 +24,7 @@ from bufferlab.engines.servers.client import FAILURES, Client
 from bufferlab.engines.servers.data_folder import Identity, Sizes
 from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, AccessDenied, Address, Form
+from bufferlab.engines.servers.lesson import Lesson
 from bufferlab.engines.servers.look import Look
 from bufferlab.engines.servers.memory_limit import MemoryLimit
 from bufferlab.engines.servers.page_sites import PageSites
@@ -81,6 +82,8 @@ class Family(ABC):
     """The part that runs on servers that run already; None if the family has no such runs."""
     look: Look | None = None
     """The part that observes servers that run already; None if the family cannot."""
+    lesson: Lesson | None = None
+    """The load with which unknown builds are learnt; None if they cannot be."""
     deciding: ClassVar[Mapping[str, str]] = {"page_size_bytes": "page_size"}
     """By the name in a data recipe, the knob that decides the bytes of loaded data.
 

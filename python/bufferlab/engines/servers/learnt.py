@@ -11,7 +11,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,18 @@ _STEP = r"[+-][0-9]{1,9}"
 _FETCH = re.compile(rf"\\[0-9]{{1,10}}|{_REGISTER}|{_STEP}\({_REGISTER}\)|{_STEP}\({_STEP}\({_REGISTER}\)\)")
 FIELDS = ["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8",
           "held:u64", "strategy:u64", "strategy_type:u32"]  # fmt: skip
-"""The fields of a record, with their types; what shows the ring of a read may follow."""
+"""The fields of a record of PostgreSQL, with their types; what shows the ring of a read may follow."""
 _FURTHER_FIELDS: tuple[list[str], ...] = ([], ["io_context:u32"], ["io_context_18:u32"])
-KINDS = (("get",), ("get", "read"), ("create",), ("evict",))
-"""The kinds of a site's accesses: an entry has sites of each."""
+FIELDS_OF_INNODB = ["space:u32", "page:u32", "mode:u8", "latch:u8"]
+"""The fields of a record of InnoDB."""
+_PREFETCH = ("prefetch",)
+"""The kinds of a site that an entry of InnoDB may lack."""
 _RECORDERS = {"inside", "links"}
 _PLACE = {"offset", "byte"}
 _SITE = {"at", "kinds", "fetch", *_PLACE}
+_OF_SITES = {"inside", "hash_index"}
+"""What only some sites have."""
+_HEAD, _MODES = {"fields", "site", "cost_shown"}, "modes_if_in_pool"
 _LEVELS = 8
 """The most levels of objects and lists in an entry."""
 
@@ -61,6 +66,12 @@ class LearntEntry:
         told = {"format": _FORMAT, "rules": RULES, "server": self.server, "text_sha256": self.text_sha256,
                 "settings": self.settings, "proof": self.proof}  # fmt: skip
         return json.dumps(told, indent=1) + "\n"
+
+
+def kinds_of(fields: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the kinds of a site's accesses, of which an entry has sites each, by the fields of its records."""
+    read = ("read",) if fields == FIELDS_OF_INNODB else ("get", "read")
+    return (("get",), read, ("create",), ("evict",))
 
 
 def folder() -> Path:
@@ -130,7 +141,7 @@ def of_build(text_sha256: str, binary: Path, *, by_root_alone: bool = False) -> 
 
 def require_instructions(settings: Mapping[str, Any], binary: Path) -> None:
     """Raise EnvironmentLackingError unless each site of a build is at the begin of an instruction of its binary."""
-    sites = [{name: value for name, value in site.items() if name != "inside"} for site in settings["site"]]
+    sites = [{name: value for name, value in site.items() if name not in _OF_SITES} for site in settings["site"]]
     within = [{**site, **wide["inside"]} for site, wide in zip(sites, settings["site"], strict=True)
               if wide.get("inside")]  # fmt: skip
     job = {"binary": str(binary), "spool": {"path": "", "limit_bytes": 0}, "fields": settings["fields"],
@@ -147,26 +158,38 @@ def _require_form(entry: LearntEntry) -> None:
         raise ValueError("it names no server")
     if not re.fullmatch(r"[0-9a-f]{64}", entry.text_sha256):
         raise ValueError("it names no build")
-    if set(settings) != {"fields", "site", "cost_shown"} or settings["cost_shown"] is not False:
+    if not _HEAD <= set(settings) <= {*_HEAD, _MODES} or settings["cost_shown"] is not False:
         raise ValueError("it has other settings than fields and sites")
-    fields, sites = settings["fields"], settings["site"]
-    if fields[: len(FIELDS)] != FIELDS or fields[len(FIELDS) :] not in _FURTHER_FIELDS:
+    fields, sites, modes = settings["fields"], settings["site"], settings.get(_MODES, [])
+    of_innodb = fields == FIELDS_OF_INNODB
+    if not of_innodb and (fields[: len(FIELDS)] != FIELDS or fields[len(FIELDS) :] not in _FURTHER_FIELDS):
         raise ValueError("it has other fields than a record has")
+    if (
+        type(modes) is not list
+        or bool(modes) != of_innodb
+        or not all(type(one) is int and 0 <= one < 64 for one in modes)
+    ):
+        raise ValueError("it has other modes of gets than its server has")
+    kinds = kinds_of(fields)
     if type(sites) is not list or not 0 < len(sites) <= _MOST_SITES:
         raise ValueError(f"it has no sites, or more than {_MOST_SITES}")
     for site in sites:
-        if not _SITE <= set(site) <= {*_SITE, "inside"} or not re.fullmatch(r"[!-~]{1,200}", site["at"]):
+        if (
+            not _SITE <= set(site) <= _SITE | _OF_SITES
+            or site.get("hash_index", True) is not True
+            or not re.fullmatch(r"[!-~]{1,200}", site["at"])
+        ):
             raise ValueError("a site has other values than its name, place, kinds and fetches")
         places = [{name: site[name] for name in _PLACE}, *([site["inside"]] if "inside" in site else [])]
         if not all(_is_place(one) for one in places):
             raise ValueError("a site has no place")
-        if type(site["kinds"]) is not list or tuple(site["kinds"]) not in KINDS:
+        if type(site["kinds"]) is not list or tuple(site["kinds"]) not in {*kinds, *([_PREFETCH] if of_innodb else [])}:
             raise ValueError("a site has no kinds")
         fetches = site["fetch"]
         if type(fetches) is not list or len(fetches) != len(fields) or not all(map(_FETCH.fullmatch, fetches)):
             raise ValueError("a site's fetches are not those of its fields")
     of_kinds = [(tuple(site["kinds"]), site["offset"]) for site in sites]
-    if {kinds for kinds, _ in of_kinds} != set(KINDS) or len(set(of_kinds)) < len(sites):
+    if {one for one, _ in of_kinds} - {_PREFETCH} != set(kinds) or len(set(of_kinds)) < len(sites):
         raise ValueError("its sites lack a kind, or one is there twice")
     if type(proof["by"]) is not list or not set() < set(proof["by"]) <= _RECORDERS:
         raise ValueError("no recorder proved it")

@@ -73,7 +73,11 @@ fn propose(binary: &Path, known: Option<&Path>) -> Result<String, String> {
         text += &carried(&program, binary, known, &head)?;
         text += "\n# By names and counters alone:\n";
     }
-    text += &head(&format!("fields = {}\n", found.fields), found.more);
+    let modes = match found.modes_if_in_pool {
+        [] => String::new(),
+        modes => format!("modes_if_in_pool = {modes:?}\n"),
+    };
+    text += &head(&format!("fields = {}\n", found.fields), &modes);
     text.extend(found.sites.iter().map(|site| lines_of(&program, binary, site, &has)));
     Ok(text + "]\n")
 }

@@ -53,23 +53,31 @@ pub struct ProposedSite {
 pub struct Proposed {
     /// The fields of its records.
     pub fields: Vec<String>,
+    /// The modes of gets that want a page only if it is in the pool; none for PostgreSQL.
+    pub modes_if_in_pool: Vec<u8>,
     /// Its sites.
     pub sites: Vec<ProposedSite>,
 }
 
-/// Proposes the sites of a build of PostgreSQL, by the names that all its builds export for extensions.
+/// Proposes the sites of a build of PostgreSQL or MySQL, by the names that all its builds export for their extensions.
 ///
 /// # Errors
-/// When the file is not a binary of PostgreSQL, or lacks these names.
-pub fn postgres(binary: &Path) -> Result<Proposed, TraceError> {
+/// When the file is not a binary of these servers, or lacks these names.
+pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
     let program = Program::read(binary)?;
-    let usage = program.symbols.get("pgBufferUsage").ok_or_else(|| {
-        let hint = "name the program `postgres` of a whole installation";
-        TraceError::new("this binary does not export PostgreSQL's counters", binary.display().to_string(), hint)
-    })?;
-    let found = rules::postgres(&program, &counter::all(&program), *usage);
+    let raised = counter::all(&program);
+    let found = if let Some(usage) = program.symbols.get("pgBufferUsage") {
+        rules::postgres(&program, &raised, *usage)
+    } else if program.function_named("buf_page_get_gen").is_some() {
+        rules::innodb(&program, &raised, counter::of_innodb(&program, &raised).map(|(counter, _)| counter))
+    } else {
+        let hint = "name the program `postgres` or `mysqld` of a whole installation";
+        let what = "this binary names neither PostgreSQL's counters nor InnoDB's functions";
+        return Err(TraceError::new(what, binary.display().to_string(), hint));
+    };
     let sites = found.sites.iter().filter_map(|site| proposed(&program, binary, site)).collect();
-    Ok(Proposed { fields: serde_json::from_str(found.fields).unwrap_or_default(), sites })
+    let fields = serde_json::from_str(found.fields).unwrap_or_default();
+    Ok(Proposed { fields, modes_if_in_pool: found.modes_if_in_pool.to_vec(), sites })
 }
 
 fn proposed(program: &Program, binary: &Path, site: &Proposal) -> Option<ProposedSite> {

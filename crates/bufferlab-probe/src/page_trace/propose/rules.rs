@@ -28,8 +28,8 @@ pub struct Proposal {
 pub struct Proposals {
     /// The fields of its records, as an array of TOML and JSON.
     pub fields: &'static str,
-    /// Further lines of its entry in page_sites.toml.
-    pub more: &'static str,
+    /// The modes of gets that want a page only if it is in the pool, where gets have modes.
+    pub modes_if_in_pool: &'static [u8],
     /// Its sites.
     pub sites: Vec<Proposal>,
 }
@@ -49,6 +49,16 @@ const READ_AHEADS: [&str; 5] = [
     "buf_read_page_async",
     "buf_read_ibuf_merge_pages",
 ];
+
+/// The functions that get a page and raise the counter of gets themselves; the second asks the adaptive hash index.
+const GETS: [&str; 5] =
+    ["buf_page_optimistic_get", HASH_INDEX, "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_try_get_func"];
+/// The function that gets a page through the adaptive hash index.
+const HASH_INDEX: &str = "btr_search_guess_on_hash";
+
+/// The function that reads a page, and what it calls to do that.
+const READS: &str = "buf_read_page_low";
+const READS_FILES: [&str; 2] = ["fil_io", "fil_space_t::io"];
 
 /// The function in which a page leaves the pool.
 const REMOVES: &str = "buf_LRU_block_remove_hashed";
@@ -87,32 +97,69 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
     let leaves = entry(program, &[REMOVES], "evict", evict.clone());
     sites.extend(leaves.or_else(|| removing(program, evict)));
     let read = with(of_style(["%dx", "%r8"], ["+0(%dx)", "+4(%dx)"], "+0(%r9)"), none, none);
-    for name in ["buf_read_page_low", "buf_read_page"] {
-        sites.extend(calls(program, name, &["fil_io", "fil_space_t::io"], &["read"], &read));
+    for name in [READS, "buf_read_page"] {
+        sites.extend(calls(program, name, &READS_FILES, &["read"], &read));
+    }
+    let low = reading(program);
+    if let Some((function, callee)) = low.filter(|(function, _)| function.symbol.is_none()) {
+        let why = "what buf_read_page calls without a name calls fil_io here";
+        sites.extend(calls_to(program, function, callee, &["read"], &read, why));
     }
     let prefetch = with(of_style(["%cx", "+8(%sp)"], ["+0(%r8)", "+4(%r8)"], "%di"), none, none);
     for name in READ_AHEADS {
-        sites.extend(calls(program, name, &["buf_read_page_low"], &["prefetch"], &prefetch));
+        if let (Some(function), Some((low, _))) = (program.function_named(name), low) {
+            let why = format!("{name} calls what reads a page here");
+            sites.extend(calls_to(program, function, low.start, &["prefetch"], &prefetch, &why));
+        }
     }
-    let unknown = with(page(["?", "?"], "?"), none, "?");
+    let of = |address: &str| {
+        if address == "?" {
+            page(["?", "?"], "?")
+        } else {
+            page([&format!("+0({address})"), &format!("+4({address})")], &format!("+0({address})"))
+        }
+    };
     for raise in counter.map_or_else(Vec::new, |counter| raises(all, counter)) {
         let Some(function) = program.function_at(raise.at) else { continue };
         let name = function.name();
-        // The entry of the first is a site already; the second is only for compressed tables.
-        if !["buf_page_get_gen", "buf_page_get_zip"].contains(&&*name) {
-            sites.push(behind(program, function, &raise, "get", unknown.clone()));
+        // The entry of the first is a site already; the second is only for compressed tables. Other names are of other
+        // counters, at the same distance.
+        if ["buf_page_get_gen", "buf_page_get_zip"].contains(&&*name) || (gets.is_some() && !GETS.contains(&&*name)) {
+            continue;
         }
+        // The arguments of buf0buf.h: (latch, block, ...), or the page_id_t first.
+        let (address, latch) = match &*name {
+            "buf_page_optimistic_get" | "buf_page_get_known_nowait" => (Some(Register::RSI), Some(Register::RDI)),
+            "buf_page_try_get" | "buf_page_try_get_func" => (Some(Register::RDI), None),
+            _ => (None, None),
+        };
+        let Some(mut site) = behind(program, function, &raise, "get", Vec::new()) else {
+            // An attempt, which ends early where the page is just leaving.
+            let place = |argument: Option<Register>, other: &str| argument.map_or_else(|| other.to_owned(), short);
+            sites.extend(entry_of(program, function).map(|address_of_entry| Proposal {
+                at: name.clone(),
+                kinds: vec!["get"],
+                address: address_of_entry,
+                fetch: with(of(&place(address, "?")), none, &place(latch, none)),
+                why: "the entry of a function that returns where it raises the counter".to_owned(),
+            }));
+            continue;
+        };
+        let kept = |argument| kept_until(program, function, site.address, argument);
+        let (address, latch) = (address.and_then(kept), latch.and_then(kept));
+        site.fetch =
+            with(of(&address.unwrap_or_else(|| "?".to_owned())), none, &latch.unwrap_or_else(|| none.to_owned()));
+        sites.push(site);
     }
     let fields = if style == PageId::Value {
         r#"["page_id:u64", "mode:u8", "latch:u8"]"#
     } else {
         r#"["space:u32", "page:u32", "mode:u8", "latch:u8"]"#
     };
-    Proposals {
-        fields,
-        more: "modes_if_in_pool = [?]  # of enum Page_fetch, or the numbers BUF_GET_IF_IN_POOL...\n",
-        sites,
-    }
+    // The enumeration Page_fetch of MySQL from 8.0 on, before it the numbers BUF_GET_IF_IN_POOL (buf0buf.h).
+    let modes_if_in_pool =
+        if gets.is_some_and(|symbol| symbol.contains("Page_fetch")) { &[2, 3, 5] } else { &[11, 12, 15] };
+    Proposals { fields, modes_if_in_pool, sites }
 }
 
 /// Returns a site at the entry of [`REMOVES`] where the build does not name it: it is static, and `buf_LRU_free_page`
@@ -131,6 +178,36 @@ fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
     let why = format!("the entry of what {} calls without a name, and asks whether the page left", tries.name());
     let first = entry_of(program, removes)?;
     Some(Proposal { at: REMOVES.to_owned(), kinds: vec!["evict"], address: first, fetch, why })
+}
+
+/// Returns the function that reads a page, and the address of what it calls to do that. `buf_read_page_low` (buf0rea.cc) is
+/// static in most builds: there it is what `buf_read_page` calls without a name, of what itself calls `fil_io`.
+fn reading(program: &Program) -> Option<(&Function, u64)> {
+    let files = READS_FILES.iter().find_map(|name| program.function_named(name))?.start;
+    let calls_files = |function: &&Function| {
+        program.instructions(function).iter().any(|one| is_call(one) && one.near_branch_target() == files)
+    };
+    if let Some(named) = program.function_named(READS) {
+        return Some((named, files));
+    }
+    let code = program.instructions(program.function_named("buf_read_page")?);
+    let called = code.iter().filter(|one| is_call(one)).map(Instruction::near_branch_target);
+    let mut unnamed = called.filter_map(|at| program.function_at(at).filter(|one| one.start == at));
+    unnamed.find(|one| one.symbol.is_none() && calls_files(one)).map(|one| (one, files))
+}
+
+/// Returns where a function keeps an argument, if that is still so at an address: no instruction before it, in the order of
+/// their addresses, writes the same register again, but for those that give the caller's value back before a return.
+fn kept_until(program: &Program, function: &Function, address: u64, argument: Register) -> Option<String> {
+    let code = program.instructions(function);
+    let place = kept_of(&code, argument)?;
+    let gives_back = |one: &Instruction| one.mnemonic() == Mnemonic::Mov && on_stack(one).is_some();
+    let writes = |one: &&Instruction| {
+        let to = one.op0_kind() == OpKind::Register && short(one.op0_register()) == place;
+        let reads = matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push | Mnemonic::Pop);
+        to && !reads && !gives_back(one)
+    };
+    (code.iter().take_while(|one| one.ip() < address).filter(writes).count() <= 1).then_some(place)
 }
 
 /// Returns the sites of a build of PostgreSQL. `usage` is where `pgBufferUsage` is.
@@ -170,7 +247,7 @@ pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
     } else {
         r#"["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u32", "blocks:u32", "flag:u8", "held:u64", "strategy:u64", "strategy_type:u32", "io_context:u32"]"#
     };
-    Proposals { fields, more: "", sites }
+    Proposals { fields, modes_if_in_pool: &[], sites }
 }
 
 /// Puts the place of what shows the read's ring into a site: from 16 on the IOContext, up to 15 the strategy. Returns none
@@ -336,13 +413,22 @@ fn calls_to(
     code.iter().filter(to).map(site).collect()
 }
 
-/// Returns a site on the way behind a raise: the next instruction that the kernel emulates.
-fn behind(program: &Program, function: &Function, raise: &Raise, kind: &'static str, fetch: Vec<String>) -> Proposal {
+/// Returns a site on the way behind a raise: the next instruction that the kernel emulates. None if the function returns
+/// before one.
+fn behind(
+    program: &Program,
+    function: &Function,
+    raise: &Raise,
+    kind: &'static str,
+    fetch: Vec<String>,
+) -> Option<Proposal> {
     let code = program.instructions(function);
-    let next = code.iter().filter(|one| one.ip() > raise.at).find(|one| is_emulated(one));
+    let mut way =
+        code.iter().filter(|one| one.ip() > raise.at).take_while(|one| one.flow_control() != FlowControl::Return);
+    let next = way.find(|one| is_emulated(one))?;
     let bytes = function.end - function.start;
     let why = format!("a function of {bytes} bytes at {:#x} raises the counter at {:#x}", function.start, raise.at);
-    Proposal { at: function.name(), kinds: vec![kind], address: next.map_or(raise.at, Instruction::ip), fetch, why }
+    Some(Proposal { at: function.name(), kinds: vec![kind], address: next.ip(), fetch, why })
 }
 
 /// See `is_emulated` of page_trace/definition.rs.

@@ -11,7 +11,7 @@ use iced_x86::code_asm::{CodeAssembler, dword_ptr, qword_ptr};
 
 use super::counter::{Counter, all, of_innodb, raises};
 use super::program::{Function, Part, Program, name_of};
-use super::{postgres, require_instructions, rules};
+use super::{require_instructions, rules, sites};
 use crate::page_trace::recording::{Settings, Site, SpoolAsked};
 
 const CODE_AT: u64 = 0x1000;
@@ -119,7 +119,7 @@ fn named_functions_have_their_sites_at_entries_and_calls_and_the_others_behind_t
         sites.iter().map(|site| (site.at.as_str(), site.address - CODE_AT, site.fetch.join(" "))).collect();
     assert_eq!(told[0], ("buf_page_get_gen", 4, "+0(%di) +4(%di) %r8 %dx".to_owned()));
     let length = program.functions[0].end - CODE_AT;
-    assert_eq!(told[1], ("buf_page_try_get", length + 8, "? ? \\0 ?".to_owned()));
+    assert_eq!(told[1], ("buf_page_try_get", length + 8, "? ? \\0 \\0".to_owned()));
     assert_eq!(told.len(), 3);
 }
 
@@ -321,7 +321,7 @@ fn a_damaged_binary_is_refused_or_read_and_nothing_else() {
             assert!(program.functions.iter().all(|one| one.start <= one.end));
         }
         if binary {
-            postgres(&file).expect_err("no PostgreSQL");
+            sites(&file).expect_err("no server");
         }
     };
     for length in (0..whole.len()).step_by(997) {

@@ -1,0 +1,95 @@
+"""Runs a private server under the lesson's load, and returns the accesses that were recorded at candidate sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bufferlab.engines.native import native
+from bufferlab.engines.servers.page_sites import PageSites, Recording
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.learn import proof
+from bufferlab.learn.private_copy import PrivateCopy
+from bufferlab.learn.proof import Records
+from bufferlab.live import live_trace
+from bufferlab.live.live_trace import LiveTrace
+from bufferlab.results.trace_words import page_trace_words
+
+_SPOOL_BYTES = 64 << 20
+Windows = tuple[Records, list[tuple[str, proof.Edge]]]
+"""The records, and the edges of the windows with the names of the windows that they end."""
+
+
+def links_work() -> bool:
+    """Return whether this user and kernel can record by links; a build is proved by code in the server alone if not."""
+    with suppress(Exception):
+        native().live_trace_check()
+        return True
+    return False
+
+
+def server_settings(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of a server with these sites: gets that no site shows are switched off."""
+    asked = dict(place.lesson.settings(place.build))
+    if "innodb_adaptive_hash_index" in asked and not any(site.get("hash_index") for site in settings["site"]):
+        asked["innodb_adaptive_hash_index"] = "OFF"
+    return asked
+
+
+def inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Windows:
+    """Run a server that records itself from its start on."""
+    spool = place.folder / f"records-{seed}"
+    asked = {"required": True, "spool": {"path": str(spool), "limit_bytes": _SPOOL_BYTES}}
+    trace = Recording(_sites(settings), place.build, asked, lambda event: None)
+    try:
+        with place.server(server_settings(place, settings), trace) as server:
+            edges = proof.worked(server, place, seed)
+        told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
+    finally:
+        trace.close()
+    return _records(spool, told), edges
+
+
+def by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Windows:
+    """Record by the kernel's links to a server that runs already, as `advise` attaches them."""
+    spool = place.folder / f"records-{seed}"
+    with place.server(server_settings(place, settings)) as server, attached(place, server, settings, spool) as trace:
+        edges = proof.worked(server, place, seed)
+        return _records(spool, trace.finish()), edges
+
+
+@contextmanager
+def attached(
+    place: PrivateCopy, server: PrivateServer, settings: Mapping[str, Any], spool: Path
+) -> Iterator[LiveTrace]:
+    """Context manager for links to a server's sites."""
+    binary, sites = place.build.binary, _sites(settings)
+    stop_us = live_trace.stop_us(place.family.flavour, "full")
+    forks = place.family.flavour == "postgres"
+    plan = live_trace.SitePlan(server.pid, "full", sites.server, binary, str(binary), False, sites, stop_us, forks)
+    with live_trace.attach(plan, spool, events_per_s_max=1e9, limit_bytes=_SPOOL_BYTES) as trace:
+        yield trace
+
+
+def recorded(spool: Path, trace: LiveTrace) -> Records:
+    """End a trace and return its records. Raises EnvironmentLackingError for one that is not whole."""
+    return _records(spool, trace.finish())
+
+
+def _sites(settings: Mapping[str, Any]) -> PageSites:
+    return PageSites("the learnt build", dict(settings))
+
+
+def _records(spool: Path, told: Mapping[str, Any]) -> Records:
+    if told.get("problem") or told.get("lost") or told.get("over_limit_bytes") is not None:
+        what = told.get("problem") or f"{told.get('lost', 0):,} records were lost"
+        raise EnvironmentLackingError(
+            f"the build cannot be learnt here: {what}", str(spool), "try again on an idle host"
+        )
+    dtype = np.dtype(list(page_trace_words().record))
+    return Records(np.fromfile(spool, dtype), told["relations"])
