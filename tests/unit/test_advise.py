@@ -274,7 +274,7 @@ def test_a_restart_or_a_resize_in_the_window_is_no_answer(monkeypatch: pytest.Mo
     def resize(_: FakeMysql) -> None:
         monkeypatch.setitem(fake_mysql._LEVELS, "Innodb_buffer_pool_pages_total", 8192)
 
-    for action, words in ((resize, "64 MiB to 128 MiB"), (FakeMysql.restart, "the server was restarted")):
+    for action, words in ((resize, "between 64 MiB and 128 MiB"), (FakeMysql.restart, "the server was restarted")):
         with monkeypatch.context(), bench(FakeMysql({30: action})) as at:
             advice = at.advise(asked())
         assert words in sentence.advised(advice), words
