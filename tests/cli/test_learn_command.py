@@ -32,7 +32,10 @@ FETCH = ["+0(%di)", "-132(%bp)", *["\\9"] * 9]
 
 def sites() -> list[dict[str, Any]]:
     place = first_instruction(BINARY)
-    return [{"at": "PinBuffer", "kinds": [*kinds], **place, "fetch": FETCH, "inside": place} for kinds in learnt.KINDS]
+    return [
+        {"at": "PinBuffer", "kinds": [*kinds], **place, "fetch": FETCH, "inside": place}
+        for kinds in learnt.kinds_of(FIELDS)
+    ]
 
 
 def proof(by: Any, *wrong: str) -> Proof:
@@ -59,7 +62,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(monkeypatch: pytest.MonkeyPatch, found: Learnt, *arguments: str | Path) -> int:
-    monkeypatch.setattr(learning, "learn", lambda binary, say: found)
+    monkeypatch.setattr(learning, "learn", lambda build, say: found)
     code: int = command.command.main([str(BINARY), *map(str, arguments)], standalone_mode=False)
     return code
 
@@ -166,9 +169,9 @@ def test_the_answer_is_shown_where_it_cannot_be_kept(
 @pytest.mark.parametrize("cache", ["/proc/nowhere", "/dev/null/x", "/dev/null", "/proc/self/" + "a" * 300])
 def test_a_cache_in_which_nothing_can_be_made_is_refused_by_name(cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUFFERLAB_CACHE", cache)
-    monkeypatch.setattr(candidates, "proposed", lambda binary, original: {"fields": FIELDS, "site": sites()})
+    monkeypatch.setattr(candidates, "proposed", lambda binary, original, lesson: {"fields": FIELDS, "site": sites()})
     with pytest.raises(EnvironmentLackingError) as refused:
-        learning.learn(BINARY, print)
+        learning.learn(BUILD, print)
     assert refused.value.what.startswith("a private copy of the build cannot be made: ")
     assert str(refused.value.where) == f"{cache}/learning"
     assert refused.value.hint == "choose another cache with BUFFERLAB_CACHE"

@@ -18,6 +18,7 @@ import pytest
 
 from bufferlab.engines import registry
 from bufferlab.engines.native import native
+from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
@@ -74,7 +75,7 @@ def recorders() -> list[str]:
     except Exception as error:
         print(f"NOT TESTED: the kernel's links do not work here: {error}")
         return ["inside"]
-    return ["inside", "links"]
+    return ["links", "inside"]
 
 
 def shipped(build: Build) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def shipped(build: Build) -> dict[str, Any]:
 def test_a_build_learns_the_sites_that_a_person_found(name: str, root: Path) -> None:
     build = postgres.build(name)
     steps: list[str] = []
-    outcome = learning.learn(build.binary, steps.append)
+    outcome = learning.learn(build, steps.append)
     assert outcome.wrong == []
     assert outcome.entry.proof["by"] == recorders()
     assert len(steps) == 2 + len(recorders())
@@ -176,9 +177,9 @@ def plant(
     monkeypatch: pytest.MonkeyPatch, build: Build, change: Callable[[dict[str, Any], Build], None]
 ) -> dict[str, Any]:
     """Change what is proposed for a build; return it."""
-    settings = candidates.proposed(build.binary, build.binary)
+    settings = candidates.proposed(build.binary, build.binary, LESSON)
     change(settings, build)
-    monkeypatch.setattr(candidates, "proposed", lambda binary, original: settings)
+    monkeypatch.setattr(candidates, "proposed", lambda binary, original, lesson: settings)
     return settings
 
 
@@ -192,10 +193,10 @@ def test_wrong_sites_are_refused(
 ) -> None:
     build = postgres.build(EVERY_DAY)
     plant(monkeypatch, build, change)
-    outcome = learning.learn(build.binary, print)
+    outcome = learning.learn(build, print)
     assert any(told in one for one in outcome.wrong), outcome.wrong
-    assert outcome.wrong[0].startswith("by the recorder inside, ")
-    assert len(outcome.proofs) == 1, "nothing of the kernel is put at wrong places"
+    assert outcome.wrong[0].startswith(f"by the recorder {recorders()[0]}, ")
+    assert len(outcome.proofs) == 1, "no code is put into a server at wrong places"
     assert outcome.entry.proof["by"] == []
     assert learnt.of_build(page_sites.text_sha256(build.binary), build.binary) is None
     assert learning.told(outcome)["status"] == "refused"
@@ -207,8 +208,11 @@ def test_evictions_that_are_not_for_want_of_room_are_refused_where_a_table_is_dr
 ) -> None:
     build = postgres.build(EVERY_DAY)
     monkeypatch.setattr(candidates, "with_evictions", lambda settings, victims: settings)
-    wrong = learning.learn(build.binary, print).wrong
-    assert any(one.startswith("by the recorder inside, load with DROP: ") and "of kind evict" in one for one in wrong)
+    wrong = learning.learn(build, print).wrong
+    assert any(
+        one.startswith(f"by the recorder {recorders()[0]}, load with DROP: ") and "of kind evict" in one
+        for one in wrong
+    )
 
 
 @pytest.mark.slow
@@ -225,7 +229,7 @@ def test_a_place_8_bytes_further_is_refused_whatever_the_server_does_then(
 
     plant(monkeypatch, build, further)
     try:
-        wrong = learning.learn(build.binary, print).wrong
+        wrong = learning.learn(build, print).wrong
     except BufferlabError as error:
         wrong = [error.what]
     print(wrong)
@@ -239,7 +243,7 @@ def test_a_server_that_cannot_list_its_pages_is_refused_with_the_way_to_help_it(
     for file in files:
         file.unlink()
     with pytest.raises(EnvironmentLackingError) as refused:
-        learning.learn(build.binary, print)
+        learning.learn(build, print)
     assert refused.value.what.startswith("this build cannot be learnt: its server cannot list the pages in its pool: ")
     assert refused.value.where == str(build.binary)
     assert "postgresql-contrib" in str(refused.value.hint)
@@ -275,7 +279,7 @@ def test_a_killed_learner_leaves_no_server_and_the_next_one_removes_its_folder(s
         wait_until(lambda: bpf_programs() <= before, "its programs in the kernel to end")
     (killed,) = left(root)
     assert not (root / "cache/learnt").exists()
-    outcome = learning.learn(build.binary, print)
+    outcome = learning.learn(build, print)
     assert outcome.wrong == []
     assert killed not in left(root)
 

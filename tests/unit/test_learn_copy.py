@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.servers.builds import Build
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.learn import private_copy
@@ -31,7 +32,7 @@ def test_the_programs_are_files_of_their_own_and_what_is_beside_and_above_them_i
     share = tmp_path / "usr/share/postgresql/17/postgres.bki"
     share.parent.mkdir(parents=True)
     share.write_text("bki")
-    copy = private_copy.copied(build, tmp_path / "copy").binary
+    copy = private_copy.copied(build, tmp_path / "copy", LESSON).binary
     assert copy.relative_to(tmp_path / "copy") == Path("lib/postgresql/17/bin/postgres")
     for name in ("postgres", "initdb"):
         program = copy.with_name(name)
@@ -46,7 +47,7 @@ def test_a_program_that_is_a_link_is_copied_from_where_it_lies(tmp_path: Path) -
     build = installed(tmp_path / "a", "b/bin")
     link = tmp_path / "postgres"
     link.symlink_to(build.binary)
-    copy = private_copy.copied(Build("some", "postgres", "17.6", link), tmp_path / "copy").binary
+    copy = private_copy.copied(Build("some", "postgres", "17.6", link), tmp_path / "copy", LESSON).binary
     assert (copy.read_text(), copy.is_symlink(), copy.parent.name) == ("postgres", False, "bin")
 
 
@@ -65,7 +66,7 @@ def test_a_folder_above_that_this_user_cannot_list_is_no_obstacle(
         return listed(path)
 
     monkeypatch.setattr(os, "listdir", refusing)
-    copy = private_copy.copied(build, tmp_path / "copy").binary
+    copy = private_copy.copied(build, tmp_path / "copy", LESSON).binary
     assert (copy.parent / "../share").is_dir()
     assert copy == tmp_path / "copy/pg/bin/postgres"
 
@@ -73,7 +74,7 @@ def test_a_folder_above_that_this_user_cannot_list_is_no_obstacle(
 @pytest.mark.parametrize("levels", range(1, 8))
 def test_a_program_lies_in_its_copy_at_most_five_folders_deep(levels: int, tmp_path: Path) -> None:
     build = installed(tmp_path, "/".join(f"d{number}" for number in range(levels)))
-    copy = private_copy.copied(build, tmp_path / "copy").binary
+    copy = private_copy.copied(build, tmp_path / "copy", LESSON).binary
     below = copy.relative_to(tmp_path / "copy")
     assert below == Path(*build.binary.parts[-len(below.parts) :])
     assert len(below.parts) == 5
@@ -90,7 +91,7 @@ def test_root_copies_no_file_that_the_servers_user_may_not_read(
     build.binary.with_name("initdb").unlink()
     build.binary.with_name("initdb").symlink_to(secret)
     with pytest.raises(EnvironmentLackingError, match="other users may not read it"):
-        private_copy.copied(build, tmp_path / "copy")
+        private_copy.copied(build, tmp_path / "copy", LESSON)
     assert not any(one.is_file() and one.read_text() == "for root alone" for one in (tmp_path / "copy").rglob("initdb"))
 
 
@@ -100,7 +101,7 @@ def test_a_program_of_another_name_is_copied_as_postgres_and_a_pipe_is_none(tmp_
     build.binary.symlink_to("/dev/null")
     renamed.with_name("initdb").unlink()
     os.mkfifo(renamed.with_name("initdb"))
-    copy = private_copy.copied(replace(build, binary=renamed), tmp_path / "copy").binary
+    copy = private_copy.copied(replace(build, binary=renamed), tmp_path / "copy", LESSON).binary
     assert (copy.name, copy.is_symlink(), copy.read_bytes()) == ("postgres", False, renamed.read_bytes())
     assert not copy.with_name("initdb").exists()
 
@@ -110,7 +111,7 @@ def test_the_servers_user_can_pass_to_the_copy_whichever_umask_and_rights_the_or
     build.binary.chmod(0o744)
     umask = os.umask(0o077)
     try:
-        copy = private_copy.copied(build, tmp_path / "copy").binary
+        copy = private_copy.copied(build, tmp_path / "copy", LESSON).binary
     finally:
         os.umask(umask)
     for place in (copy, copy.with_name("initdb"), *copy.parents[:5]):

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bufferlab.engines.postgres import learning
-from bufferlab.engines.postgres.learning import Counted, Page
+from bufferlab.engines.postgres.learning import LESSON
+from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.lesson import Counted, Page
 from bufferlab.learn import candidates, proof
 from bufferlab.learn.proof import Edge, Listed, Proof, Records
 from bufferlab.results.trace_words import page_trace_words
@@ -129,7 +131,9 @@ class Server:
     ) -> Proof:
         """The proof of its run, of records that `changed` has made of its own."""
         rows = changed(np.asarray(self.rows, DTYPE))
-        return proof.proved("inside", Records(rows, list(self.relations)), self.edges, is_empty=is_empty, major=major)
+        build = Build("some", "postgres", f"{major}.1", Path("postgres"))
+        records = Records(rows, list(self.relations))
+        return proof.proved("inside", records, self.edges, LESSON, build, is_empty=is_empty)
 
 
 @pytest.fixture(scope="module")
@@ -345,4 +349,4 @@ def test_records_are_parted_to_the_nanosecond_also_late_in_a_hosts_life() -> Non
 
 
 def test_the_least_numbers_that_are_judged_by_are_of_kinds_that_every_build_tells() -> None:
-    assert set(learning.LEAST_RECORDED) == {kind for site in SITES for kind in site["kinds"]}
+    assert set(LESSON.least_recorded) == {kind for site in SITES for kind in site["kinds"]}

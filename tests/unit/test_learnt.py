@@ -70,7 +70,7 @@ def test_an_entry_that_could_not_be_read_again_is_not_written(cache: Path) -> No
 
 
 def test_the_kinds_of_an_entry_are_words_of_a_trace() -> None:
-    assert set(page_trace_words().kinds) > {kind for kinds in learnt.KINDS for kind in kinds}
+    assert set(page_trace_words().kinds) > {kind for kinds in learnt.kinds_of(FIELDS) for kind in kinds}
 
 
 NUMBERS = st.integers() | st.floats() | st.sampled_from([1 << 64, -1, 255, 256, 1e999])
@@ -367,7 +367,7 @@ BINARY = Path("/bin/sleep").resolve()
 
 def settings_at(place: dict[str, int], inside: dict[str, int] | None = None) -> dict[str, Any]:
     more = {"inside": inside} if inside else {}
-    return {**SETTINGS, "site": [{**SITE, "kinds": [*kinds], **place, **more} for kinds in learnt.KINDS]}
+    return {**SETTINGS, "site": [{**SITE, "kinds": [*kinds], **place, **more} for kinds in learnt.kinds_of(FIELDS)]}
 
 
 def test_a_place_that_is_no_begin_of_an_instruction_of_the_build_is_refused() -> None:

@@ -28,7 +28,8 @@ def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
     for site in told["sites"]:
         inside = {"inside": site["inside"]} if site["inside"] else {}
         hashed = {"hash_index": True} if site["at"] == _HASH_INDEX else {}
-        sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside, **hashed})
+        tries = {"tries": site["tries"]} if "?" in site["fetch"] else {}
+        sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside, **hashed, **tries})
     # A read is a get too on PostgreSQL, and what all other gets pass is a site of its own.
     kinds = {tuple(site["kinds"]) for site in sites}
     if lacking := [" and ".join(needed) for needed in learnt.kinds_of(told["fields"]) if needed not in kinds]:
@@ -46,15 +47,14 @@ def is_unknown(site: Mapping[str, Any]) -> bool:
     return "?" in site["fetch"]
 
 
-def by_register(settings: Mapping[str, Any], register: str) -> dict[str, Any]:
-    """Return settings with the unknown sites alone, as if `register` had the address of their page."""
-    known = {"fetch": [f"+0({register})", f"+4({register})", "\\0", "\\0"]}
-    return {**settings, "site": [{**site, **known} for site in settings["site"] if is_unknown(site)]}
-
-
 def without_unknown(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings without the sites that keep a value where it is not known."""
     return {**settings, "site": [site for site in settings["site"] if not is_unknown(site)]}
+
+
+def without_hash_index(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without the gets through the adaptive hash index."""
+    return {**settings, "site": [site for site in settings["site"] if not site.get("hash_index")]}
 
 
 def with_evictions(settings: Mapping[str, Any], victims: set[int]) -> dict[str, Any]:

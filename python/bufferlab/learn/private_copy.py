@@ -67,10 +67,13 @@ def _copied(build: Build, folder: Path, programs: tuple[str, ...]) -> Build:
     place = folder
     for part in binary.relative_to(root).parts[:-1]:
         _make_passable(place)
-        _link_all(root / place.relative_to(folder), place, {part})
+        for one in (root / place.relative_to(folder)).iterdir():
+            if one.name != part:
+                (place / one.name).symlink_to(one)
         place /= part
     _make_passable(place)
-    _link_all(binary.parent, place, {*programs})  # Some have their libraries beside them.
+    for library in binary.parent.glob("*.so*"):
+        (place / library.name).symlink_to(library)
     # initdb looks for a server of its own name beside it.
     server, *others = programs
     _copy(binary, place / server)
@@ -78,12 +81,6 @@ def _copied(build: Build, folder: Path, programs: tuple[str, ...]) -> Build:
         if (program := binary.with_name(name)).is_file():
             _copy(program, place / name)
     return replace(build, binary=place / server)
-
-
-def _link_all(source: Path, folder: Path, but: set[str]) -> None:
-    for one in source.iterdir():
-        if one.name not in but:
-            (folder / one.name).symlink_to(one)
 
 
 def _copy(program: Path, target: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.data_folder import DATABASE
 from bufferlab.engines.servers.lesson import WITH_DROP, Counted, Lesson, Page
@@ -205,19 +206,19 @@ class Records:
 
 
 def proved(
-    by: Recorder, records: Records, edges: Sequence[tuple[str, Edge]], place: PrivateCopy, *, is_empty: bool
+    by: Recorder, records: Records, edges: Sequence[tuple[str, Edge]], lesson: Lesson, build: Build, *, is_empty: bool
 ) -> Proof:
     """Compare a run. `is_empty`: the recorder was on from the server's start, so that the pool began empty."""
-    proof, lesson = Proof(by), place.lesson
+    proof = Proof(by)
     _follow(records, edges, proof, lesson, is_empty=is_empty)
     for (_, before), (name, after) in pairwise(edges):
         inside = records.between(before.ended_ns, after.begun_ns)
         around = records.between(before.begun_ns, after.ended_ns)
-        for kinds in lesson.compared(place.build, name):
-            grown = getattr(after.counted, kinds[0]) - getattr(before.counted, kinds[0])
-            proof.compared.append(
-                Compared(name, " + ".join(kinds), _number(inside, kinds), _number(around, kinds), grown)
-            )
+        for kinds in lesson.compared(build, name):
+            now, then = getattr(after.counted, kinds[0]), getattr(before.counted, kinds[0])
+            if now is not None:
+                told = (_number(inside, kinds), _number(around, kinds), now - then)
+                proof.compared.append(Compared(name, " + ".join(kinds), *told))
         if lesson.has_rings:
             _rings(name, inside, proof)
     whole = records.between(edges[0][1].ended_ns, edges[-1][1].begun_ns)

@@ -68,7 +68,7 @@ def attached(
     place: PrivateCopy, server: PrivateServer, settings: Mapping[str, Any], spool: Path
 ) -> Iterator[LiveTrace]:
     """Context manager for links to a server's sites."""
-    binary, sites = place.build.binary, _sites(settings)
+    binary, sites = Path(f"/proc/{server.pid}/root") / str(place.build.binary).lstrip("/"), _sites(settings)
     stop_us = live_trace.stop_us(place.family.flavour, "full")
     forks = place.family.flavour == "postgres"
     plan = live_trace.SitePlan(server.pid, "full", sites.server, binary, str(binary), False, sites, stop_us, forks)

@@ -1,7 +1,8 @@
 """Finds the register with the address of a page where names do not tell it: there it names resident pages alone.
 
-A compiler keeps what a function looks up in any register. Each is tried for a moment, and the server's list of resident
-pages decides.
+A compiler keeps what a function looks up in any register. The core names the places around a site, and the registers
+that surely have an address there. Each is tried for a moment: it must be passed as often as the site, and the server's
+list of resident pages decides.
 """
 
 from __future__ import annotations
@@ -9,18 +10,30 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 from bufferlab.engines.servers.data_folder import DATABASE
+from bufferlab.engines.servers.lesson import Page
+from bufferlab.engines.servers.private_server import PrivateServer
 from bufferlab.learn import candidates, proof, recording
 from bufferlab.learn.private_copy import PrivateCopy
 
-_REGISTERS = ("%bx", "%r12", "%r13", "%r14", "%r15", "%ax", "%cx", "%dx", "%si", "%di", "%r8", "%r9", "%r10", "%r11")
-"""Those that functions keep come first: they hold a value over calls."""
 _STATEMENTS = 120
 _LEAST_RECORDS = 20
-_RESIDENT = 0.99
-"""The least share of records whose page is resident; another register names pages by chance, or one page always."""
+_RESIDENT = 0.97
+"""The least share of records whose page is listed before the load or after it; others name pages by chance."""
+_AS_OFTEN = 0.002
+"""The largest share by which a place may be passed more or less often than the site."""
+
+
+class _Try(NamedTuple):
+    """A place with a register; `rank` is lower for the site itself, and for registers that calls leave as they are."""
+
+    site: int
+    rank: tuple[int, int]
+    is_named: bool
+    """Whether a register names the page; else the place is only counted."""
+    settings: dict[str, Any]
 
 
 def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,31 +41,68 @@ def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises EnvironmentLackingError if the records are not whole.
     """
-    unknown = [number for number, site in enumerate(settings["site"]) if candidates.is_unknown(site)]
-    fetches: dict[int, list[str]] = {}
+    named: list[tuple[int, _Try]] = []
     with place.server(place.lesson.settings(place.build)) as server:
         proof.mixed(server, place.lesson, 1, _STATEMENTS)
-        for register in _REGISTERS:
-            tried = candidates.by_register(settings, register)
-            spool = place.folder / f"register-{register.lstrip('%')}"
-            with recording.attached(place, server, tried, spool) as trace:
-                pages = _resident(place, server)
-                proof.mixed(server, place.lesson, 2, _STATEMENTS)
-                pages |= _resident(place, server)
-                records = recording.recorded(spool, trace)
-            named = defaultdict(list)
-            for site, page in zip(records.records["site"].tolist(), records.pages(records.records), strict=True):
-                named[site].append(page in pages)
-            for site, hits in named.items():
-                if len(hits) >= _LEAST_RECORDS and sum(hits) >= _RESIDENT * len(hits):
-                    fetches.setdefault(unknown[site], tried["site"][site]["fetch"])
-            if len(fetches) == len(unknown):
-                break
-    sites = [{**site, "fetch": fetches.get(number, site["fetch"])} for number, site in enumerate(settings["site"])]
-    return candidates.without_unknown({**settings, "site": sites})
+        for number, tries in enumerate(_rounds(settings)):
+            tried = _tried(place, server, settings, tries, number)
+            passed = {one.site: count for one, count, _ in tried if one.rank[0] == 0}
+            for one, count, share in tried:
+                differ = abs(count - passed[one.site])
+                as_often = differ <= _AS_OFTEN * count + 1
+                if one.is_named and as_often and count >= _LEAST_RECORDS and share >= _RESIDENT:
+                    named.append((differ, one))
+    sites = [dict(site) for site in settings["site"]]
+    for _, one in sorted(named, key=lambda row: (row[0], row[1].rank), reverse=True):
+        sites[one.site] |= one.settings
+    known = candidates.without_unknown({**settings, "site": sites})
+    for site in known["site"]:
+        site.pop("tries", None)
+    return known
 
 
-def _resident(place: PrivateCopy, server: Any) -> set[Any]:
+def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
+    """Return what is tried at once: a place has one register in a round, and the site itself is in each."""
+    rounds: list[list[_Try]] = []
+    for number, site in enumerate(settings["site"]):
+        places = {one["offset"]: one for one in site.get("tries", ())} if candidates.is_unknown(site) else {}
+        if not places:
+            continue
+        places = {site["offset"]: {**site, "registers": []}, **places}
+        for turn in range(max(len(one["registers"]) for one in places.values())):
+            if turn == len(rounds):
+                rounds.append([])
+            for rank, one in enumerate(places.values()):
+                at = {"offset": one["offset"], "byte": one["byte"]}
+                if turn < len(one["registers"]):
+                    register = one["registers"][turn]
+                    at["fetch"] = [f"+0({register})", f"+4({register})", "\\0", "\\0"]
+                elif rank == 0:
+                    at["fetch"] = ["\\0"] * 4
+                if "fetch" in at:
+                    rounds[turn].append(_Try(number, (rank, turn), turn < len(one["registers"]), at))
+    return rounds
+
+
+def _tried(
+    place: PrivateCopy, server: PrivateServer, settings: Mapping[str, Any], tries: list[_Try], number: int
+) -> list[tuple[_Try, int, float]]:
+    """Return, of each try, how often the load passed it, and the share of resident pages."""
+    sites = [{name: one for name, one in settings["site"][each.site].items() if name != "tries"} | each.settings
+             for each in tries]  # fmt: skip
+    spool = place.folder / f"registers-{number}"
+    with recording.attached(place, server, {**settings, "site": sites}, spool) as trace:
+        pages = _resident(place, server)
+        proof.mixed(server, place.lesson, 2 + number, _STATEMENTS)
+        pages |= _resident(place, server)
+        records = recording.recorded(spool, trace)
+    hits: dict[int, list[bool]] = defaultdict(list)
+    for site, page in zip(records.records["site"].tolist(), records.pages(records.records), strict=True):
+        hits[site].append(page in pages)
+    return [(one, len(hits[site]), sum(hits[site]) / max(len(hits[site]), 1)) for site, one in enumerate(tries)]
+
+
+def _resident(place: PrivateCopy, server: PrivateServer) -> set[Page]:
     with closing(server.connect(DATABASE, patient=True)) as connection:
         connection.allow_bytes(64 << 20)
         return set(place.lesson.resident(connection))

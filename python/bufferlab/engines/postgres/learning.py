@@ -79,7 +79,7 @@ class PostgresLesson(Lesson):
     def settled(self, connection: Client, build: Build, begun_ns: int) -> Settled:
         """Return the counters, once the session has published its own.
 
-        Up to 14 a separate process collects the counts, twice a second: whether it has those of this session is not known.
+        Up to 14 a separate process collects the counts, twice a second: it may lack those of this session.
         """
         if build.numbers[0] < _FIRST_TO_PUBLISH:
             time.sleep(1.0)

@@ -7,6 +7,7 @@ pub mod program;
 pub mod rules;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::path::Path;
 
@@ -46,6 +47,18 @@ pub struct ProposedSite {
     pub function_offset: u64,
     /// The reason, as a phrase.
     pub why: String,
+    /// Places where a register may have the address of the page, if that is not known at the site.
+    pub tries: Vec<Try>,
+}
+
+/// A place where a register may have the address of a page.
+#[derive(Clone, Debug, Serialize)]
+pub struct Try {
+    /// The place.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The registers that have an address there.
+    pub registers: Vec<String>,
 }
 
 /// The proposals for a build.
@@ -101,6 +114,11 @@ fn proposed(program: &Program, binary: &Path, site: &Proposal) -> Option<Propose
         inside,
         function_offset: program.offset_of(function.start),
         why: site.why.clone(),
+        tries: site
+            .tries
+            .iter()
+            .map(|(at, registers)| Try { place: place(*at), registers: registers.clone() })
+            .collect(),
     })
 }
 

@@ -9,6 +9,7 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use super::counter::{Counter, Raise, raises};
 use super::program::{Function, Program};
+use super::values::{self, Values};
 
 /// A proposed site, and the reason for it.
 pub struct Proposal {
@@ -22,6 +23,9 @@ pub struct Proposal {
     pub fetch: Vec<String>,
     /// The reason, as a phrase.
     pub why: String,
+    /// Where a page may be found that no argument names: the address of an instruction that leads to the site or that it
+    /// leads to, and the registers that have an address there.
+    pub tries: Vec<(u64, Vec<String>)>,
 }
 
 /// The proposals for one build.
@@ -55,6 +59,9 @@ const GETS: [&str; 5] =
     ["buf_page_optimistic_get", HASH_INDEX, "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_try_get_func"];
 /// The function that gets a page through the adaptive hash index.
 const HASH_INDEX: &str = "btr_search_guess_on_hash";
+
+/// The instructions before a raise among which a place is looked for where a register has the address of the page.
+const INSTRUCTIONS_BEFORE: usize = 24;
 
 /// The function that reads a page, and what it calls to do that.
 const READS: &str = "buf_read_page_low";
@@ -119,6 +126,7 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
             page([&format!("+0({address})"), &format!("+4({address})")], &format!("+0({address})"))
         }
     };
+    let entered = values::entered(program);
     for raise in counter.map_or_else(Vec::new, |counter| raises(all, counter)) {
         let Some(function) = program.function_at(raise.at) else { continue };
         let name = function.name();
@@ -133,7 +141,7 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
             "buf_page_try_get" | "buf_page_try_get_func" => (Some(Register::RDI), None),
             _ => (None, None),
         };
-        let Some(mut site) = behind(program, function, &raise, "get", Vec::new()) else {
+        let Some(mut site) = beside(program, function, &raise, "get") else {
             // An attempt, which ends early where the page is just leaving.
             let place = |argument: Option<Register>, other: &str| argument.map_or_else(|| other.to_owned(), short);
             sites.extend(entry_of(program, function).map(|address_of_entry| Proposal {
@@ -141,12 +149,17 @@ pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Pro
                 kinds: vec!["get"],
                 address: address_of_entry,
                 fetch: with(of(&place(address, "?")), none, &place(latch, none)),
+                tries: Vec::new(),
                 why: "the entry of a function that returns where it raises the counter".to_owned(),
             }));
             continue;
         };
-        let kept = |argument| kept_until(program, function, site.address, argument);
+        let values = Values::of(program, function, &entered);
+        let kept = |argument| values.argument(site.address, argument);
         let (address, latch) = (address.and_then(kept), latch.and_then(kept));
+        if address.is_none() {
+            site.tries = tries(&values, raise.at, site.address);
+        }
         site.fetch =
             with(of(&address.unwrap_or_else(|| "?".to_owned())), none, &latch.unwrap_or_else(|| none.to_owned()));
         sites.push(site);
@@ -177,7 +190,7 @@ fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
     })?;
     let why = format!("the entry of what {} calls without a name, and asks whether the page left", tries.name());
     let first = entry_of(program, removes)?;
-    Some(Proposal { at: REMOVES.to_owned(), kinds: vec!["evict"], address: first, fetch, why })
+    Some(Proposal { at: REMOVES.to_owned(), kinds: vec!["evict"], address: first, fetch, why, tries: Vec::new() })
 }
 
 /// Returns the function that reads a page, and the address of what it calls to do that. `buf_read_page_low` (buf0rea.cc) is
@@ -194,20 +207,6 @@ fn reading(program: &Program) -> Option<(&Function, u64)> {
     let called = code.iter().filter(|one| is_call(one)).map(Instruction::near_branch_target);
     let mut unnamed = called.filter_map(|at| program.function_at(at).filter(|one| one.start == at));
     unnamed.find(|one| one.symbol.is_none() && calls_files(one)).map(|one| (one, files))
-}
-
-/// Returns where a function keeps an argument, if that is still so at an address: no instruction before it, in the order of
-/// their addresses, writes the same register again, but for those that give the caller's value back before a return.
-fn kept_until(program: &Program, function: &Function, address: u64, argument: Register) -> Option<String> {
-    let code = program.instructions(function);
-    let place = kept_of(&code, argument)?;
-    let gives_back = |one: &Instruction| one.mnemonic() == Mnemonic::Mov && on_stack(one).is_some();
-    let writes = |one: &&Instruction| {
-        let to = one.op0_kind() == OpKind::Register && short(one.op0_register()) == place;
-        let reads = matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push | Mnemonic::Pop);
-        to && !reads && !gives_back(one)
-    };
-    (code.iter().take_while(|one| one.ip() < address).filter(writes).count() <= 1).then_some(place)
 }
 
 /// Returns the sites of a build of PostgreSQL. `usage` is where `pgBufferUsage` is.
@@ -345,7 +344,7 @@ fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
     fetch.extend(["\\1".to_owned(), "\\0".to_owned(), "%ax".to_owned(), strategy.clone(), format!("+0({strategy})")]);
     fetch.push("\\9".to_owned());
     let why = format!("{why}; the jump behind its first call, which returns the session's note of the page");
-    Some(Proposal { at: "PinBuffer".to_owned(), kinds: vec!["get"], address: jump.ip(), fetch, why })
+    Some(Proposal { at: "PinBuffer".to_owned(), kinds: vec!["get"], address: jump.ip(), fetch, why, tries: Vec::new() })
 }
 
 /// Returns the jump that follows a function's first call, where that depends on whether the call returned anything.
@@ -362,7 +361,14 @@ fn question(code: &[Instruction]) -> Option<&Instruction> {
 fn entry(program: &Program, names: &[&'static str], kind: &'static str, fetch: Vec<String>) -> Option<Proposal> {
     let (name, function) = names.iter().find_map(|name| Some((*name, program.function_named(name)?)))?;
     let why = format!("the entry of {name}, by its symbol");
-    Some(Proposal { at: name.to_owned(), kinds: vec![kind], address: entry_of(program, function)?, fetch, why })
+    Some(Proposal {
+        at: name.to_owned(),
+        kinds: vec![kind],
+        address: entry_of(program, function)?,
+        fetch,
+        why,
+        tries: Vec::new(),
+    })
 }
 
 /// Returns a function's first instruction but for `endbr64`, which the kernel does not emulate and which changes nothing.
@@ -408,27 +414,36 @@ fn calls_to(
     let to = |one: &&Instruction| one.near_branch_target() == callee && (is_call(one) || is_jump(one));
     let site = |one: &Instruction| {
         let (fetch, why, kinds) = (fetch.to_vec(), why.to_owned(), kinds.to_vec());
-        Proposal { at: function.name(), kinds, address: one.ip(), fetch, why }
+        Proposal { at: function.name(), kinds, address: one.ip(), fetch, why, tries: Vec::new() }
     };
     code.iter().filter(to).map(site).collect()
 }
 
-/// Returns a site on the way behind a raise: the next instruction that the kernel emulates. None if the function returns
-/// before one.
-fn behind(
-    program: &Program,
-    function: &Function,
-    raise: &Raise,
-    kind: &'static str,
-    fetch: Vec<String>,
-) -> Option<Proposal> {
+/// Returns a site on the way of a raise: the next instruction that the kernel emulates. If the function returns before one
+/// it is the last before the raise: whether it is passed as often, counts will tell. None if there is neither.
+fn beside(program: &Program, function: &Function, raise: &Raise, kind: &'static str) -> Option<Proposal> {
     let code = program.instructions(function);
-    let mut way =
-        code.iter().filter(|one| one.ip() > raise.at).take_while(|one| one.flow_control() != FlowControl::Return);
-    let next = way.find(|one| is_emulated(one))?;
+    let (before, from) = code.split_at(code.partition_point(|one| one.ip() < raise.at));
+    let mut way = from.iter().skip(1).take_while(|one| one.flow_control() != FlowControl::Return);
+    let mut back = before.iter().rev().take_while(|one| {
+        !matches!(
+            one.flow_control(),
+            FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+        )
+    });
+    let site = way.find(|one| is_emulated(one)).or_else(|| back.find(|one| is_emulated(one)))?;
     let bytes = function.end - function.start;
     let why = format!("a function of {bytes} bytes at {:#x} raises the counter at {:#x}", function.start, raise.at);
-    Some(Proposal { at: function.name(), kinds: vec![kind], address: next.ip(), fetch, why })
+    let (at, fetch, tries) = (function.name(), Vec::new(), Vec::new());
+    Some(Proposal { at, kinds: vec![kind], address: site.ip(), fetch, why, tries })
+}
+
+/// Returns the places around a raise where a register may name the page: the site, and what the kernel emulates before it.
+fn tries(values: &Values, raise: u64, site: u64) -> Vec<(u64, Vec<String>)> {
+    let before = values.code().iter().rev().skip_while(|one| one.ip() >= raise).take(INSTRUCTIONS_BEFORE);
+    let places = before.filter(|one| is_emulated(one)).map(Instruction::ip);
+    let with_registers = std::iter::once(site).chain(places).map(|at| (at, values.addresses(at)));
+    with_registers.filter(|(_, registers)| !registers.is_empty()).collect()
 }
 
 /// See `is_emulated` of page_trace/definition.rs.
@@ -436,7 +451,7 @@ fn is_emulated(one: &Instruction) -> bool {
     one.mnemonic() == Mnemonic::Push || is_call(one) || is_jump(one) || one.is_jcc_short_or_near()
 }
 
-fn is_call(one: &Instruction) -> bool {
+pub(super) fn is_call(one: &Instruction) -> bool {
     one.is_call_near()
 }
 
@@ -445,7 +460,7 @@ fn is_jump(one: &Instruction) -> bool {
 }
 
 /// Returns a register as the kernel writes it.
-fn short(register: Register) -> String {
+pub(super) fn short(register: Register) -> String {
     let name = format!("{:?}", register.full_register()).to_lowercase();
     let numbered = name.ends_with(|end: char| end.is_ascii_digit());
     format!("%{}", if numbered { &*name } else { name.trim_start_matches('r') })

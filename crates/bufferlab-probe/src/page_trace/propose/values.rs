@@ -1,0 +1,197 @@
+//! What is certain about a function's values at an instruction, whichever way led there.
+//!
+//! Two facts are followed forwards through a function, over all its ways: a place still has an argument, and a register
+//! has an address that the code itself has read from. So code that reads there reads memory of the server.
+
+use std::collections::BTreeSet;
+
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+
+use super::program::{Function, Program};
+use super::rules::{is_call, short};
+
+/// A place of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// On the stack, at a distance from the frame's address in `%bp`.
+    Slot(i64),
+    Register(Register),
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fact {
+    /// It is the argument that this register has at the entry.
+    Argument(Register),
+    /// The code has read from this address.
+    Address,
+}
+
+type Facts = BTreeSet<(Place, Fact)>;
+
+/// The facts at each instruction of a function.
+pub struct Values {
+    code: Vec<Instruction>,
+    before: Vec<Facts>,
+}
+
+const ARGUMENTS: [Register; 6] =
+    [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
+/// The registers that a called function gives back (System V ABI for AMD64, 3.2.1).
+const KEPT: [Register; 6] = [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
+
+impl Values {
+    /// Follows the values of a function. `entered` are addresses to which other functions jump.
+    pub fn of(program: &Program, function: &Function, entered: &BTreeSet<u64>) -> Self {
+        let code = program.instructions(function);
+        let mut before: Vec<Option<Facts>> = vec![None; code.len()];
+        let index = |address: u64| code.binary_search_by_key(&address, Instruction::ip).ok();
+        let mut waiting = Vec::new();
+        if !code.is_empty() {
+            let arguments = ARGUMENTS.map(|one| (Place::Register(one), Fact::Argument(one)));
+            before[0] = Some(Facts::from(arguments));
+            waiting.push(0);
+            let entered = entered.range(function.start + 1..function.end).copied();
+            for at in entered.chain(by_table(&code)).filter_map(index) {
+                before[at] = Some(Facts::new());
+                waiting.push(at);
+            }
+        }
+        let mut infos = InstructionInfoFactory::new();
+        while let Some(at) = waiting.pop() {
+            let one = &code[at];
+            let after = changed(one, before[at].clone().unwrap_or_default(), &mut infos);
+            let target = jumps(one).then(|| index(one.near_branch_target())).flatten();
+            for next in goes_on(one).then_some(at + 1).into_iter().chain(target).filter(|next| *next < code.len()) {
+                let met = before[next].as_ref().map_or_else(|| after.clone(), |old| old & &after);
+                if before[next].as_ref() != Some(&met) {
+                    before[next] = Some(met);
+                    waiting.push(next);
+                }
+            }
+        }
+        Self { code, before: before.into_iter().map(Option::unwrap_or_default).collect() }
+    }
+
+    /// Returns the instructions of the function.
+    pub fn code(&self) -> &[Instruction] {
+        &self.code
+    }
+
+    /// Returns where an argument is at an instruction: in a register, or on the stack.
+    pub fn argument(&self, address: u64, register: Register) -> Option<String> {
+        let found = self.at(address).filter(|(_, fact)| *fact == Fact::Argument(register)).map(|(place, _)| *place);
+        found.max().map(|place| match place {
+            Place::Register(register) => short(register),
+            Place::Slot(distance) => format!("{distance:+}(%bp)"),
+        })
+    }
+
+    /// Returns the registers that have an address at an instruction, those first that calls leave as they are.
+    pub fn addresses(&self, address: u64) -> Vec<String> {
+        let found = self.at(address).filter(|(_, fact)| *fact == Fact::Address).map(|(place, _)| *place);
+        let mut registers: Vec<Register> = found
+            .filter_map(|place| if let Place::Register(register) = place { Some(register) } else { None })
+            .filter(|register| *register != Register::RBP)
+            .collect();
+        registers.sort_by_key(|register| (!KEPT.contains(register), *register));
+        registers.into_iter().map(short).collect()
+    }
+
+    fn at(&self, address: u64) -> impl Iterator<Item = &(Place, Fact)> {
+        let found = self.code.binary_search_by_key(&address, Instruction::ip).ok();
+        found.into_iter().flat_map(|index| &self.before[index])
+    }
+}
+
+/// Returns where a jump by a table may lead: to what nothing else leads to, but for padding. None without such a jump.
+fn by_table(code: &[Instruction]) -> Vec<u64> {
+    if code.iter().all(|one| one.flow_control() != FlowControl::IndirectBranch) {
+        return Vec::new();
+    }
+    let targets: BTreeSet<u64> = code.iter().filter(|one| jumps(one)).map(Instruction::near_branch_target).collect();
+    let (mut found, mut is_reached) = (Vec::new(), true);
+    for one in code.iter().filter(|one| !matches!(one.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)) {
+        if !is_reached && !targets.contains(&one.ip()) {
+            found.push(one.ip());
+        }
+        is_reached = goes_on(one);
+    }
+    found
+}
+
+fn goes_on(one: &Instruction) -> bool {
+    use FlowControl::{Exception, IndirectBranch, Return, UnconditionalBranch};
+    !matches!(one.flow_control(), UnconditionalBranch | IndirectBranch | Return | Exception)
+}
+
+fn jumps(one: &Instruction) -> bool {
+    matches!(one.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
+}
+
+/// Returns the facts behind an instruction.
+fn changed(one: &Instruction, mut facts: Facts, infos: &mut InstructionInfoFactory) -> Facts {
+    if is_call(one) || one.is_call_near_indirect() {
+        facts.retain(|(place, _)| match place {
+            Place::Register(register) => KEPT.contains(register),
+            Place::Slot(_) => true,
+        });
+        return facts;
+    }
+    let moved: Vec<Fact> = match (one.mnemonic(), place_of(one, 1)) {
+        (Mnemonic::Mov, Some(from)) => {
+            facts.iter().filter(|(place, _)| *place == from).map(|(_, fact)| *fact).collect()
+        }
+        _ => Vec::new(),
+    };
+    let read = one.memory_base().full_register();
+    let names_memory = (0..one.op_count()).any(|operand| one.op_kind(operand) == OpKind::Memory);
+    let reads = names_memory && !matches!(one.mnemonic(), Mnemonic::Lea | Mnemonic::Nop) && read.is_gpr64();
+    if reads && !matches!(read, Register::RSP | Register::RBP) {
+        facts.insert((Place::Register(read), Fact::Address));
+    }
+    let writes = |access: OpAccess| {
+        matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+    };
+    for used in infos.info(one).used_registers().iter().filter(|used| writes(used.access())) {
+        let written = used.register().full_register();
+        facts.retain(|(place, _)| match place {
+            Place::Register(register) => *register != written,
+            Place::Slot(_) => written != Register::RBP,
+        });
+    }
+    if let Some(to) =
+        place_of(one, 0).filter(|_| !matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push))
+    {
+        if let Place::Slot(_) = to {
+            facts.retain(|(place, _)| *place != to);
+        }
+        facts.extend(moved.into_iter().map(|fact| (to, fact)));
+    }
+    facts
+}
+
+/// Returns the place that an operand of 64 bits names.
+fn place_of(one: &Instruction, operand: u32) -> Option<Place> {
+    match one.op_kind(operand.min(one.op_count().saturating_sub(1))) {
+        OpKind::Register if operand < one.op_count() => {
+            let register = one.op_register(operand);
+            (register == register.full_register()).then_some(Place::Register(register))
+        }
+        OpKind::Memory if one.memory_base() == Register::RBP && one.memory_index() == Register::None => {
+            Some(Place::Slot(one.memory_displacement64().cast_signed()))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the addresses inside functions to which other functions jump: a compiler puts seldom parts elsewhere.
+pub fn entered(program: &Program) -> BTreeSet<u64> {
+    let mut found = BTreeSet::new();
+    for function in &program.functions {
+        let own = function.start..function.end;
+        let targets = program.instructions(function).into_iter().filter(jumps).map(|one| one.near_branch_target());
+        found.extend(targets.filter(|target| !own.contains(target)));
+    }
+    found
+}
