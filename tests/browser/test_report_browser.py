@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.figures]
 TRACED = Path(__file__).parents[1] / "fixtures/prediction/traced"
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 
+#: The figures of an ordinary sweep's page.
+FIGURES = 13
 _BOXES = """
 return [...document.querySelectorAll('figure svg')].map(svg => {
   const box = svg.getBoundingClientRect();
@@ -92,14 +94,16 @@ return [axes.flat().length, axes.flatMap(texts => texts.filter((text, place) => 
 _OPEN_ALL = "document.querySelectorAll('details').forEach(details => details.open = true)"
 #: What paper shows of the page: rows behind closed folds, and how headings are kept with what follows.
 _ON_PAPER = """
-const folds = [...document.querySelectorAll('details:not([open])')];
-const rows = folds.flatMap(fold => [...fold.querySelectorAll('table:not(.seconds) td:first-child, .paper')]);
+const folds = [...document.querySelectorAll('details:not(figure > details)')].filter(fold => !fold.open);
+const rows = folds.flatMap(fold => [...fold.querySelectorAll('td:first-child')])
+  .filter(row => !row.closest('figure > details'));
 const headings = [...document.querySelectorAll('h2, h3, figcaption, summary')];
 return {
   folds: folds.length,
   left_out: [...document.querySelectorAll('table')].filter(table => !table.offsetHeight).length,
-  named: [...document.querySelectorAll('table.seconds + .paper')].length,
-  stacked: [...document.querySelectorAll('table:not(.seconds) tr')].filter(row => row.offsetHeight
+  figures: document.querySelectorAll('figure').length,
+  named: document.querySelector('footer .paper').offsetHeight,
+  stacked: [...document.querySelectorAll('tr')].filter(row => row.offsetHeight
     && getComputedStyle(row).display !== 'table-row').length,
   hidden: rows.filter(row => !row.checkVisibility({contentVisibilityAuto: true}) || !row.getBoundingClientRect().height)
     .map(row => row.textContent),
@@ -186,7 +190,7 @@ def test_the_page_loads_without_a_word_in_the_console_and_fetches_nothing(desk: 
 def test_every_figure_is_drawn(desk: Any) -> None:
     desk.execute_script(_OPEN_ALL)
     figures = desk.execute_script(_BOXES)
-    assert len(figures) == 9
+    assert len(figures) == FIGURES
     for figure in figures:
         assert figure["width"] > 300, figure
         assert figure["height"] > 150, figure
@@ -210,13 +214,13 @@ def test_the_first_screen_holds_the_answer_and_the_whole_figure(desk: Any, tmp_p
 
 
 def test_with_folds_shut_the_page_can_be_seen_over(desk: Any) -> None:
-    assert desk.execute_script("return document.documentElement.scrollHeight") <= 4000
+    assert desk.execute_script("return document.documentElement.scrollHeight") <= 5000
 
 
 def test_no_word_of_a_figure_is_clipped_and_every_series_is_seen(desk: Any) -> None:
     desk.execute_script(_OPEN_ALL)
     seen = desk.execute_script(_CLIPPED)
-    assert seen["figures"] == 9
+    assert seen["figures"] == FIGURES
     assert seen["series"] >= 5 * 15, "five figures over time alone have a line for each of fifteen runs"
     assert seen["cut"] == []
     assert seen["hidden"] == []
@@ -257,7 +261,8 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     while (seen := desk.execute_script(_ON_PAPER))["hidden"] and time.monotonic() < deadline_s:
         time.sleep(0.1)
     assert seen["folds"] > 10
-    assert seen["left_out"] == seen["named"] == 5, "of data second by second paper says where they are"
+    assert seen["left_out"] == seen["figures"], "the numbers of figures"
+    assert seen["named"] > 0, "paper says where the numbers of figures are"
     assert seen["stacked"] == 0, "a telephone's lists are no tables"
     assert seen["hidden"] == []
     assert seen["parted"] == []
@@ -276,7 +281,7 @@ def test_paper_has_what_is_behind_folds_and_keeps_headings_with_what_follows(des
     boxes = [
         tuple(round(float(number)) for number in box.split()) for box in re.findall(rb"/MediaBox \[([^]]+)\]", printed)
     ]
-    assert len(boxes) > 5
+    assert 5 < len(boxes) <= 12
     assert set(boxes) == {(0, 0, 595, 842)}, "A4, in points"
 
 
@@ -312,12 +317,12 @@ def test_labels_of_figures_do_not_overlap_and_numbers_of_an_axis_differ(desk: An
     """Values and ticks must be readable apart from each other."""
     desk.execute_script(_OPEN_ALL)
     figures = [figure.get_attribute("id") for figure in desk.find_elements("css selector", "figure[id]")]
-    assert len(figures) == 9
+    assert len(figures) == FIGURES
     counts, overlaps = zip(*(_overlaps(desk, f"[id='{figure}']") for figure in figures), strict=True)
-    assert sum(counts) > 15 * 9
+    assert sum(counts) > 15 * FIGURES
     assert [pairs for pairs in overlaps if pairs] == []
     count, alike = desk.execute_script(_ALIKE_TICKS)
-    assert count > 5 * 9
+    assert count > 5 * FIGURES
     assert alike == []
 
 

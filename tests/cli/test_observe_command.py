@@ -82,10 +82,15 @@ def test_a_large_pool_is_not_looked_into_where_nobody_confirms_it_or_it_takes_to
     assert not any("INNODB_BUFFER_PAGE" in sql for sql in server.statements)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_with_the_report_of_what_was_seen(bench: Bench, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "asked", "code"),
+    [(signal.SIGINT, ("--watch",), 0), (signal.SIGTERM, ("--watch", "--duration", "1h"), 128 + signal.SIGTERM)],
+)
+def test_a_signal_ends_with_the_report_of_what_was_seen(
+    bench: Bench, number: signal.Signals, asked: tuple[str, ...], code: int
+) -> None:
     with FakeMysql() as server:
-        command = [sys.executable, "-m", "bufferlab", "observe", server.url, "--duration", "1h"]
+        command = [sys.executable, "-m", "bufferlab", "observe", server.url, *asked]
         process = subprocess.Popen(
             command, env=bench.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -94,7 +99,7 @@ def test_a_signal_ends_with_the_report_of_what_was_seen(bench: Bench, number: si
             time.sleep(0.05)
         os.kill(process.pid, number)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    assert process.returncode == code, err
     assert "The pool misses" in out
     assert "Traceback" not in err
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from contextlib import suppress
 
 import pytest
 
+from bufferlab.cli.output import columns, in_lines
+from bufferlab.errors import program
 from support import fake_mysql
 from support.fake import Bench, wait_until
 from support.fake_mysql import FakeMysql
@@ -49,6 +54,29 @@ def everything(ours: int) -> str:
     return shown.decode("utf-8", "replace")
 
 
+def test_the_last_column_of_a_list_has_its_own_lines_where_the_others_leave_it_no_room() -> None:
+    rows = [["a" * 30, "b" * 30, "What a column says wraps between words, and not within them."]]
+    assert columns(("name", "place", "answer"), rows, 80).splitlines() == [
+        f"name{' ' * 28}place",
+        "    answer",
+        f"{'a' * 30}  {'b' * 30}",
+        "    What a column says wraps between words, and not within them.",
+    ]
+    beside = columns(("name", "answer"), [["a", rows[0][2]]], 40).splitlines()
+    assert beside == ["name  answer", "a     What a column says wraps between", "      words, and not within them."]
+
+
+def test_a_message_breaks_between_words_and_a_command_stays_whole() -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with os.fdopen(theirs, "w") as stream:
+        told = in_lines("a message that is longer than the line of 40 characters", stream)
+        command = f"to do the rest: {program()} run --resume runs/buffer-size-20260101-120000"
+        assert in_lines(command, stream) == command
+    os.close(ours)
+    assert told == "a message that is longer than the line\nof 40 characters"
+
+
 def test_a_terminal_shows_a_bar_with_the_time_left_and_then_the_answer(bench: Bench) -> None:
     experiment = bench.experiment(knobs="pace_ms = 100", repetitions=1)
     process, ours = start_on_terminal(bench, "run", str(experiment), "--out", str(bench.out))
@@ -73,12 +101,14 @@ def test_ctrl_c_on_a_terminal_ends_without_a_traceback_and_gives_the_cursor_back
     assert "\x1b[?25h" in shown
 
 
-def test_observe_redraws_one_line_and_says_events_above_it(bench: Bench) -> None:
+def test_observe_draws_its_panel_in_place_and_says_events_above_it(bench: Bench) -> None:
     with FakeMysql({5: FakeMysql.disconnect}) as server:
         process, ours = start_on_terminal(bench, "observe", server.url, "--duration", "4s")
         shown = everything(ours)
         assert process.wait(timeout=60) in (0, 1), "1 where it is still lost at the end"
-    assert "  misses " in shown
+    assert "Misses a second" in shown
+    assert "Whole look" in shown
+    assert "misses, the last minute" in shown
     assert "the connection is gone" in shown
     assert "The pool misses" in shown
     assert "Traceback" not in shown

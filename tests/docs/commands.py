@@ -119,6 +119,8 @@ EXCUSED: dict[str, str] = {
     "./bufferlab report runs/buffer-size-20260101-120000 --format tpcc-mysql": "as the one above",
     "./bufferlab report runs/buffer-size-20260101-120000 --format pdf": "needs Typst, which ./test --all installs; "
     "tests/real/test_lab_report.py runs it",
+    "./bufferlab report runs/buffer-size-20260101-120000 --format pdf "
+    '--author "Ada Example, 12345" --course "Databases, week 3"': "as the one above",
     "./bufferlab run buffer-size --quick --probe block-trace": "needs root; tests/real/test_block_trace.py runs it",
     "./bufferlab report runs/buffer-size-20260101-120000 --format blkparse": "as the one above",
     "./bufferlab run buffer-size --quick --sweep pool_size=20% --probe page-trace": "tests/real/test_page_trace.py",

@@ -61,7 +61,8 @@ def test_a_default_sweep_has_at_most_twelve_pages_with_every_chapter(sweep: Swee
     pdf = written(build(tmp_path, sweep))
     assert pages_of(pdf) <= MOST_PAGES
     text = text_of(pdf)
-    for place, chapter in enumerate(("Purpose", "Set-up", "Method", "Results", "Analysis", "Limits", "Appendix"), 1):
+    chapters = ("Purpose", "Set-up", "Method", "Results", "Discussion", "Conclusion", "References", "Appendix")
+    for place, chapter in enumerate(chapters, 1):
         assert re.search(rf"^\s*{place} {chapter}", text, re.MULTILINE), chapter
     assert "�" not in text
 
@@ -85,7 +86,7 @@ def test_no_heading_is_parted_from_its_table_and_no_table_leaves_one_row_on_a_pa
             }
         )  # fmt: skip
     document = {
-        "title": "T", "facts": [["a", "b"]], "date": "2026-01-01", "blocks": blocks,
+        "title": "T", "facts": [["a", "b"]], "authors": [], "date": "2026-01-01", "blocks": blocks,
     }  # fmt: skip
     path = tmp_path / "tables.pdf"
     path.write_bytes(compiled(document, Chosen((TEXT, FALLBACK))))
@@ -118,13 +119,14 @@ def test_page_one_of_a_failed_sweep_says_so(tmp_path: Path) -> None:
     failed = {(point, block): ("failed", "the disk is full") for point in range(2) for block in range(2)}
     text = text_of(written(build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2, statuses=failed))))
     first = text.split("\f")[0]
-    assert "This sweep failed: 2 of 2 points did not end well." in " ".join(first.split())
+    assert "None of 4 runs ended well: the disk is full." in " ".join(first.split())
 
 
 def test_the_command_prints_the_path_and_an_unwritable_folder_is_told(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "bench")
     folder = build(tmp_path, Sweep(truths=BUFFER_SIZE[:2], blocks=2))
-    done = bench.bufferlab("report", folder.path, "--format", "pdf")
+    done = bench.bufferlab("report", folder.path, "--format", "pdf", "--author", "Ada", "--course", "Databases 3")
+    assert "Databases 3" in text_of(folder.path / "report.pdf").split("\f")[0]
     assert (done.code, done.out) == (0, f"{folder.path / 'report.pdf'}\n")
     (folder.path / "report.pdf").unlink()
     (folder.path / "report.pdf").mkdir()

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+import bufferlab as bl
 from bufferlab.registry import open_sweep
 from bufferlab.results.store import PAGE_TRACE_FILE, RunRecord
 from bufferlab.results.trace_words import page_trace_words
+from bufferlab.traces.middle_run import pool_bytes_of
 from support import core, prepared
 from support.fake import children, wait_until
 
@@ -192,12 +194,14 @@ def test_a_trace_that_reaches_its_limit_ends_and_its_run_stays(disk: Path) -> No
         shutil.rmtree(out)
 
 
-def test_the_curve_of_a_sweep_asks_which_run_is_meant(disk: Path, sweep: dict[str, RunRecord]) -> None:
-    folder = next(iter(sweep.values())).folder
-    done = prepared.run(["curve", folder.parent.parent], core.environment(disk))
-    assert done.returncode == 65
-    assert "2 runs of this sweep have a page trace" in done.stderr
-    assert folder.name in done.stderr
+def test_the_curve_of_a_sweep_is_that_of_the_run_with_the_middle_pool_and_names_it(
+    disk: Path, sweep: dict[str, RunRecord]
+) -> None:
+    folder = min(sweep.values(), key=lambda one: pool_bytes_of(one) or 0).folder
+    of_sweep = json.loads(bufferlab(disk, "curve", str(folder.parent.parent), "--json"))
+    assert of_sweep["curve"] == json.loads(bufferlab(disk, "curve", str(folder), "--json"))["curve"]
+    with pytest.warns(UserWarning, match=f"2 runs have a page trace: run {folder.name} .* is read"):
+        assert bl.trace(folder.parent.parent).equals(bl.trace(folder))
 
 
 def test_the_trace_of_another_run_is_refused(disk: Path, sweep: dict[str, RunRecord]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bufferlab.chapter.elements import PointsPlot
+from bufferlab.chapter.elements import EffectsPlot, Figure, PointsPlot
 from bufferlab.errors import SpecError
 from bufferlab.registry import open_sweep
 from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides
@@ -371,23 +371,32 @@ def test_one_setting_has_a_figure_too_and_a_difference_is_said_as_a_sentence(tmp
     assert figure is not None
     assert isinstance(figure.plot, PointsPlot)
     assert [(series.label, len(series.dots)) for series in figure.plot.series] == [("A", 1), ("B", 1)]
+    (change,) = (block for block in as_report(compared).sections[0].blocks if block.id == "changes")
+    assert isinstance(change, Figure)
+    assert isinstance(change.plot, EffectsPlot)
+    assert change.plot.rows[0] == "Reads per New-Order, pool size 10 %"
+    ((ratio,), *_) = change.plot.ratios[0]
+    assert ratio is not None
+    assert ratio.low is not None
+    assert ratio.low < ratio.value == pytest.approx(2.0, rel=0.1)
     assert re.match(
         r"Reads per New-Order are [\d.–]+ % higher with B than with A: [\d.]+ against [\d.]+ \(", answer(compared)
     )
 
 
-def test_the_table_says_once_and_last_what_is_the_same_at_every_setting() -> None:
+def test_the_table_begins_with_the_headline_and_says_once_what_is_the_same_at_every_setting() -> None:
     before, after = (open_sweep(FIXTURES / name) for name in ("before", "after"))
     compared = compare_sides(of_two_folders(before, after))
     rows = table(compared).rows
     names = [row.cells[0] for row in rows if row.cells[0]]
-    assert names[0] == "Page gets per New-Order (gets)", "some settings cannot be told apart"
+    assert names[0] == "Reads per New-Order (pages)"
+    assert "Page gets per New-Order (gets)" in names[-2:], "some settings cannot be told apart"
     assert "Worker CPU per transaction (µs)" in names
     same = next(row.cells for row in rows if row.cells[0] == "Reads per New-Order (pages)")
     assert same[1:6] == ("all 4", "0.383 to 28.0", "the same", "3", "the same")
     assert "0.018 %" in on_terminal(compared, 120), "the last column is cut off"
     verdicts = [row.cells[5] for row in rows]
-    assert verdicts[-6:] == ["the same"] * 6
+    assert verdicts[:6] == ["the same"] * 6
 
 
 def test_what_differs_stands_before_what_does_not(tmp_path: Path) -> None:
@@ -396,6 +405,15 @@ def test_what_differs_stands_before_what_does_not(tmp_path: Path) -> None:
     marks = [row.mark for row in rows]
     assert marks[0] == "differs"
     assert marks == sorted(marks, key=lambda mark: mark != "differs")
+
+
+def test_the_figure_of_two_settings_has_the_sides_as_places_of_its_axis(tmp_path: Path) -> None:
+    sweep = build(tmp_path, Sweep(truths=TWO, blocks=2, **SHORT))
+    figure = as_report(compare_sides(of_one_folder(sweep, "pool_size=10%", "pool_size=20%"))).headline
+    assert figure is not None
+    assert isinstance(figure.plot, PointsPlot)
+    (series,) = figure.plot.series
+    assert [(dot.x, dot.tick) for dot in series.dots] == [(0.0, "pool_size 10 %"), (1.0, "pool_size 20 %")]
 
 
 def test_a_narrow_terminal_still_names_the_figures(tmp_path: Path) -> None:

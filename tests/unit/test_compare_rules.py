@@ -14,7 +14,7 @@ from bufferlab.errors import SpecError
 from bufferlab.report.comparison.compare_metrics import SidesCompared, compare_sides
 from bufferlab.report.comparison.compare_page import as_report
 from bufferlab.report.comparison.compare_words import table
-from bufferlab.report.comparison.fail_if import RuleAtPoint, RuleJudged, judge, parse, sentences
+from bufferlab.report.comparison.fail_if import RuleAtPoint, RuleJudged, judge, parse, sentences, span
 from bufferlab.report.comparison.sides import MatchedPoint, of_two_folders
 from bufferlab.report.json_output import printed
 from bufferlab.results.store import SweepFolder
@@ -110,6 +110,20 @@ def test_a_rule_is_broken_where_a_change_is_claimed_that_may_be_as_large(
     assert one(rule, low, high).outcome == outcome
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.385, 0.391, "60.9 to 61.5 % better"),
+        (0.98, 1.03, "−2.00 to +3.00 % worse"),
+        (1.25, 1.5, "+25.0 to +50.0 % worse"),
+    ],
+)
+def test_a_change_that_is_surely_good_is_not_called_a_negative_worsening(low: float, high: float, said: str) -> None:
+    rule = "reads_per_new_order worse 5%"
+    point = one(rule, low, high)
+    assert span(RuleJudged(parse(rule), 0.95, (point,)), point) == said
+
+
 def test_an_interval_of_a_rule_without_an_end_is_null_in_the_object() -> None:
     rule = "reads_per_new_order worse 5%"
     judged = RuleJudged(parse(rule), 0.95, (one(rule, 1.25, math.inf),))
@@ -159,6 +173,17 @@ def test_a_rule_on_rates_in_a_short_window_is_refused(folders: tuple[SweepFolder
         with pytest.raises(SpecError, match=f"{metric} cannot be judged: window") as refused:
             judged(folders, f"{metric} worse 5%")
         assert "--duration" in str(refused.value.hint)
+
+
+def test_a_rule_of_a_figure_that_the_sides_lack_names_those_that_they_have(
+    folders: tuple[SweepFolder, SweepFolder],
+) -> None:
+    with pytest.raises(SpecError, match="reads_per_row cannot be judged: not both sides have this figure") as refused:
+        judged(folders, "reads_per_row worse 5%")
+    assert str(refused.value.hint).startswith("both have reads_per_new_order, ")
+    with pytest.raises(SpecError, match="no metric") as unknown:
+        parse("reads worse 5%")
+    assert "reads_per_transaction" in str(unknown.value.hint)
 
 
 def test_the_command_ends_with_four_and_says_why(folders: tuple[SweepFolder, SweepFolder], tmp_path: Path) -> None:

@@ -147,12 +147,18 @@ def test_the_command_answers_in_words_as_an_object_and_as_a_page(tmp_path: Path)
     assert json.dumps(document["working_set"])
 
 
+def test_a_pool_beyond_all_pages_is_answered_as_one_of_all_pages(tmp_path: Path) -> None:
+    ended = Bench(tmp_path / "bench").bufferlab("curve", TEN, "--sizes", "2pages,101%,9pages")
+    assert ended.code == 0
+    assert "Larger than the 4 pages touched, so as good as a pool of 100 %: 101%, 9pages." in ended.out
+    assert ended.out.count("100 %") == 2, "the sentence and one line"
+
+
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
         (("--sizes", "0%"), "holds no page"),
         (("--sizes", "0pages"), "holds no page"),
-        (("--sizes", "101%"), "is larger than the 4 pages touched"),
         (("--sizes", "64KiB"), "does not tell the size of a page"),
         (("--sizes", "some"), "is not a size"),
         (("--page-size", "0"), "is no size of a page"),

@@ -16,9 +16,13 @@ from bufferlab import spec, units
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, Failure, Problem, SpecError
 from bufferlab.execute import sweep, sweep_log
 from bufferlab.execute.host import fingerprint, storage
+from bufferlab.execute.resume import open_for_resume, with_longer_warm_up
 from bufferlab.execute.run import engine_backend
 from bufferlab.execute.sweep import SweepOptions, prepare_estimate, run_sweep
+from bufferlab.registry import registry
+from bufferlab.results.store import SweepFolder
 from bufferlab.spec.experiment import Measure
+from support.engines.fake.script import ENOUGH
 from support.fake import Bench, Heard
 
 
@@ -377,6 +381,26 @@ def test_a_resume_tries_every_run_again_that_may_go_well_the_next_time(bench: Be
     old = {run["run_id"] for run in bench.runs()}
     bench.resume(failing=4)
     assert not old & {run["run_id"] for run in bench.runs()}
+
+
+@pytest.mark.parametrize("on_cap", ["fail", "report"])
+def test_a_resume_with_a_longer_warm_up_repeats_only_the_runs_that_hit_the_cap(bench: Bench, on_cap: str) -> None:
+    asked = bench.experiment(sweep='behave = ["capped", "ok"]', repetitions=1)
+    asked.write_text(asked.read_text().replace("[warm_up]", f'[warm_up]\non_cap = "{on_cap}"'))
+    first = bench.measure(asked, failing=on_cap == "fail")
+    good = {run["run_id"] for run in bench.runs() if run["warm_up"]["gate"] != "cap"}
+    path = bench.sweep_path()
+    assert first.longer_warm_ups == (() if on_cap == "report" else ("--warm-up-time 120s",))
+    with bench.in_environment():
+        folder, stored = open_for_resume(path)
+        longer = with_longer_warm_up(folder, stored, spec.Overrides(warm_up_max=ENOUGH))
+        run_sweep(longer, bench.out, path)
+        with pytest.raises(SpecError, match="may only be longer"):
+            with_longer_warm_up(SweepFolder.open(path, registry()), longer, spec.Overrides(warm_up_max=5000))
+    assert statuses(bench) == {"ok": 2}
+    assert good < {run["run_id"] for run in bench.runs()}
+    assert len(list((path / "superseded").iterdir())) == 1
+    assert spec.load(path / "experiment.toml").warm_up.max_transactions == ENOUGH
 
 
 def test_a_resume_warns_of_other_versions(bench: Bench) -> None:

@@ -186,3 +186,18 @@ def test_an_axis_with_nothing_to_name_has_no_tick() -> None:
     series = tuple(Series(name, (Dot(0.0, "", (), 5.0, None, None),), joined=False) for name in "ab")
     plot = PointsPlot("", "Reads", series, x_is_log=False, y_is_log=False, x_is_words=True)
     assert list(draw_points(plot).axes[0].get_xticks()) == []
+
+
+def test_values_of_points_and_runs_are_told_where_a_reader_points_at_them() -> None:
+    dots = (Dot(1.0, "5 %\n8 MiB", (3.0, 5.0), 4.0, 2.0, 6.0), Dot(2.0, "10 %", (1.0,), 1.0, None, None))
+    plot = PointsPlot("Pool", "Reads", (Series("a < b", dots),), x_is_log=False, y_is_log=False)
+    told = re.findall(
+        "<title>(.*?)</title>", draw(Figure("points", "Points", "", "", plot, Table("data", "Data", (), ())))
+    )
+    assert told == ["Points", "a &lt; b, 5 % = 8 MiB: 4.00 (2.0–6.0), n = 2", "a &lt; b, 10 %: 1.00, n = 1"]
+    run = Trace("block 1", (1.0, 2.0, 3.0), (9.0, 2.0, 4.0), 1.0)
+    over_time = draw(
+        Figure("time", "Time", "", "", TimePlot(("5 %",), "Reads", ((run,),), y_is_log=True), Table("d", "D", (), ()))
+    )
+    assert "<title>5 %, block 1: 3.00 in the mean of its samples</title>" in over_time
+    assert '<g id="panel-0-series-0"><title>' in over_time

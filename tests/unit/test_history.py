@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.chapter.elements import PanelsPlot
+from bufferlab.chapter.elements import PanelsPlot, PointsPlot
 from bufferlab.errors import SpecError
 from bufferlab.report.comparison import history_sweeps as history_sweeps
 from bufferlab.report.comparison.fail_if import parse
@@ -19,6 +19,7 @@ from bufferlab.report.comparison.history import History, history
 from bufferlab.report.comparison.history_page import as_report, values_table
 from bufferlab.report.comparison.history_sweeps import PointTold, Sweeps, SweepTold, named, read_sweeps
 from bufferlab.report.comparison.history_words import answer, rule_lines
+from bufferlab.report.figures.svg import draw
 from bufferlab.report.json_output import printed
 
 READS, SHARE = "reads_per_new_order", "hit_ratio"
@@ -170,10 +171,23 @@ def test_the_figure_says_how_many_panels_it_leaves_out_and_how_many_of_them_have
     assert len(figure.plot.panels) == 8
 
 
+@pytest.mark.figures
 def test_a_figure_that_shows_every_panel_leaves_none_out() -> None:
     figure = as_report(told(many())).headline
     assert figure is not None
     assert figure.caption.endswith("Axes do not start at zero.")
+    drawn = draw(figure)
+    assert "(pages)" in drawn, "the vertical axis has a title"
+    assert ">s00</text>" in drawn, "sweeps have their names"
+
+
+@pytest.mark.figures
+def test_a_figure_that_is_always_zero_has_no_axis_about_zero_and_one_without_values_no_panel() -> None:
+    sweeps = [sweep(place, {"10%": {READS: (0.0,)}, "40%": {SHARE: (0.9,)}}) for place in range(20)]
+    figure = as_report(told(sweeps)).headline
+    assert figure is not None
+    assert isinstance(figure.plot, PointsPlot)
+    assert ">−0.05</text>" not in draw(figure).replace("-", "−")
 
 
 def test_rules_of_unknown_and_unclaimed_figures_are_mistakes() -> None:

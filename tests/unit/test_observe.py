@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import struct
 import threading
@@ -18,10 +19,12 @@ from hypothesis import strategies as st
 from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.servers.builds import Flavour
+from bufferlab.engines.servers.counts import TITLES
 from bufferlab.engines.servers.existing.whereabouts import scheme
 from bufferlab.engines.servers.look import Facts, NotTold, PoolLevels, Sample, Unpublished
 from bufferlab.errors import EnvironmentLackingError, SpecError
-from bufferlab.live import host_side, observe_page, prometheus, sentence
+from bufferlab.live import host_side, observe_page, panel, prometheus, sentence
+from bufferlab.live import window as live_window
 from bufferlab.live.confounds import Confound
 from bufferlab.live.digests import Digests, DigestStatement
 from bufferlab.live.host_side import HostWork
@@ -34,6 +37,7 @@ from bufferlab.report import terminal
 from bufferlab.report.csv_files import table_csv
 from bufferlab.report.document import as_json
 from bufferlab.report.html import render_html
+from support.core import ROOT
 from support.fake_mysql import FakeMysql
 
 FACTS = Facts(
@@ -353,9 +357,29 @@ def test_versions_that_cannot_separate_temporary_tables_say_so() -> None:
 
 def test_without_timings_the_sentence_says_so_and_what_would_let_it() -> None:
     facts = replace(FACTS, no_time="performance_schema is off; `performance_schema = ON` would let it")
-    told = sentence.observed(seen(COUNTS, facts))
-    assert "cannot be told: performance_schema is off; `performance_schema = ON` would let it." in told
-    assert "not what slows" not in told
+    made = seen(COUNTS, facts)
+    told = sentence.observed(made)
+    waits = "if a read takes 0.1 to 1 ms, sessions wait 10.0 to 100 ms for them in each second."
+    assert f"The pool misses 100 reads a second, 0.250 per statement: {waits}" in told
+    report = observe_page.as_report(made)
+    assert report.limits[0] == (
+        "What share of statement time the reads take cannot be told: performance_schema is off; `performance_schema = "
+        "ON` would let it."
+    )
+    assert report.steps
+    assert [row.cells for row in report.steps.rows][:2] == [("Hit ratio", "99 %"), ("Misses a second", "100")]
+
+
+def test_the_panel_has_the_time_of_a_read_and_its_share_of_statement_time() -> None:
+    made = seen({**COUNTS, "pages_read": 2000, "read_ms": 500, "statement_ms": 1000})
+    report = observe_page.as_report(made)
+    assert report.steps
+    shown = dict(row.cells for row in report.steps.rows)
+    assert shown["Reads' share of statement time"] == "50 %"
+    assert shown["Time of a read"] == "0.250 ms"
+    assert shown["Pages read a second"] == "200"
+    assert report.headline
+    assert report.headline.caption == "The wide pale line: misses. The thin line: pages read."
 
 
 def test_where_statements_are_not_counted_misses_are_told_per_transaction() -> None:
@@ -378,7 +402,9 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     text = terminal.text(found)
     assert "hit ratio 99 %, which hides 100 misses a second" in text
     assert "25 %" in text, "the dirty share"
-    assert "Not told of the pool: old_pages. No right." in text
+    assert "Not told: pages in the old part of the LRU list. The reason: no right." in text
+    assert "`" not in text
+    assert "_pages" not in text
     assert "session 5 of root dumps a table" in text
     assert "which thread serves us; GRANT it would let it" in text
     assert "shop.orders" in text
@@ -389,7 +415,7 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "There are no counts of the device: the server is elsewhere." in page
     # On paper the seconds are left out; no CSV file beside the page has them.
     assert page.count("rows, on the page itself.") == 2
-    assert "The wide pale line: misses. The thin line: pages read." in page
+    assert "wide pale line" not in page, "misses and pages read are the same line"
 
 
 def test_csv_has_a_line_for_each_second() -> None:
@@ -427,8 +453,20 @@ def test_misses_of_a_pool_that_is_largely_free_are_not_for_want_of_memory(
 
 
 def test_the_file_for_prometheus_is_whole_and_escapes_its_labels(tmp_path: Path) -> None:
-    made = seen(COUNTS)
-    text = prometheus.text('a"b\\', "MySQL", made.window, made.window.rows[-1])
+    made = seen({**COUNTS, "read_ms": 500, "statement_ms": 1000})
+    contents = PoolContents(100, 0.0, (PoolObject("shop.orders", "PRIMARY", 60, 0.6, 3),))
+    row, levels = made.window.rows[-1], {"free_pages": 30.0}
+    text = prometheus.text('a"b\\', replace(FACTS, flavour="mysql"), made.window, row, levels, contents)
+    metrics = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert all((kind == "counter") == name.endswith("_total") for name, kind in metrics.items())
+    assert not [name for name in metrics if "_ms" in name or name.endswith("_ratio_total")], "base units"
+    assert "bufferlab_observe_read_seconds_total{" in text
+    assert (
+        'bufferlab_observe_pool_object_pages{server="a\\"b\\\\",engine="MySQL",table="shop.orders",index="PRIMARY"} 60'
+        in text
+    )
+    for shown in ("hit_ratio", "read_time_ratio", "read_duration_seconds", "pool_free_pages", "pool_size_bytes"):
+        assert f"bufferlab_observe_{shown}{{" in text, shown
     assert 'bufferlab_observe_page_gets_total{server="a\\"b\\\\",engine="MySQL"} 100000\n' in text
     assert "bufferlab_observe_up{" in text
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
@@ -438,6 +476,46 @@ def test_the_file_for_prometheus_is_whole_and_escapes_its_labels(tmp_path: Path)
     prometheus.write(file, text)
     assert file.read_text() == text
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_dashboard_names_only_metrics_that_the_file_has() -> None:
+    counts = dict.fromkeys(TITLES, 1.0)
+    levels = {f"{name}_pages": 1.0 for name in ("free", "dirty", "old", "pool")}
+    contents = PoolContents(100, 0.0, (PoolObject("t", None, 60, 0.6, 3),))
+    window = seen(counts).window
+    text = prometheus.text("s", FACTS, window, window.rows[-1], levels, contents)
+    dashboard = json.loads((ROOT / "docs/grafana-observe.json").read_text())
+    asked = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
+    names = set(re.findall(r"bufferlab_observe_\w+", asked))
+    assert len(names) > 15
+    assert names <= {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+
+
+def test_a_long_look_joins_its_rows_and_keeps_its_totals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_window, "MOST_ROWS", 4)
+    window = LookWindow(lambda grown: dict(grown), 0.0)
+    for t_s in range(8):
+        window.add(Sample(float(t_s), {"misses": 10 * t_s}, {"free_pages": t_s}, {}, -100.0, None, {}))
+    assert [(row.t_s, row.seconds, row.samples, row.counts["misses"]) for row in window.rows] == [
+        (4.0, 4.0, 4, 40),
+        (6.0, 2.0, 2, 20),
+        (7.0, 1.0, 1, 10),
+    ]
+    assert (window.totals["misses"], window.seconds, window.samples) == (70, 7.0, 7)
+    window.subtract("misses", 1.0)
+    assert [row.counts["misses"] for row in window.rows] == [36, 18, 9]
+    assert window.totals["misses"] == 63
+
+
+def test_the_panel_shows_the_last_second_the_last_minute_and_the_whole_look() -> None:
+    window = LookWindow(lambda grown: dict(grown), 0.0)
+    misses = [0, 0, *range(5, 605, 5), 5600]
+    for t_s, total in enumerate(misses):
+        window.add(Sample(float(t_s), {"misses": total, "page_gets": 100 * t_s}, {}, {}, -100.0, None, {}))
+    text = " ".join(terminal.text(panel.report(window, FACTS, "db:3306")).split())
+    assert "Misses a second 5,000 88.2 45.9" in text
+    assert "Gets a second 100 100 100" in text
+    assert f"misses, the last minute {'▁' * 59}█" in text
 
 
 def test_the_file_for_prometheus_follows_no_link_that_another_put_there(tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ from bufferlab.models.other_pools import other_pools
 from bufferlab.models.predict import predict, target
 from bufferlab.models.source import read
 from bufferlab.report.build import build as build_report
-from bufferlab.report.chapters.other_pools import _figure, _groups
+from bufferlab.report.chapters.other_pools import _figure, _groups, _lead
 from bufferlab.report.chapters.other_pools import other_pools as chapter
 from bufferlab.report.figures.svg import draw
-from bufferlab.results.page_traces import OtherPools
+from bufferlab.results.metrics import WORK
+from bufferlab.results.page_traces import OtherPools, Verdict
 from bufferlab.results.store import OTHER_POOLS_FILE, SweepFolder
 from bufferlab.spec import Overrides
+from bufferlab.traces.middle_run import groups, middle, pool_bytes_of
 from bufferlab.units import KIB
 from support.traced import GET, Access, build, repeat
 
@@ -49,6 +51,16 @@ def test_the_traced_run_tells_the_reads_of_the_measured_pools_and_of_those_betwe
     assert [pool.is_traced_point for pool in of.pools] == [True, False, False, False, False]
     assert [verdict.name for verdict in of.pools[-1].verdicts] == ["holds_all"]
     assert (of.model, of.traced.measured_reads, of.traced.modelled_reads) == ("sqlite", 600, 600)
+
+
+def test_the_run_that_tells_has_the_middle_pool_of_points_that_differ_in_nothing_else(
+    sweep: SweepFolder, tmp_path: Path
+) -> None:
+    (group,) = groups(sweep.runs())
+    assert pool_bytes_of(middle(group)) == 1024 * KIB
+    sizes = f'page_size = ["4KiB", "8KiB"]\n{POOLS}'
+    both = repeat(build(tmp_path / "both", LOOP, LOOP, sweep=sizes), [[600]] * 6)
+    assert [len(one) for one in groups(both.runs())] == [4, 3], "one point has two runs"
 
 
 def test_they_are_what_predict_tells(sweep: SweepFolder) -> None:
@@ -155,6 +167,19 @@ def test_where_all_predictions_have_a_doubt_the_line_keeps_its_colour(sweep: Swe
     ]
     assert figure.plot.curves[0].series == 0
     assert "<svg" in draw(figure)
+
+
+def test_pools_with_the_same_doubt_share_a_sentence_and_reads_have_the_figures_unit(sweep: SweepFolder) -> None:
+    (group,) = _groups(Analysis.of(kept(sweep)), other_pools(sweep, nothing)[0])
+    pools = [
+        pool.model_copy(
+            update={"verdicts": [Verdict(name="short_trace", sentence=f"filled {n} times: a trace is short")]}
+        )
+        for n, pool in enumerate(group.of.pools[:2])
+    ]
+    own, *doubts = _lead([replace(group, of=group.of.model_copy(update={"pools": pools}))])
+    assert f"pages a {WORK[group.unit]}, where" in own
+    assert doubts == ["All pools: a trace is short."]
 
 
 def test_a_sweep_that_kept_nothing_has_no_chapter(sweep: SweepFolder) -> None:

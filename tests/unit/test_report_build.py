@@ -11,7 +11,7 @@ import pytest
 
 from bufferlab.chapter import analysis, words
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.chapter.elements import Figure, PointsPlot, Table, TimePlot
+from bufferlab.chapter.elements import Figure, HistogramPlot, PointsPlot, Table, TimePlot
 from bufferlab.chapter.point_table import headed, point_table
 from bufferlab.execute.run import run_checks
 from bufferlab.report.build import build as build_report
@@ -148,7 +148,7 @@ def test_the_headline_figure_shows_every_run_and_the_actual_bytes(ordinary: Repo
 def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -> None:
     (time,) = [section for section in ordinary.sections if section.id == "time"]
     drawn = [block for block in time.blocks if isinstance(block, Figure)]
-    rates = ("hit-ratio", "new-orders-per-s", "writes-per-s", "device-requests-per-s", "reads-per-s")
+    rates = ("miss-ratio", "device-requests-per-s", "new-orders-per-s", "writes-per-s", "reads-per-s")
     assert [figure.id for figure in drawn] == [f"over-time-{rate}" for rate in rates]
     plot = drawn[0].plot
     assert isinstance(plot, TimePlot)
@@ -156,6 +156,24 @@ def test_the_time_figure_has_every_run_and_marks_the_warm_up(ordinary: Report) -
     trace = plot.traces[0][0]
     assert trace.window_start_s == pytest.approx(8.0)
     assert trace.t_s[0] == pytest.approx(1.0)
+
+
+def test_hit_ratio_requests_and_latency_are_open_figures_that_say_what_is_not_resolved(ordinary: Report) -> None:
+    (section,) = [one for one in ordinary.sections if one.id == "io"]
+    figures = {block.id: block for block in section.blocks if isinstance(block, Figure)}
+    assert [*figures] == ["hit-ratio", "iops", "latency-percentiles", "latency-histogram", "time-in-reads"]
+    assert section.open_figures == len(figures)
+    misses, latency = figures["hit-ratio"].plot, figures["latency-percentiles"].plot
+    assert isinstance(misses, PointsPlot)
+    assert isinstance(latency, PointsPlot)
+    assert (misses.y_label, misses.y_is_log, misses.note) == ("Miss ratio (%)", True, "")
+    assert [one.label for one in latency.series] == ["p50", "p95", "p99", "p99.9"]
+    assert all(dot.ci_low is not None and len(dot.runs) == 3 for one in latency.series for dot in one.dots)
+    assert re.fullmatch(r"not resolved \(window \d+ s, needs 60 s\)", latency.note)
+    assert "no step is claimed" in figures["latency-percentiles"].caption
+    histograms = figures["latency-histogram"].plot
+    assert isinstance(histograms, HistogramPlot)
+    assert [sum(steps.shares) for steps in histograms.panels[0]] == pytest.approx([1.0] * 5)
 
 
 def test_one_run_a_point_claims_no_difference_where_no_scatter_is_known(

@@ -391,7 +391,7 @@ def test_a_change_of_level_inside_the_window_is_marked(tmp_path: Path, monkeypat
         changed = figure(time, f"over-time-{rate}-per-s")
         assert isinstance(changed.plot, TimePlot)
         assert [len(trace.levels) for trace in changed.plot.traces[0]] == [2]
-        assert "Black lines" in changed.caption
+        assert "Heavy lines" in changed.caption
 
 
 def test_every_chapter_is_in_every_format_with_words_for_its_figures_and_their_data(

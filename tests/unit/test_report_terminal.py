@@ -101,3 +101,11 @@ def test_what_reads_like_markup_is_text_in_every_part() -> None:
     assert text(report).split() == [
         "!!", "[b]stop[/b]", "[red]Why?[/red]", "[b]So[/b]", "[i]fact[/i]", "[a][b]", "[u]limit[/u]",
     ]  # fmt: skip
+
+
+def test_no_line_ends_between_a_number_and_its_unit() -> None:
+    report = Report("t", "", "It took 0.148 % of a core, 12.5 KiB (5 % of 250 KiB), and 20 ms.", parts=("answer",))
+    for width in range(12, 40):
+        lines = text(report, width).splitlines()
+        assert len(lines) > 1
+        assert not [line for line in lines if line.startswith(("%", "KiB", "ms"))], width

@@ -272,7 +272,7 @@ def test_the_worst_run_is_the_one_that_exceeds_its_own_limit_most() -> None:
     short, long = (cast(MeasuredRun, SimpleNamespace(label=label)) for label in ("short", "long"))
     found = worst_of("x", "x", 0.05, [Off(short, 0.09, least=0.1), Off(long, 0.06)])
     assert found.status == "failed"
-    assert "6.000 % off (long); limit 5 %" in found.detail
+    assert "6 % off (long); limit 5 %" in found.detail
 
 
 @pytest.mark.parametrize(

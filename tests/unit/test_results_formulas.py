@@ -88,6 +88,8 @@ PAGES_CACHED = C["pages_read"] - C["server_read_bytes"] / 8192
 PER_WORK: dict[str, float] = {
     **{name: C[name] for name in ("page_gets", "wal_read_bytes", "wal_write_bytes", "pages_created")},
     **{name: C[name] for name in ("device_reads", "device_writes")},
+    "read_ms": C["db_read_ns"] / 1e6,
+    "device_read_ms": C["device_read_ms"],
     "reads": C["pages_read"],
     "misses": C["demand_misses"],
     "writes": C["pages_written"],
@@ -161,6 +163,7 @@ for word in ("read", "write", "discard"):
     PER_SECOND[f"device_{word}s_merged_per_s"] = C[f"device_{word}s_merged"]
 
 OTHERS: dict[str, float] = {
+    "miss_ratio": C["demand_misses"] / C["page_gets"],
     "hit_ratio": 1 - C["demand_misses"] / C["page_gets"],
     "seconds_per_transaction": SECONDS / TRANSACTIONS,
     "read_us": C["db_read_ns"] / 1000 / (C["pages_read"] + C["db_other_reads"]),

@@ -97,7 +97,7 @@ def predict(
 ) -> Sweep:
     """Predict the points of a traced run's experiment, or of an experiment without a run, as a new sweep below `out`.
 
-    `run` is the folder of a run with a page trace, or of a sweep with one such run. Or it is the name or path of an
+    `run` is the folder of a run with a page trace, or of a sweep with such runs. Or it is the name or path of an
     experiment, which `engine`, `server`, `profile` and `seed` may change. With `resume`, the folder of an earlier
     prediction, its missing points are predicted; a prediction from a traced run also needs that `run` again. The
     `predictions` of the result say how far to believe them. Raises a BufferlabError for a run that cannot be replayed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +21,12 @@ _NEEDED = ("page", "kind", "in_window", "t_s")
 def trace(run: Path | str) -> pl.DataFrame:
     """Return a row for each access to a page of the pool, in the order of time.
 
-    `run` is the folder of a run with a page trace, or of a sweep with one such run. `object` is the table or index to
+    `run` is the folder of a run with a page trace, or of a sweep. Of several traced runs the one is read from which the
+    sweep's report predicts other pools; a warning names it. `object` is the table or index to
     which the page belongs, null if it is not known. `in_window` marks the rows of the measured window. Raises a
     BufferlabError for a run without a good trace.
     """
-    return page_trace.read(Path(run)).named()
+    return _read(run).named()
 
 
 def curve(
@@ -33,19 +35,27 @@ def curve(
     """Return a row for each size of an LRU pool, from no page to all pages: its misses in the measured window.
 
     `accesses` are all or some rows of `trace`; rows before the window only fill the pool. Or they are the folder of a
-    run, whose misses are then given per unit of work too. Or they are a file in a format of `bufferlab curve`, with
-    `columns` and `page_size` like its options; all gets of a file count. Raises a BufferlabError for a run or file
-    that cannot be read, for rows that lack a column, and for rows without a get in the window.
+    run or a sweep, as in `trace`, whose misses are then given per unit of work too. Or they are a file in a format of
+    `bufferlab curve`, with `columns` and `page_size` like its options; all gets of a file count. Raises a
+    BufferlabError for a run or file that cannot be read, for rows that lack a column, and for rows without a get in the
+    window.
     """
     if isinstance(accesses, pl.DataFrame):
         return _frame(_curve(accesses))
     if Path(accesses).is_file():
         read = files.read(Path(accesses), parse_columns(columns), parse_page_size(page_size))
         return _frame(misses_of(read, None, lambda _done: None))
-    found = page_trace.read(Path(accesses))
+    found = _read(accesses)
     return _frame(_curve(found.named())).with_columns(
         (pl.col("misses") / count).alias(f"misses_per_{work}") for work, count in found.work.items()
     )
+
+
+def _read(folder: Path | str) -> page_trace.RunTrace:
+    found = page_trace.read(Path(folder))
+    if found.choice:
+        warnings.warn(found.choice, stacklevel=3)
+    return found
 
 
 def _curve(rows: pl.DataFrame) -> MissCurve:

@@ -183,11 +183,15 @@ class PointsPlot:
     y_in_bytes: bool = False
     x_is_words: bool = False
     """Whether the horizontal axis has words in place of numbers. Series then stand side by side, without lines."""
+    x_is_names: bool = False
+    """Whether places on a numeric axis have long names, which stand aslant; some of many are left out."""
     names_at_ends: bool = False
     """Whether each series has its name at the end of its line, in place of a legend."""
     title: str = ""
     """The property by which this panel differs from other panels of the same metric; "" if no other panel has it."""
     bands: tuple[Band, ...] = ()
+    note: str = ""
+    """A remark on all values, written into the picture above the axes: that differences are not resolved."""
 
     @property
     def cuts_intervals(self) -> bool:
@@ -233,6 +237,7 @@ class TimePlot:
     """The runs of each panel's point, by panel."""
     y_from_zero: bool = True
     """Whether the vertical axis starts at zero. Otherwise it spans the values of the measured parts."""
+    y_is_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -330,6 +335,7 @@ class HistogramPlot:
     x_labels: tuple[str, ...]
     panels: tuple[tuple[Steps, ...], ...]
     x_in_bytes: tuple[bool, ...]
+    y_label: str
 
 
 @dataclass(frozen=True)
@@ -350,11 +356,6 @@ class Figure:
         """Return whether the picture would fill a screen: a page then shows only the title until it is opened."""
         return isinstance(self.plot, TimePlot) and len(self.plot.panels) > MOST_OPEN_PANELS
 
-    @property
-    def is_by_second(self) -> bool:
-        """Return whether the data are of every second of every run; a printed report leaves them out."""
-        return isinstance(self.plot, TimePlot)
-
 
 @dataclass(frozen=True)
 class Section:
@@ -366,6 +367,8 @@ class Section:
     blocks: tuple[Table | Figure, ...]
     folded: bool = False
     """Whether a page shows all blocks of this section folded."""
+    open_figures: int = 0
+    """The number of figures that a page shows without a fold; 0 leaves it to the page."""
 
 
 @dataclass(frozen=True)

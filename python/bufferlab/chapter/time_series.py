@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: The most panels of one figure, a panel for a point. Of more points as many are chosen, evenly spread.
 _MOST_PANELS = 12
 #: The rates of a database that are drawn over time, in addition to its throughput.
-_OF_A_DATABASE = ("hit_ratio", "writes_per_s", "device_requests_per_s", "reads_per_s")
+_OF_A_DATABASE = ("miss_ratio", "device_requests_per_s", "writes_per_s", "reads_per_s")
 _TITLE_CHARACTERS = 26
 _A_NUMBER = re.compile(r"[\d,.]+")
 _TOO_SHORT = "no run has two samples of it"
@@ -66,7 +66,7 @@ def time_series(analysis: Analysis) -> Section | None:
     )
     intro += _not_drawn(analysis, runs, rates)
     blocks: tuple[Table | Figure, ...] = (*figures, *([scatter] if scatter.rows else []))
-    return Section("time", "Over time", intro, blocks) if runs else None
+    return Section("time", "Over time", intro, blocks, open_figures=2) if runs else None
 
 
 def course_figures(analysis: Analysis, labels: Mapping[str, str], id: str) -> list[Figure]:
@@ -80,8 +80,9 @@ def _rates(analysis: Analysis) -> Mapping[str, str]:
     own: Mapping[str, str] = next((run.engine.over_time for run in analysis.runs), {})
     if own:
         return own
-    first, *rest = _OF_A_DATABASE
-    return {metric: words.axis_title(analysis.metric(metric)) for metric in (first, analysis.work_per_s, *rest)}
+    first, second, *rest = _OF_A_DATABASE
+    shown = (first, second, analysis.work_per_s, *rest)
+    return {metric: words.axis_title(analysis.metric(metric)) for metric in shown}
 
 
 def _read_all(analysis: Analysis, names: Sequence[str]) -> list[_Run]:
@@ -161,7 +162,8 @@ def _figures(analysis: Analysis, runs: Sequence[_Run], rates: Mapping[str, str],
                 panels.setdefault(_panel_title(analysis, run.point), []).append(_scaled(run.traces[metric], factor))
         if panels:
             traces, from_zero = tuple(map(tuple, panels.values())), analysis.metric(metric).from_zero
-            plot = TimePlot(tuple(panels), label.replace("\n", " "), traces, from_zero)
+            is_log = metric == "miss_ratio" and any(value for of in traces for one in of for value in one.values)
+            plot = TimePlot(tuple(panels), label.replace("\n", " "), traces, from_zero, is_log)
             figures.append(_figure(analysis, plot, f"{id}-{metric.replace('_', '-')}"))
     return figures
 
@@ -177,8 +179,10 @@ def _figure(analysis: Analysis, plot: TimePlot, id: str) -> Figure:
     traces = [trace for traces in plot.traces for trace in traces]
     changed = sum(bool(trace.levels) for trace in traces)
     left_out = len([point for point in analysis.points if point.ok]) - len(plot.panels)
-    caption = "Black lines: the levels of runs that changed theirs inside the window. " if changed else ""
-    if not plot.y_from_zero:
+    caption = "Heavy lines: the levels of runs that changed theirs inside the window. " if changed else ""
+    if plot.y_is_log:
+        caption += "The miss ratio is 1 − hit ratio. The vertical axis is logarithmic. "
+    elif not plot.y_from_zero:
         caption += "The vertical axis does not start at zero; warm-ups may begin outside. "
     if left_out:
         caption += f"{words.plural(left_out, 'more point')} not drawn."

@@ -70,11 +70,12 @@ def command(
 ) -> int:
     """Tell what LRU buffer pools of every size would miss, exactly and from one pass over page accesses.
 
-    RUN is the folder of a run that was recorded with --probe page-trace; misses count in its
-    measured window. FILE is a CSV whose first line is time,page,op (seconds, any name, get or
-    create), or what others record: libCacheSim's CSV, oracleGeneral (.oracleGeneral, .bin) and .lcs,
-    block traces of MSR Cambridge, SYSTOR '17, Alibaba and Tencent (.csv), SPC (.spc), MQSim (.trace)
-    and CloudPhysics (.vscsi), a page a line (.txt), each also with .zst, .gz, .xz or .bz2 behind it.
+    RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with such
+    runs; misses count in the measured window of one. FILE is a CSV whose first line is time,page,op
+    (seconds, any name, get or create), or what others record: libCacheSim's CSV, oracleGeneral
+    (.oracleGeneral, .bin) and .lcs, block traces of MSR Cambridge, SYSTOR '17, Alibaba and Tencent
+    (.csv), SPC (.spc), MQSim (.trace) and CloudPhysics (.vscsi), a page a line (.txt), each also
+    with .zst, .gz, .xz or .bz2 behind it.
 
     --columns takes time, page, size and file, the disk or tablespace of the page. A unit behind the
     column says what it counts: page=3:bytes, :sectors or :pages; time=1:ms, :us or :ns.
@@ -100,7 +101,8 @@ def command(
     named, asked = parse_columns(columns), _settings(settings, model)
     if model and file.is_dir():
         raise SpecError("a run is played to its own server's model", f"--model {model}", f"bufferlab predict {file}")
-    accesses = page_trace.read(file).accesses() if file.is_dir() else files.read(file, named, given_bytes)
+    trace = page_trace.read(file) if file.is_dir() else None
+    accesses = trace.accesses() if trace else files.read(file, named, given_bytes)
     if by and not accesses.objects:
         raise SpecError("a file does not tell of tables", f"--by {by}", "give the folder of a run")
     if window_s:
@@ -108,8 +110,8 @@ def command(
         accesses = replace(accesses, measured=None)
     window_s = window_s or accesses.window_s
     page_size_bytes, note = accesses.page_size(given_bytes)
-    how = curve_page.how_read(accesses, note)
-    pools = _pools(sizes, accesses.pages, page_size_bytes, note)
+    pools, beyond = _pools(sizes, accesses.pages, page_size_bytes, note)
+    how = curve_page.how_read(accesses, trace.choice if trace else None, note, beyond)
     with _told("counting misses") as tell:
         found = curve(accesses, window_s, tell)
     if not found.accesses:
@@ -159,23 +161,18 @@ def _window(text: str | None) -> tuple[float, float] | None:
     return first, last
 
 
-def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> list[int]:
-    """Return the sizes of pools asked for, in pages, ascending.
+def _pools(text: str, pages: int, page_size_bytes: int | None, note: str | None) -> tuple[list[int], str | None]:
+    """Return the sizes of pools asked for, in pages, ascending, and a sentence on those beyond all `pages`.
 
-    Raises SpecError for a text that is not a size, for a size in bytes without the size of a page, and for a size below
-    one page or above all pages.
+    A pool beyond all pages is taken as one of all pages. Raises SpecError for a text that is not a size, for a size in
+    bytes without the size of a page, and for a size below one page.
     """
-    found = set()
-    for part in text.split(","):
-        size = _pool(part.strip(), pages, page_size_bytes, note)
-        if size < 1:
-            raise SpecError(f'"{part.strip()}" holds no page', "--sizes", _HINT)
-        if size > pages:
-            raise SpecError(
-                f'"{part.strip()}" is larger than the {pages:,} pages touched', "--sizes", "100% misses as little"
-            )
-        found.add(size)
-    return sorted(found)
+    sizes = {part.strip(): _pool(part.strip(), pages, page_size_bytes, note) for part in text.split(",")}
+    if small := [part for part, size in sizes.items() if size < 1]:
+        raise SpecError(f'"{small[0]}" holds no page', "--sizes", _HINT)
+    beyond = ", ".join(part for part, size in sizes.items() if size > pages)
+    told = f"Larger than the {pages:,} pages touched, so as good as a pool of 100 %: {beyond}." if beyond else None
+    return sorted({min(size, pages) for size in sizes.values()}), told
 
 
 def _pool(part: str, pages: int, page_size_bytes: int | None, note: str | None) -> int:

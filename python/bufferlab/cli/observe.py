@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,13 +34,14 @@ if TYPE_CHECKING:
     from bufferlab.live.window import LookWindow, SampledRow, ServerEvent
 
 _SHORTEST_S = 2.0
-_SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": ("html", "prometheus", "form")}
+_SECTIONS = {"What to look at": ("duration", "watch", "look_inside"), "Files to write": ("html", "prometheus", "form")}
 """Heading of a section of the help -> names of the parameters whose options the section lists."""
 
 
 @click.command("observe", cls=Grouped, sections=_SECTIONS)
 @click.argument("url", metavar="URL")
-@click.option("--duration", default="60s", show_default=True, metavar="TIME", help="How long to look: 90s, 10m, 1h.")
+@click.option("--duration", metavar="TIME", help="How long to look: 90s, 10m, 1h.  [default: 60s]")
+@click.option("--watch", is_flag=True, help="Look until Ctrl-C, if no --duration ends it.")
 @may_look_inside("Ask also a large pool who fills it, once its cost was confirmed.")
 @html_page("Write a page with figures too.")
 @click.option(
@@ -51,7 +54,8 @@ _SECTIONS = {"What to look at": ("duration", "look_inside"), "Files to write": (
 @common
 def command(
     url: str,
-    duration: str,
+    duration: str | None,
+    watch: bool,
     look_inside: bool,
     html: Path | None,
     prometheus: Path | None,
@@ -63,10 +67,12 @@ def command(
     Nothing is changed and no load is made. The account needs no right on data: PROCESS (and SELECT
     on performance_schema for times) on MySQL and MariaDB, pg_monitor on PostgreSQL; with fewer
     rights fewer figures are told. The password stands in BUFFERLAB_PASSWORD or ?password_file=.
-    Ctrl-C ends with the report of what was seen. docs/observe.md explains every figure.
+    Ctrl-C ends with the report of what was seen. A terminal shows the figures of each second in
+    place, other outputs get a line a second. docs/observe.md explains every figure.
 
     \b
       bufferlab observe mysql://monitor@db.example --duration 10m
+      bufferlab observe mysql://monitor@db.example --watch
       bufferlab observe "postgres://monitor@localhost/shop?socket=/run/postgresql" --html seen.html
     """
     from bufferlab.execute.stop import StopRequest
@@ -76,22 +82,25 @@ def command(
 
     refuse_password(url, "URL")
     require_one_format(form, as_json)
-    seconds = look_seconds(duration, "--duration", _SHORTEST_S)
+    is_endless = watch and duration is None
+    seconds = math.inf if is_endless else look_seconds(duration or "60s", "--duration", _SHORTEST_S)
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
         shown = _Shown(prometheus, session.address.server)
-        observation = Observation(session, shown)
+        observation = Observation(session, shown, asks_pool=prometheus is not None)
         shown.begin(observation)
         if observation.facts.no_time:
-            say(f"counts alone will be told, and no times: {observation.facts.no_time}")
+            say(f"reads are counted, but not timed: {observation.facts.no_time}")
         look_inside = look_inside and _confirmed(observation.facts)
         with StopRequest() as stop, shown.redrawn():
             seen = observation.run(seconds, stop, look_inside=look_inside, asks_data=True)
+    if is_endless and seen.ended == "stopped":
+        seen = replace(seen, ended="whole")
     report = reports.as_report(seen)
     footer = f"Made by bufferlab observe from the counters of {seen.server}; samples were not kept."
     with answering(lambda: write_page(html, report, footer=footer)):
         show(report, as_json, reports.seconds_table(seen) if form == CSV else None)
-    if stop.signal_number is not None:
+    if stop.signal_number is not None and not is_endless:
         return interrupted_exit_code(stop.signal_number)
     return 1 if seen.ended == "lost" or not seen.window.rows else 0
 
@@ -135,7 +144,7 @@ class _Shown:
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
-        """Context manager during which a terminal shows one line that is redrawn. Other outputs get a line a second."""
+        """Context manager during which a terminal shows the panel in place. Other outputs get a line a second."""
         if not sys.stderr.isatty():
             yield
             return
@@ -143,18 +152,21 @@ class _Shown:
         from rich.live import Live
 
         console = Console(stderr=True, highlight=False)
-        with Live(console=console, transient=True, auto_refresh=False) as self._live:
+        with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as self._live:
             yield
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
-        from bufferlab.live.observe_page import line
-
         assert self._observation
-        text = line(window, self._observation.facts.transactions)
+        facts = self._observation.facts
         if self._live:
-            self._live.update(printable(text), refresh=True)
+            from bufferlab.live import panel
+            from bufferlab.report.terminal import drawn
+
+            self._live.update(drawn(panel.report(window, facts, self._server)), refresh=True)
         else:
-            say(text)
+            from bufferlab.live.observe_page import line
+
+            say(line(window, facts.transactions))
         self._write(window, row)
 
     def event(self, event: ServerEvent) -> None:
@@ -173,8 +185,9 @@ class _Shown:
         from bufferlab.live import prometheus
 
         try:
-            engine = self._observation.facts.engine
-            prometheus.write(self._prometheus, prometheus.text(self._server, engine, window, row))
+            seen = self._observation
+            content = prometheus.text(self._server, seen.facts, window, row, seen.levels, seen.contents)
+            prometheus.write(self._prometheus, content)
             self._refused = ""
         except OSError as error:
             said = error.strerror or str(error)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from bufferlab import output_files
-from bufferlab.errors import EXIT_RULE_BROKEN, EnvironmentLackingError, Problem, runnable
+from bufferlab.errors import EXIT_RULE_BROKEN, EnvironmentLackingError, Problem, program, runnable
 from bufferlab.report.json_output import FORMAT_VERSION, printed
 from bufferlab.texts import printable, printable_json
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 #: The width, in characters, of an answer that does not go to a terminal.
 _WIDTH_WITHOUT_TERMINAL = 120
 _GAP = "  "
-_NARROWEST = 24
+_NARROWEST = 30
+"""The least room, in characters, for the last column of a table next to the others."""
+_BELOW = "    "
 _answers: list[bool] = []
 """A list that has an item once the command has printed a JSON object."""
 
@@ -75,17 +77,37 @@ def _draw(answer: Report) -> None:
     from rich.console import Console
     from rich.segment import Segment, Segments
 
-    from bufferlab.report.terminal import drawn
+    from bufferlab.report.terminal import drawn, text
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL, highlight=False)
+    if not sys.stdout.isatty():
+        put(text(answer, _WIDTH_WITHOUT_TERMINAL))
+        return
+    console = Console(highlight=False)
     parts = [Segment(printable(part.text), part.style, part.control) for part in console.render(drawn(answer))]
     console.print(Segments(parts), end="", soft_wrap=True)
 
 
 def say(text: str) -> None:
     """Print a message for the user, which is not a part of the data, on standard error."""
+    shown = printable(runnable(text))
     with unheard():
-        print(printable(runnable(text)), file=sys.stderr, flush=True)
+        print(in_lines(shown, sys.stderr), file=sys.stderr, flush=True)
+
+
+def in_lines(text: str, stream: IO[str] | None = None) -> str:
+    """Return a text in lines that a terminal need not break inside words. Lines with a command stay whole.
+
+    `stream` is standard output by default. If it is not a terminal, the text stays as it is.
+    """
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return text
+    width, found = os.get_terminal_size(stream.fileno()).columns or 80, []
+    for line in text.split("\n"):
+        lead = " " * (len(line) - len(line.lstrip()))
+        is_whole = len(line) <= width or f"{program()} " in line
+        found += [line] if is_whole else [lead + part for part in _wrapped(line, width - len(lead))]
+    return "\n".join(found)
 
 
 @contextmanager
@@ -252,18 +274,28 @@ def _terminal_columns() -> int:
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Return the rows in aligned columns. The last column wraps within `width` characters.
+    """Return the rows in aligned columns within `width` characters. The last column wraps between words.
 
-    The default width is that of the terminal, or 110 if standard output is not a terminal.
+    If the others leave it no room, it has its own lines below each row. The default width is that of the terminal, or
+    110 if standard output is not a terminal.
     """
     table = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(row[place]) for row in table) for place in range(len(heads))]
     total = width or (_terminal_columns() if sys.stdout.isatty() else 110)
-    last = max(_NARROWEST, total - sum(widths[:-1]) - len(_GAP) * (len(heads) - 1))
+    front = sum(widths[:-1]) + len(_GAP) * (len(heads) - 1)
+    is_below = total - front < min(_NARROWEST, widths[-1])
+    lead = _BELOW if is_below else " " * front
     lines = []
     for row in table:
-        front = _GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=False))
-        for place, part in enumerate(textwrap.wrap(row[-1], last) or [""]):
-            lead = front if place == 0 else " " * len(front)
-            lines.append((lead + (_GAP if front else "") + part).rstrip())
+        first = _GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=False))
+        told = _wrapped(row[-1], max(_NARROWEST, total - len(lead))) or [""]
+        if is_below:
+            lines += [first.rstrip(), *(lead + part for part in told)]
+        else:
+            lines += [(first + (_GAP if first else "") + told[0]).rstrip(), *(lead + part for part in told[1:])]
     return "\n".join(lines)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return a text in lines that end between words; a path or another word that is longer than a line stays whole."""
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from bufferlab.cli.output import columns, print_json, put
+from bufferlab.cli.output import columns, in_lines, print_json, put
 from bufferlab.engines import registry as engines
 from bufferlab.engines.behaviour import ServerCheck
 from bufferlab.engines.dump_contents import has_rows
@@ -56,7 +56,7 @@ def _text(plan: Plan, cost: SweepCost, found: Findings) -> str:
         f"the database is estimated at {format_bytes(plan.database_bytes)}; shares of it are resolved after the load",
     ]
     servers = [f"{url}\n{checks_text(checks)}" for url, checks in found.items()]
-    return "\n\n".join(["\n".join(head), _points(plan), _order(plan), *servers, _cost(cost, plan)])
+    return "\n\n".join([in_lines("\n".join(head)), _points(plan), _order(plan), *servers, _cost(cost, plan)])
 
 
 def _empty(experiment: Experiment) -> list[str]:

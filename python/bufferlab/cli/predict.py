@@ -74,8 +74,8 @@ def command(
 ) -> int:
     """Tell what pools would read, by a model of a server's buffer manager.
 
-    RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with one
-    such run: its page accesses are replayed. Or RUN is an experiment, by its name or the path of
+    RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with such
+    runs: the page accesses of one are replayed. Or RUN is an experiment, by its name or the path of
     its TOML: nothing is run, no server need be here, and page accesses are generated. --engine,
     --server, --seed, --quick and --full are for experiments. A folder wins over an experiment.
 

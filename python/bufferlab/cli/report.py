@@ -26,6 +26,7 @@ _MOST_NAMED = 5
 _SECTIONS = {
     "Files to write": ("html", "md"),
     "Other formats": ("form", "limit_unit"),
+    "On a PDF's first page": ("authors", "course", "date"),
 }
 """Heading of a section of the help -> names of the parameters whose options the section lists."""
 
@@ -39,6 +40,9 @@ _SECTIONS = {
     csv="write every table to a file in RUN/tables",
     pdf="write RUN/report.pdf, a lab report on A4 (needs bufferlab[pdf])",
 )
+@click.option("--author", "authors", multiple=True, metavar="NAME", help="Of a PDF: who hands it in. Repeatable.")
+@click.option("--course", default="", metavar="TEXT", help="Of a PDF: the course that it is for.")
+@click.option("--date", default="", metavar="TEXT", help="Of a PDF: the date on which it is handed in.")
 @strict
 @common
 def command(
@@ -47,6 +51,9 @@ def command(
     md: bool,
     form: str,
     limit_unit: Literal["s", "ms"],
+    authors: tuple[str, ...],
+    course: str,
+    date: str,
     strict: bool,
     as_json: bool,
 ) -> int:
@@ -59,6 +66,12 @@ def command(
         raise SpecError(
             f"--format {form} is no page", "--html, --md", "leave them out; pages are made without --format"
         )
+    if form != _PDF and (authors or course or date):
+        raise SpecError(
+            "names and dates of those who hand a report in are shown by a PDF alone",
+            "--author, --course, --date",
+            "add --format pdf, or leave them out",
+        )
     with beginning("reading the sweep"):
         folder = open_sweep(sweep)
     if form == TPCC_MYSQL:
@@ -68,7 +81,7 @@ def command(
     elif form == _CSV:
         write_tables(folder)
     elif form == _PDF:
-        print_pdf(folder)
+        print_pdf(folder, authors, course, date)
     elif html or md:
         write_reports(folder, as_json, html=html, markdown=md)
     else:
@@ -76,16 +89,17 @@ def command(
     return strict_exit_code(folder) if strict else 0
 
 
-def print_pdf(folder: SweepFolder) -> None:
+def print_pdf(folder: SweepFolder, authors: tuple[str, ...], course: str, date: str) -> None:
     """Write the lab report of a sweep as a PDF and print its path. Standard error names the letters that no font has.
 
     Raises EnvironmentLackingError if Typst is not installed or the file cannot be written, and InternalError if Typst
     refuses the report.
     """
     with beginning("making the PDF"):
+        from bufferlab.report.lab.content import Submission
         from bufferlab.report.lab.pdf import write_pdf
 
-    path, chosen = write_pdf(folder)
+    path, chosen = write_pdf(folder, Submission(tuple(filter(None, authors)), course, date))
     if chosen.missing:
         numbers = ", ".join(f"U+{ord(letter):04X}" for letter in sorted(chosen.missing)[:_MOST_NAMED])
         more = ", and others" if len(chosen.missing) > _MOST_NAMED else ""

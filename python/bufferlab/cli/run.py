@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -47,6 +48,8 @@ _SECTIONS = {
         "ray",
         "transactions",
         "duration",
+        "warm_up_max",
+        "warm_up_time",
         "warehouses",
         "connections",
         "seed",
@@ -96,6 +99,10 @@ _SECTIONS = {
 )
 @click.option("--transactions", type=int, metavar="N", help="Measure this many transactions per run (the rule).")
 @click.option("--duration", metavar="TIME", help='Measure for a time instead, such as "60s" or "10min".')
+@click.option(
+    "--warm-up-max", type=int, metavar="N", help="Let a warm-up take up to N transactions, with --resume too."
+)
+@click.option("--warm-up-time", metavar="TIME", help="Let a warm-up take up to this time, such as 10min.")
 @click.option("--warehouses", type=int, metavar="N", help="Scale of TPC-C's data: about 75 MB each.")
 @click.option("--connections", type=int, metavar="N", help="Connections to a server (SQLite: 1).  [default: 8]")
 @click.option("--seed", type=int, metavar="N", help="Another order of runs and other transactions; the same data.")
@@ -180,6 +187,8 @@ def command(
     ray: str | None,
     transactions: int | None,
     duration: str | None,
+    warm_up_max: int | None,
+    warm_up_time: str | None,
     warehouses: int | None,
     connections: int | None,
     seed: int | None,
@@ -213,7 +222,7 @@ def command(
     and the load (how transactions arrive).
 
     \b
-      bufferlab run buffer-size                      2 to 6 minutes, by the disk
+      bufferlab run buffer-size                      4 minutes: 2 to 6, by the disk
       bufferlab run buffer-size --quick              seconds
       bufferlab run buffer-size --set page_size=8k --sweep pool_size=16MiB,64MiB
       bufferlab run buffer-size --set pool_size=20% --sweep rate=500,1000,2000
@@ -238,6 +247,8 @@ def command(
             precision=precision,
             transactions=transactions,
             duration=duration,
+            warm_up_max=warm_up_max,
+            warm_up_time=warm_up_time,
             warehouses=warehouses,
             connections=connections,
             seed=seed,
@@ -300,22 +311,23 @@ def _experiment(
             return begun, None
         # Hosts do not know of each other's blocks. So none can decide when there are enough, and their number is fixed.
         return begun.with_fixed_blocks, parse_blocks(blocks, begun.design.most)
-    from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment
+    from bufferlab.execute.resume import blocks_to_do, open_for_resume, require_same_experiment, with_longer_warm_up
 
     if out is not None:
         raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")
     folder, stored = open_for_resume(resume)
+    others = replace(overrides, warm_up_max=None, warm_up_time=None)
     if name is not None:
-        given = load(name, overrides)
+        given = load(name, others)
         require_same_experiment(stored, given.with_fixed_blocks if "blocks" in folder.plan else given, resume)
-    elif overrides != Overrides():
+    elif others != Overrides():
         raise SpecError(
             "a resumed sweep is run as it was begun",
             f"--resume {resume}",
-            "leave the options out, or begin a new sweep",
+            "leave all options out but --warm-up-max and --warm-up-time, or begin a new sweep",
         )
     asked = parse_blocks(blocks, stored.design.most) if blocks is not None else None
-    return stored, blocks_to_do(folder, asked)
+    return with_longer_warm_up(folder, stored, overrides), blocks_to_do(folder, asked)
 
 
 def _require_kind(resume: Path | None, ray: str | None, given: bool) -> None:
@@ -434,8 +446,9 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
     if outcome.signal_number is not None:
         return interrupted_exit_code(outcome.signal_number)
     if outcome.failed:
+        longer = outcome.longer_warm_ups
         if mendable := outcome.failed - outcome.refused:
-            say(f"{_runs(mendable)} failed; to try again: bufferlab run --resume {path}")
+            say(f"{_runs(mendable)} failed; to try again: {' '.join((f'bufferlab run --resume {path}', *longer))}")
         if outcome.refused:
             say(f"{_runs(outcome.refused)} failed because settings were refused, which trying again does not mend")
         return 1

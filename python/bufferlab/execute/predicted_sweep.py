@@ -32,7 +32,7 @@ from bufferlab.models import source
 from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.generated import LEAST_RUNS, generated, rules_for
 from bufferlab.models.managers.declaration import BufferManager, Server
-from bufferlab.models.predict import Predicted, target
+from bufferlab.models.predict import Predicted, Target, target
 from bufferlab.plan import GridPoint, Plan, PlannedRun
 from bufferlab.registry import declared, registry
 from bufferlab.results.page_traces import Prediction
@@ -104,6 +104,8 @@ def _predict_sweep(
 ) -> SweepOutcome:
     folder, stored = resume.open_for_resume(resume_from, predicted=True) if resume_from else (None, None)
     origin = _origin(asked, overrides, folder, stored)
+    if isinstance(origin, Target) and origin.source.trace.choice:
+        progress.say(origin.source.trace.choice)
     versions = _versions(origin)
     document = {**origin.plan.as_dict(), PREDICTED_FROM: origin.identity, "versions": versions}
     out = folder.path.resolve().parent if folder else out.absolute()

@@ -20,7 +20,8 @@ from bufferlab.plan import Plan, PlannedRun
 from bufferlab.registry import registry
 from bufferlab.results.blocks import in_words, said
 from bufferlab.results.store import PREDICTED_FROM, RunRecord, SweepFolder, own_folder
-from bufferlab.spec import Experiment, loads
+from bufferlab.spec import Experiment, Overrides, loads, to_toml
+from bufferlab.units import format_duration
 
 _LOG = logging.getLogger(__name__)
 SUPERSEDED = "superseded"
@@ -57,6 +58,37 @@ def open_for_resume(path: Path, *, predicted: bool = False) -> tuple[SweepFolder
             "it must be as `bufferlab run` wrote it; use another copy of the folder",
         ) from error
     return folder, experiment
+
+
+def with_longer_warm_up(folder: SweepFolder, stored: Experiment, asked: Overrides) -> Experiment:
+    """Return the folder's experiment with the caps of the warm-up that `asked` has, if it has any.
+
+    Runs whose warm-up ended below the old cap would not differ, so the sweep may go on with a larger one. Raises
+    SpecError for a smaller cap, and for a sweep whose windows begin with a cold pool.
+    """
+    if asked.warm_up_max is None and asked.warm_up_time is None:
+        return stored
+    longer = loads(folder.experiment_toml, str(folder.path / "experiment.toml"), asked)
+    then, now = stored.warm_up, longer.warm_up
+    where = f"--resume {folder.path}"
+    if not then.max_transactions:
+        raise SpecError("this sweep has no warm-up that could be longer", where, "begin a new sweep")
+    if now.max_transactions < then.max_transactions or now.max_duration < then.max_duration:
+        has = f"{then.max_transactions} transactions and {format_duration(then.max_duration)}"
+        raise SpecError("a resumed sweep's warm-up may only be longer", where, f"its cap is {has}")
+    return longer
+
+
+def lengthen_warm_up(folder: SweepFolder, experiment: Experiment) -> None:
+    """If the experiment's warm-up is not the folder's, note it there, and move the good runs at the old cap aside."""
+    cap = experiment.warm_up
+    if cap == loads(folder.experiment_toml, str(folder.path / "experiment.toml")).warm_up:
+        return
+    for record in folder.runs():
+        if record.ok and record.run.warm_up and record.run.warm_up.gate == "cap":
+            _set_aside(folder, record, "its warm-up hit the old cap")
+    folder.write_experiment(to_toml(experiment))
+    _LOG.info("warm-ups now end at %d transactions or %g s", cap.max_transactions, cap.max_duration)
 
 
 def data_directory(folder: SweepFolder, chosen: Path | None, usual: Path) -> Path:
@@ -229,8 +261,8 @@ def supersede_all(folder: SweepFolder) -> None:
             _set_aside(folder, record)
 
 
-def _set_aside(folder: SweepFolder, record: RunRecord) -> None:
-    why = record.reason or "another host or boot began its block"
+def _set_aside(folder: SweepFolder, record: RunRecord, why: str = "another host or boot began its block") -> None:
+    why = record.reason or why
     _LOG.info("run %s (%s) goes to %s/: %s", record.run_id, record.run.point.label, SUPERSEDED, why)
     aside = folder.path / SUPERSEDED
     with folder.changing("a run's place"):

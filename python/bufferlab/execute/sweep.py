@@ -394,6 +394,7 @@ def _context(
             folder = SweepFolder.create(sweep.out, registry(), to_toml(experiment), document, known)
     else:
         resume.require_same_plan(folder, plan.as_dict())
+        resume.lengthen_warm_up(folder, experiment)
         for problem in resume.version_warnings(folder, versions):
             sweep.progress.warn(problem)
         if begun_elsewhere := resume.set_aside_other_boots(folder, plan, host_facts, fingerprint.booted_at()):

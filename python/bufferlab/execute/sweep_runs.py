@@ -13,14 +13,14 @@ from bufferlab.errors import Problem
 from bufferlab.execute import resume
 from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
-from bufferlab.execute.run.run_checks import warnings
+from bufferlab.execute.run.run_checks import longer_warm_up, warnings
 from bufferlab.execute.stop import StopRequest
 from bufferlab.knob import AUTO
 from bufferlab.plan import Plan, PlannedRun
+from bufferlab.results.metrics import WORK, Work
 from bufferlab.results.schema import Run, StoredStop
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.stats.stopping import FIRST_LOOK_BLOCKS
-from bufferlab.units import format_bytes
 
 _LOG = logging.getLogger(__name__)
 _POINTS_OF_A_LOOK = 50
@@ -35,6 +35,8 @@ class SweepOutcome:
     failed: int = 0
     refused: int = 0
     """How many of the failed runs had their settings refused: trying again does not mend them."""
+    longer_warm_ups: tuple[str, ...] = ()
+    """The options of `run` that double the caps at which warm-ups of failed runs ended."""
     signal_number: int | None = None
     """The signal that interrupted the sweep; None if none did."""
 
@@ -119,6 +121,9 @@ class SweepRuns:
             if place % self._runs_a_look == 0:
                 self._look(runs, todo[place + 1 :])
             outcome.failed += record.run.status == "failed"
+            if record.failure and record.run.warm_up and record.run.warm_up.gate == "cap":
+                option = longer_warm_up(self.plan.experiment.warm_up, record.run.warm_up)
+                outcome.longer_warm_ups = tuple(dict.fromkeys((*outcome.longer_warm_ups, option)))
             if record.failure is not None and record.failure.lasts:
                 outcome.refused += 1
                 refused_again.add(run.point)
@@ -209,10 +214,12 @@ def describe(record: RunRecord) -> str:
     """Return a run and its outcome in one line, for people: its point, block and transactions, or why it failed."""
     run, label = record.run, f"{record.run.point.label}, block {record.run.block + 1}"
     if run.prediction and record.ok:
-        found, work = run.prediction.found, run.prediction.work["transaction"]
-        return f"{label}: {f'{found.reads / work:.4g} reads a transaction' if found else 'depends on the speed'}"
+        # The unit of the tables that come at the end.
+        work = run.prediction.work
+        unit: Work = "new_order" if "new_order" in work else "transaction"
+        if found := run.prediction.found:
+            return f"{label}: {found.reads / work[unit]:.4g} reads per {WORK[unit]}"
+        return f"{label}: depends on the speed"
     measured = run.measured
     spent = f"{measured.transactions:,} transactions in {measured.seconds:.1f} s" if measured else ""
-    end_bytes = run.database.bytes_end if run.database else None
-    size = f", database {format_bytes(end_bytes)}" if end_bytes else ""
-    return f"{label}: {record.reason or spent + size}"
+    return f"{label}: {record.reason or spent}"

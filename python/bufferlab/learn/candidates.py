@@ -20,7 +20,7 @@ _UNKNOWN = "this build cannot be learnt"
 def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
     """Return the settings of a candidate entry; of evictions it may have too many.
 
-    `binary` is the copy of `original`, which errors name. A site whose page is where nobody knows has question marks.
+    `binary` is the copy of `original`, which errors name. A site whose page is in an unknown place has question marks.
     Raises EnvironmentLackingError when no place was found for a kind of access, or where a value is not known.
     """
     told = json.loads(ask_host(_UNKNOWN, lambda: native().page_site_proposals(str(binary))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import sentence
 from bufferlab.live.advise import Advice
 from bufferlab.live.bounds import SizeEstimate
-from bufferlab.live.observe_page import inside_sections
+from bufferlab.live.look_result import Seen
+from bufferlab.live.observe_page import inside_sections, misses_figure
 from bufferlab.live.tiers import TierCost
 from bufferlab.report.document import Report, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
@@ -31,40 +32,69 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
         title="advise",
         question="What would this server read with a larger or a smaller buffer pool?",
         answer=sentence.advised(advice),
-        facts=(f"{facts.engine} {facts.version}", seen.server, length, *map(cost, advice.cost), *_memory(advice)),
+        facts=(f"{facts.engine} {facts.version}", seen.server, length, *map(_spent, advice.cost), *_memory(advice)),
         banners=tuple(Banner("warning", _sentence(sentence.reason(one))) for one in advice.cannot_say),
         headline=_figure(advice),
-        steps=sizes_table(advice),
+        steps=_panel(advice),
         limits=tuple(_limits(advice)),
-        sections=_sections(advice),
+        sections=(Section("all-sizes", "All sizes", "", (sizes_table(advice),)), *_load(seen), *_sections(advice)),
         status="interrupted" if is_interrupted else "ok" if is_judged else "cannot_say",
+        lead="all-sizes",
         data=advice,
     )
     return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab advise")
 
 
-def cost(one: TierCost) -> str:
-    """Return the words on the cost of a tier, measured and foretold.
+def _spent(one: TierCost) -> str:
+    """Return the words on the processor time of a tier by the number of its events."""
+    server, ours = (format_percent(value) for value in (one.by_events_cores, one.ours_cores))
+    return f"recording ({one.tier}) took {server} of a processor from the server and {ours} for itself"
 
-    If the interval of the measured cost is too wide, the words say so. If it lies above twice the cost by events, the
-    words say that other work on the host may be in it.
+
+def cost(one: TierCost) -> str:
+    """Return the sentence on the cost of a tier, measured and foretold.
+
+    If the interval of the measured cost is too wide, it says so. If it lies above twice the cost by events, it says
+    that other work on the host may be in it.
     """
     foretold = f"foretold {format_percent(one.foretold_cores)}"
-    ours = f"the recorder itself {format_percent(one.ours_cores)}"
+    ours = f"the recorder itself took {format_percent(one.ours_cores)}."
     what = "stops" if one.tier == "full" else "calls"
-    by_stops = f"{one.tier} cost the server {format_percent(one.by_events_cores)} of a processor by its {what}"
+    took, by_events = f"Recording ({one.tier}) took", format_percent(one.by_events_cores)
+    from_server = "of a processor from the server"
     if one.server_cores is None or one.low is None or one.high is None:
-        return f"{by_stops} ({foretold}; not measured), {ours}"
+        return f"{took} {by_events} {from_server}, by its {what} ({foretold}; not measured); {ours}"
     low, high = (format_percent(max(0.0, value)) for value in (one.low, one.high))
     is_more = one.low > 2 * one.by_events_cores
     more = f", more than its {what} explain: other work on the host may be in it" if is_more else ""
     if one.is_told:
-        measured = f"{format_percent(one.server_cores)} of a processor ({low} to {high}; {foretold}"
-        by_stops = f"by its {what} {format_percent(one.by_events_cores)}{more}"
-        return f"{one.tier} cost the server {measured}, {by_stops}), {ours}"
+        measured = f"{format_percent(one.server_cores)} {from_server} (measured: {low} to {high}; {foretold}"
+        return f"{took} {measured}; by its {what} {by_events}{more}); {ours}"
     room = f"{low} to {high}" if one.low > 0 else f"nothing to {high}"
-    hidden = f"measured it cannot be told, for the seconds of this server differ by more: {room}{more}"
-    return f"{by_stops} ({foretold}; {hidden}), {ours}"
+    hidden = f"measured, the server's own changes hide it: {room}{more}"
+    return f"{took} {by_events} {from_server}, by its {what} ({foretold}; {hidden}); {ours}"
+
+
+def _panel(advice: Advice) -> Table:
+    """Return the table next to the figure: each size's reads with bounds and the change."""
+    rows = []
+    for one in advice.sizes:
+        told = sentence.verdict(one, advice)
+        if one.cannot_say is None and one.high is not None and one.reads_per_s is not None and one.low is not None:
+            reads = f"{words.number(one.reads_per_s)} ({words.number(one.low)} to {words.number(one.high)})"
+        else:
+            reads = "" if one.cannot_say else _reads(one)
+        rows.append(Row((format_bytes(one.pool_size_bytes), ": ".join(filter(None, (reads, told.partition(" (")[0]))))))
+    heads = (Column("Pool", numeric=False), Column("Reads a second, with bounds of 95 %: change", numeric=False))
+    return Table("panel", "Sizes of the pool", heads, tuple(rows))
+
+
+def _load(seen: Seen) -> list[Section]:
+    """Return the chapter with the load while the server was watched; [] if no second was seen."""
+    if not seen.window.rows:
+        return []
+    figure = misses_figure(seen)
+    return [Section("load", "The load", "The answer holds for this load: reads a second while we looked.", (figure,))]
 
 
 def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
@@ -72,9 +102,17 @@ def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
 
     `with_reasons` is for programs: changes are in reads a second, and a last column says why a size is not judged.
     """
-    asked = "Reads asked of the system a second" if advice.needs_restart else "Reads a second"
-    heads: tuple[str, ...] = ("Pool", asked, "From", "To", "Change", "ms of reading a second", "Of the present", "Tier")
-    brief = ("Pool", asked, "From", "To", "ms of reading a second", "Change")
+    heads: tuple[str, ...] = (
+        "Pool",
+        "Reads a second",
+        "From",
+        "To",
+        "Change",
+        "ms of reading a second",
+        "Of the present",
+        "Tier",
+    )
+    brief = ("Pool", "Reads a second", "From", "To", "ms of reading a second", "Change")
     rows = [Row(_cells(one, advice, numbers_alone=with_reasons), _mark(one, advice)) for one in advice.sizes]
     if with_reasons:
         heads = (*heads, "Why not")
@@ -83,7 +121,9 @@ def sizes_table(advice: Advice, *, with_reasons: bool = False) -> Table:
     words_of = ("Tier", "Why not", *(() if with_reasons else ("Change",)))
     columns = tuple(Column(head, numeric=head not in words_of) for head in heads)
     shown = heads if with_reasons else brief
-    return Table("sizes", "Sizes of the pool", columns, tuple(rows), sentence.advised(advice), brief=shown)
+    bounds = "From and To: bounds of 95 %." if any(one.low is not None for one in advice.sizes) else ""
+    caption = sentence.advised(advice) if with_reasons else bounds
+    return Table("all-sizes", "Sizes of the pool", columns, tuple(rows), caption, brief=shown)
 
 
 def _is_bound(one: SizeEstimate) -> bool:
@@ -93,22 +133,30 @@ def _is_bound(one: SizeEstimate) -> bool:
 
 def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[str, ...]:
     """Return the cells of a size. With `numbers_alone`, for programs, bounds are only in their own columns."""
-    reads, change = words.number(one.reads_per_s), _change(one, advice)
-    low, high = one.low, one.high
+    change, low, high, shown = _change(one, advice), one.low, one.high, words.number(one.reads_per_s)
+    # Where a size has no number, the column of changes says why.
+    number: Callable[[float | None], str] = words.number if numbers_alone else _number_or_nothing
     if not numbers_alone:
-        change = sentence.verdict(one, advice)
-        reads = f"≤ {words.number(high)}" if _is_bound(one) else reads
+        change, shown = sentence.verdict(one, advice), _reads(one)
         low, high = (None, None) if one.cannot_say else (low, high)
     return (
         format_bytes(one.pool_size_bytes),
-        reads,
-        words.number(low),
-        words.number(high),
+        shown,
+        number(low),
+        number(high),
         change,
-        words.number(one.read_ms_per_s),
+        number(one.read_ms_per_s),
         format_percent(one.pool_size_bytes / advice.present_bytes),
         one.tier if one.cannot_say is None else _CANNOT,
     )
+
+
+def _reads(one: SizeEstimate) -> str:
+    return f"≤ {words.number(one.high)}" if _is_bound(one) else _number_or_nothing(one.reads_per_s)
+
+
+def _number_or_nothing(value: float | None) -> str:
+    return "" if value is None else words.number(value)
 
 
 def _change(one: SizeEstimate, advice: Advice) -> str:
@@ -137,13 +185,12 @@ def _figure(advice: Advice) -> Figure | None:
     room, largest = advice.largest_bytes, told[-1].pool_size_bytes
     if room is not None and room <= largest:
         marks.append(Mark(float(room), f"memory there is: {format_bytes(room)}", 1, dashed=True))
-    asked = " asked of the system" if advice.needs_restart else ""
     # A size without bounds, such as the present one, has a band of no width.
     lows = tuple(dot.mean if dot.ci_low is None else dot.ci_low for dot in dots)
     highs = tuple(dot.mean if dot.ci_high is None else dot.ci_high for dot in dots)
     plot = PointsPlot(
         x_label="Buffer pool",
-        y_label=f"Reads{asked} a second",
+        y_label="Reads a second",
         series=(Series("Reads", dots),),
         x_is_log=True,
         y_is_log=False,
@@ -194,8 +241,8 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
     titles = ("Tier", "Foretold", "By its events", "Measured", "From", "To", "The recorder's own")
     columns = tuple(Column(title, title != "Tier") for title in titles)
     measured = Table("cost", "What it cost, in processors", columns, costs)
-    intro = (
-        "Measured are the server's threads by their schedstat, attached against not attached, a page get; and our own "
+    intro = " ".join(map(cost, advice.cost)) + (
+        " Measured are the server's threads by their schedstat, attached against not attached, a page get; and our own "
         "process. Where half of the interval is more than a third of what the events take, no value is told: the "
         "seconds of the server differ by more than the recording takes."
     )

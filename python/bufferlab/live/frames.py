@@ -62,7 +62,7 @@ class CallPlan:
         """Return the planned work in sentences, for the question whether to attach."""
         size = format_bytes(sum(end - begin for begin, end in self.regions))
         return (
-            f"misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs of"
+            f"Tier misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs of"
             " ours (BPF) that end with this command; no thread is stopped, and nothing goes into the server. A noted"
             f" call takes about {CALL_US:g} µs more, any other system call of this host about {OTHER_CALL_US:g} µs."
             f" Its pool is looked for in {size} of its memory"

@@ -85,7 +85,7 @@ class SitePlan:
         functions = list(dict.fromkeys(site["at"] for site in self.sites.settings["site"]))
         where = f"{self.program}{' of its container' if self.elsewhere else ''}"
         return (
-            f"full: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at"
+            f"Tier full: the kernel stops {self.server}, process {self.pid}, for about {self.stop_us:g} µs at"
             f" each access to a page of the pool: {len(self.sites.settings['site'])} probes in {where}"
             f" ({', '.join(functions)}); no code of ours goes into the server, and all probes are taken away at the end"
         )

@@ -72,9 +72,9 @@ class Seen:
 
     PRINTED: ClassVar = (
         "server", "facts.engine", "facts.version", "window.seconds", "per_second", "per_statement", "per_transaction",
-        "transactions_are", "hit_ratio", "time_ratio", "no_time", "pool_begin", "pool_end", "not_told", "inside.host",
-        "twice_the_pool", "inside.pool_contents", "inside.statements", "inside.confounds", "inside.confounds_not_told",
-        "cost", "window.events", "window.rows",
+        "transactions_are", "hit_ratio", "time_ratio", "ms_per_read", "no_time", "pool_begin", "pool_end", "not_told",
+        "inside.host", "twice_the_pool", "inside.pool_contents", "inside.statements", "inside.confounds",
+        "inside.confounds_not_told", "cost", "window.events", "window.rows",
     )  # fmt: skip
 
     server: str
@@ -134,6 +134,11 @@ class Seen:
         """
         ratio = self.per("read_ms", "statement_ms")
         return None if ratio is None else min(1.0, ratio)
+
+    @property
+    def ms_per_read(self) -> float | None:
+        """The mean time of reading a page, in ms; null where reads are not timed, or none was read."""
+        return self.per("read_ms", "pages_read")
 
     @property
     def no_time(self) -> str | None:

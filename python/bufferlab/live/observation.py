@@ -6,6 +6,7 @@ statements, and other work of the server. Only the last end asks who fills the p
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -117,6 +118,8 @@ def _told(ask: Callable[[], T | NotTold]) -> T | NotTold:
 
 _INTERVAL_SECONDS = 1.0
 _NAP_SECONDS = 0.1
+_POOL_EVERY_S = 300.0
+"""The contents of a pool change slowly, and InnoDB answers for them under the pool's latch."""
 _OUTSIDE = 3
 
 
@@ -146,10 +149,16 @@ class Observation:
     listener: Listener
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    asks_pool: bool = False
+    """Whether the server is asked for the state and the contents of its pool every _POOL_EVERY_S seconds."""
+    levels: Mapping[str, float] | None = None
+    contents: PoolContents | None = None
+    """`levels` and `contents` are the last answers; None before the first, and if the server does not answer them."""
+    _pool_due_s: float = -math.inf
     _processor_s: float | None = None
     _processor_last_s: float | None = None
     _own: Mapping[str, float] = field(default_factory=dict)
-    _rows_before: int = 0
+    _samples_before: int = 0
     _heard: int = 0
 
     def __post_init__(self) -> None:
@@ -258,6 +267,7 @@ class Observation:
                 self.window.say(self.clock(), "back", "the server answers again")
                 self._connected()
                 self._begin_own()
+            self._ask_pool()
             sample = self._sample()
         except Lost as error:
             self.window.say(self.clock(), "lost", f"the connection is gone: {error}")
@@ -271,6 +281,18 @@ class Observation:
         if row is not None:
             self.listener.row(row, self.window)
         return True
+
+    def _ask_pool(self) -> None:
+        """Ask for the state and the contents of the pool, if it is time. Raises Lost."""
+        if not self.asks_pool or self.clock() < self._pool_due_s:
+            return
+        self._pool_due_s = self.clock() + _POOL_EVERY_S
+        session, facts = self.session, self.facts
+        query, pages = _within(session.query), facts.pool_size_bytes // facts.page_size_bytes
+        levels = _told(lambda: session.told(session.look.pool, facts))
+        contents = _told(lambda: pool_contents.look(query, facts.flavour, pages))
+        self.levels = None if isinstance(levels, NotTold) else levels.values
+        self.contents = None if isinstance(contents, NotTold) else contents
 
     def _sample(self) -> Sample:
         session = self.session
@@ -290,14 +312,14 @@ class Observation:
     def _begin_own(self) -> None:
         """Note the work of our session so far, for the quantities from which samples do not subtract it."""
         self._own = self.session.told(self.session.look.own_total)
-        self._rows_before = len(self.window.rows)
+        self._samples_before = self.window.samples
 
     def _subtract_own(self) -> None:
         """Subtract our session's work evenly from rows and totals, for counts whose samples include that work."""
         window = self.window
         # Our work also includes three samples' worth outside of rows: the first question, a sample thrown away, the
         # last question.
-        samples = len(window.rows) - self._rows_before + _OUTSIDE
+        samples = window.samples - self._samples_before + _OUTSIDE
         for name, own in self.session.told(self.session.look.own_total).items():
             if name in window.totals:
                 window.subtract(name, max(0.0, own - self._own.get(name, own)) / samples)

@@ -10,15 +10,14 @@ from typing import Any
 
 from bufferlab.chapter import words
 from bufferlab.chapter.elements import Banner, Column, Figure, Row, Section, Table, TimePlot, Trace
-from bufferlab.engines.servers.counts import TITLES
+from bufferlab.engines.servers.counts import LEVELS, TITLES, level_title
 from bufferlab.engines.servers.look import NotTold
-from bufferlab.live import sentence
+from bufferlab.live import panel, sentence
 from bufferlab.live.look_result import LookCost, Seen
 from bufferlab.live.window import LookWindow
 from bufferlab.report.document import Report, Status, stamped
 from bufferlab.units import format_bytes, format_duration, format_percent
 
-_MAIN = ("page_gets", "misses", "pages_read", "pages_written")
 #: The most instants that a figure draws; more would look the same.
 _DRAWN = 600
 _STATUS: Mapping[str, Status] = {"whole": "ok", "stopped": "interrupted", "lost": "lost"}
@@ -28,7 +27,6 @@ def as_report(seen: Seen) -> Report:
     """Return a look as the document that every output format draws."""
     window, facts = seen.window, seen.facts
     length = format_duration(window.seconds)
-    rates = tuple(Row((_title(seen, name), _shown(name, seen.rate(name)))) for name in _MAIN)
     report = Report(
         title="observe",
         question="Does the buffer pool slow this server?",
@@ -39,11 +37,12 @@ def as_report(seen: Seen) -> Report:
             length,
             cost(seen.cost),
             *_hits(seen),
+            *([] if (read_ms := seen.ms_per_read) is None else [f"a read took {words.number(read_ms)} ms"]),
             *host_facts(seen),
         ),
         banners=tuple(Banner("warning", f"{event.t_s:.0f} s: {event.what}") for event in window.events[:10]),
-        headline=_figure(seen, "reads", "Misses and reads", ("misses", "pages_read")) if window.rows else None,
-        steps=Table("main", "While it was seen", (Column("What"), Column("Per second")), rates),
+        headline=misses_figure(seen) if window.rows else None,
+        steps=_panel(seen),
         limits=tuple(_limits(seen)),
         sections=tuple(_sections(seen)),
         status=_STATUS[seen.ended],
@@ -51,6 +50,12 @@ def as_report(seen: Seen) -> Report:
         data=seen,
     )
     return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab observe")
+
+
+def _panel(seen: Seen) -> Table:
+    """Return the table next to the figure: the figures that a DBA asks for first, those that are known."""
+    rows = tuple(map(Row, panel.figures(seen.rate).items()))
+    return Table("main", "While it was seen", (Column("What"), Column("Mean of the look")), rows)
 
 
 def cost(cost: LookCost) -> str:
@@ -119,7 +124,7 @@ def _sections(seen: Seen) -> list[Section]:
         "events", "What happened meanwhile", (Column("At"), Column("What", numeric=False)),
         tuple(Row((f"{event.t_s:.0f} s", event.what)) for event in seen.window.events), brief=("At", "What"),
     )  # fmt: skip
-    gets = [_figure(seen, "gets", "Gets", ("page_gets",))] if seen.window.rows else []
+    gets = [_figure(seen, "gets", "Gets over time", "Gets a second", ("page_gets",))] if seen.window.rows else []
     return [
         Section("counts", "Counts", "The whole server's, without our session's own.", (*gets, counts)),
         Section("pool", "The pool", "As the server told it at both ends.", (pool,)),
@@ -130,13 +135,17 @@ def _sections(seen: Seen) -> list[Section]:
 
 def _pool(seen: Seen) -> Table:
     end = seen.end.values if seen.end else {}
-    shares = {"dirty_pages": "dirty_ratio", "old_pages": "old_ratio", "free_pages": "free_ratio"}
+    shares = ("dirty_pages", "old_pages", "free_pages")
+    order = [*LEVELS]
     rows = []
-    for name in sorted(seen.begin.values.keys() | end.keys()):
-        rows.append(Row((name, *(_level(name, values.get(name)) for values in (seen.begin.values, end)))))
+    for name in sorted(
+        seen.begin.values.keys() | end.keys(),
+        key=lambda name: (order.index(name) if name in order else len(order), name),
+    ):
+        rows.append(Row((level_title(name), *(_level(name, values.get(name)) for values in (seen.begin.values, end)))))
         if name in shares:
             parts = [_share(values, name) for values in (seen.begin.values, end)]
-            rows.append(Row((shares[name], *parts)))
+            rows.append(Row((f"{level_title(name)}, share", *parts)))
     heads = (Column("Quantity", numeric=False), Column("At the beginning"), Column("At the end"))
     return Table("pool", "The pool", heads, tuple(rows), brief=tuple(head.title for head in heads))
 
@@ -169,17 +178,14 @@ def _hits(seen: Seen) -> list[str]:
 
 def _limits(seen: Seen) -> list[str]:
     limits = [
+        *_untimed(seen),
         "A hit ratio hides how many misses there are: 99 % of 100,000 gets a second leaves 1,000 reads a second.",
-        "Whether a larger pool would miss less is not told here: `bufferlab advise` tells it.",
+        "Whether a larger pool would miss less is not told here: bufferlab advise tells it.",
     ]
     if not isinstance(told := seen.twice_the_pool, NotTold):
-        limits[-1] = "How much less a larger pool would miss is not told here: `bufferlab advise` estimates it."
+        limits[-1] = "How much less a larger pool would miss is not told here: bufferlab advise estimates it."
     elif seen.rate("misses"):
         limits.append(f"What twice the pool would miss is not bounded: {sentence.reason(told)}.")
-    misses = seen.rate("misses")
-    if seen.facts.no_time and misses:
-        waited = words.number(misses)
-        limits.append(f"At 1 ms a read sessions would wait {waited} ms for these misses in each second.")
     if not seen.facts.no_time:
         limits.append("The time of reads is that of all threads, also of those that no statement waits for.")
     if seen.facts.flavour == "postgres":
@@ -191,12 +197,29 @@ def _limits(seen: Seen) -> list[str]:
         else "Counts of the device are of all programs on the host."
     )
     for why in dict.fromkeys(seen.begin.why_not.values()):
-        names = ", ".join(name for name, told in seen.begin.why_not.items() if told == why)
-        limits.append(f"Not told of the pool: {names}. {why[0].upper()}{why[1:]}.")
+        titles = (level_title(name) for name, told in seen.begin.why_not.items() if told == why)
+        names = ", ".join(f"{title[0].lower()}{title[1:]}" for title in titles)
+        limits.append(f"Not told: {names}. The reason: {why}.")
     return limits
 
 
-def _figure(seen: Seen, id: str, title: str, names: tuple[str, ...]) -> Figure:
+def _untimed(seen: Seen) -> list[str]:
+    """Return the line on how to get the time of reads, if the server does not time reads."""
+    if seen.time_ratio is not None or not seen.rate("misses"):
+        return []
+    why = seen.facts.no_time or "no statement was timed"
+    return [f"What share of statement time the reads take cannot be told: {why}."]
+
+
+def misses_figure(seen: Seen) -> Figure:
+    """Return the figure of misses over time, with the pages read where these are others."""
+    is_one = all(row.counts.get("misses") == row.counts.get("pages_read") for row in seen.window.rows)
+    if is_one:
+        return _figure(seen, "misses", "Misses over time", "Misses a second", ("misses",))
+    return _figure(seen, "misses", "Misses and pages read over time", "Pages a second", ("misses", "pages_read"))
+
+
+def _figure(seen: Seen, id: str, title: str, y_label: str, names: tuple[str, ...]) -> Figure:
     """Return the figure of rates over time, a line for each name. The first of several is wide: others may cover it."""
     rows = seen.window.rows
     step = -(-len(rows) // _DRAWN)
@@ -216,11 +239,11 @@ def _figure(seen: Seen, id: str, title: str, names: tuple[str, ...]) -> Figure:
     data = tuple(
         Row((f"{t_s:.2f}", *(f"{values[name][place]:.6g}" for name in names))) for place, t_s in enumerate(times)
     )
-    table = Table(f"{id}-data", f"Data: {title} over time", heads, data, folded=True)
+    table = Table(f"{id}-data", f"Data: {title[0].lower()}{title[1:]}", heads, data, folded=True)
     first, *others = (TITLES[name].lower() for name in names)
-    alt = f"{title} per second over {format_duration(times[-1])}."
+    alt = f"{title}, {y_label.lower()}, for {format_duration(times[-1])}."
     caption = f"The wide pale line: {first}. The thin line: {', '.join(others)}." if others else ""
-    return Figure(id, f"{title} over time", alt, caption, TimePlot(("",), f"{title} per second", (traces,)), table)
+    return Figure(id, title, alt, caption, TimePlot(("",), y_label, (traces,)), table)
 
 
 _TEXT_CHARACTERS = 200

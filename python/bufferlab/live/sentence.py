@@ -17,6 +17,8 @@ from bufferlab.live.bounds import SizeEstimate
 from bufferlab.live.look_result import Seen
 from bufferlab.units import format_bytes, format_duration, format_percent
 
+READ_MS = (0.1, 1.0)
+"""The times of a read from a fast and from a slow SSD, by which untimed misses are judged."""
 LITTLE_RATIO = 0.05
 """If reads take less than this share of statement time, misses are not what slows a server."""
 _WITH_STAT_IO = 16
@@ -45,8 +47,12 @@ def _slows(seen: Seen) -> str:
     told = f"the pool misses {words.number(seen.rate('misses'))} reads a second{_each(seen)}"
     share = seen.time_ratio
     if share is None:
-        why = seen.facts.no_time or "no statement was timed"
-        return f"{told[0].upper()}{told[1:]}; what share of statement time they take cannot be told: {why}."
+        waits = " to ".join(words.number(ms * (seen.rate("misses") or 0.0)) for ms in READ_MS)
+        low, high = READ_MS
+        return (
+            f"{told[0].upper()}{told[1:]}: if a read takes {low:g} to {high:g} ms, sessions wait {waits} ms for them "
+            "in each second."
+        )
     if share < LITTLE_RATIO and is_whole:
         return (
             f"Misses are not what slows this server: {told}, and they take {format_percent(share)} of statement time."
@@ -283,7 +289,7 @@ def _present(advice: Advice) -> str:
         return f"nobody saw how much {size} reads"
     reads = few_digits(advice.now.reads_per_s, round)
     if advice.needs_restart:
-        return f"shared_buffers of {size} asks the system for {reads} pages a second"
+        return f"shared_buffers of {size} reads {reads} pages a second, from the page cache or the disk"
     return f"{size} reads {reads} pages a second"
 
 

@@ -255,7 +255,7 @@ def sentence(one: Foretold) -> str:
     """Return the words for the foretold cost of a tier."""
     alone = f", without {one.left_out}, which the server does not count" if one.left_out else ""
     return (
-        f"{one.tier}: about {one.events_per_s:,.0f} events a second, which take {format_percent(one.cores)} of a "
+        f"tier {one.tier}: about {one.events_per_s:,.0f} events a second, which take {format_percent(one.cores)} of a "
         f"processor from the server and {format_percent(one.recorder_cores)} for the recorder, for "
         f"{format_duration(one.seconds)}{alone}"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from bufferlab.engines.servers.look import Sample
 
@@ -16,6 +16,8 @@ _START_TOLERANCE_SECONDS = 2.0
 """A server's start may seem to move by this much, because servers report their age in whole seconds."""
 
 
+MOST_ROWS = 14_400
+"""The most rows that a look keeps, an even number: four hours of seconds. Then neighbours are joined, two by two."""
 EventKind = Literal["lost", "refused", "back", "restart", "failover", "reset", "wrap", "right"]
 
 
@@ -28,10 +30,21 @@ class SampledRow:
     seconds: float
     counts: Mapping[str, float]
     levels: Mapping[str, float]
+    samples: int = 1
+    """How many intervals the row has: more than one in a long look."""
+
+    PRINTED: ClassVar = ("t_s", "seconds", "counts", "levels")
 
     def per_s(self, name: str) -> float | None:
         """Return a count per second; None if the server does not report it."""
         return self.counts[name] / self.seconds if name in self.counts else None
+
+
+def joined(first: SampledRow, second: SampledRow) -> SampledRow:
+    """Return two rows as one, with the counts that both have."""
+    counts = {name: count + second.counts[name] for name, count in first.counts.items() if name in second.counts}
+    seconds, samples = first.seconds + second.seconds, first.samples + second.samples
+    return SampledRow(second.t_s, seconds, counts, second.levels, samples)
 
 
 @dataclass(frozen=True)
@@ -78,6 +91,11 @@ class LookWindow:
     _is_new: bool = True
     """Whether no sample has come since the last connecting."""
 
+    @property
+    def samples(self) -> int:
+        """Return the number of intervals that the rows are of."""
+        return sum(row.samples for row in self.rows)
+
     def say(self, t_s: float, kind: EventKind, what: str) -> None:
         """Add an event at `t_s`, on the clock of samples."""
         self.events.append(ServerEvent(t_s - self.begun_s, kind, what))
@@ -114,11 +132,13 @@ class LookWindow:
         return self._row(last, sample)
 
     def subtract(self, name: str, each: float) -> None:
-        """Subtract `each` from a count in every row that has it, and the same sum from its total, but not below 0."""
-        had = sum(name in row.counts for row in self.rows)
+        """Subtract `each` from a count for every sample that has it, also from its total, but not below 0."""
+        had = sum(row.samples for row in self.rows if name in row.counts)
         self.totals[name] = max(0.0, self.totals[name] - each * had)
         self.rows = [
-            replace(row, counts={**row.counts, name: max(0.0, row.counts[name] - each)}) if name in row.counts else row
+            replace(row, counts={**row.counts, name: max(0.0, row.counts[name] - each * row.samples)})
+            if name in row.counts
+            else row
             for row in self.rows
         ]
 
@@ -150,6 +170,9 @@ class LookWindow:
             own_s = sample.read_s.get(name, sample.t_s) - last.read_s.get(name, last.t_s)
             self.seconds_of[name] = self.seconds_of.get(name, 0.0) + own_s
         row = SampledRow(sample.t_s - self.begun_s, seconds, counts, sample.levels)
+        if len(self.rows) >= MOST_ROWS:
+            # Rows of the same number of samples are neighbours, apart from the last ones.
+            self.rows = [joined(a, b) for a, b in zip(self.rows[::2], self.rows[1::2], strict=True)]
         self.rows.append(row)
         return row
 

@@ -15,10 +15,10 @@ from bufferlab.errors import BufferlabError, Interrupted
 from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.generated import LEAST_RUNS, Generated, of_measured, rules_for, window_transactions
 from bufferlab.models.managers.declaration import Server
-from bufferlab.models.other_pools import pool_bytes_of
 from bufferlab.plan import GridPoint, Plan, PlannedRun, least_transactions
 from bufferlab.results.page_traces import GeneratedPoint, GeneratedPoints, GeneratedReads, Verdict
 from bufferlab.results.store import RunRecord, SweepFolder
+from bufferlab.traces.middle_run import pool_bytes_of
 from bufferlab.units import format_duration
 
 _MOST_S = 60.0

@@ -11,15 +11,14 @@ from functools import partial
 from itertools import pairwise
 from math import isqrt
 
-from bufferlab.engines import registry as engines
 from bufferlab.errors import BufferlabError, DataFileError, Interrupted, SpecError
 from bufferlab.models import source
 from bufferlab.models.ahead import Ahead, Watch, threads_for
 from bufferlab.models.predict import Target, predict_pool, target
 from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
-from bufferlab.results.schema import StoredSetting
 from bufferlab.results.store import RunRecord, SweepFolder
 from bufferlab.spec import Overrides
+from bufferlab.traces.middle_run import groups, middle, pool_bytes_of
 
 MOST_GROUPS = 6
 """The most groups that are replayed: the number of colours in a figure."""
@@ -36,11 +35,8 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> 
     `before_replay` does.
     """
     found, why_not = [], []
-    groups: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
-    for record in folder.runs():
-        if record.ok:
-            groups.setdefault(_others_swept(record), []).append(record)
-    told = list(groups.values())[:MOST_GROUPS]
+    of_pools = groups(record for record in folder.runs() if record.ok)
+    told = of_pools[:MOST_GROUPS]
     for place, runs in enumerate(told):
         try:
             found.append(_of_group(runs, partial(_in_group, before_replay, place, len(told))))
@@ -48,8 +44,8 @@ def other_pools(folder: SweepFolder, before_replay: Callable[[float], None]) -> 
             raise
         except BufferlabError as error:
             why_not.append(error.what)
-    if len(groups) > MOST_GROUPS:
-        why_not.append(f"of {len(groups)} groups of points the first {MOST_GROUPS} were replayed")
+    if len(of_pools) > MOST_GROUPS:
+        why_not.append(f"of {len(of_pools)} groups of points the first {MOST_GROUPS} were replayed")
     return found, list(dict.fromkeys(why_not))
 
 
@@ -58,25 +54,13 @@ def _in_group(before_replay: Callable[[float], None], place: int, groups: int, s
     before_replay((place + share) / groups)
 
 
-def _others_swept(record: RunRecord) -> tuple[tuple[str, str], ...]:
-    pool = engines.declaration(record.run.engine).results.pool
-    return tuple((name, value) for name, value in record.run.point.swept.items() if name != pool)
-
-
-def pool_bytes_of(record: RunRecord) -> int | None:
-    """Return the bytes of a run's pool; None if run.json lacks them."""
-    knob = engines.declaration(record.run.engine).results.pool
-    value = record.run.settings.get(knob, StoredSetting()).value
-    return value if isinstance(value, int) else None
-
-
 def _of_group(runs: Sequence[RunRecord], before_replay: Callable[[float], None]) -> PoolsOfTrace:
     """Return the reads of a group's pools. Raises BufferlabError when they cannot be predicted."""
     traced = [run for run in runs if run.run.page_trace and run.run.page_trace.status == "ok"]
     # Without a good trace the reader of traces says why.
-    middle = sorted(traced or runs, key=lambda run: pool_bytes_of(run) or 0)[(len(traced or runs) - 1) // 2]
-    read = source.read(middle.folder)
-    of_group = target(read, Overrides(set_knobs=tuple(middle.run.point.swept.items())))
+    chosen = middle(traced or runs)
+    read = source.read(chosen.folder)
+    of_group = target(read, Overrides(set_knobs=tuple(chosen.run.point.swept.items())))
     measured = sorted({size for run in runs if (size := pool_bytes_of(run))})
     sizes = _sizes(of_group, measured)
     threads, _ = threads_for(len(sizes), of_group.prediction_bytes)

@@ -182,7 +182,6 @@ def _sections(analysis: Analysis, first: _First) -> tuple[Section, ...]:
             "More figures",
             "",
             first.headline_figure,
-            points_figure(analysis, "hit_ratio", "hit-ratio"),
             points_figure(analysis, writes, writes.replace("_", "-")),
             points_figure(analysis, analysis.work_per_s, per_second_figure),
             folded=True,

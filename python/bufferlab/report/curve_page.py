@@ -36,7 +36,8 @@ _GUIDE = (
 )
 #: The number of sizes at which the line of the curve is drawn; more would look the same.
 _DRAWN = 400
-_FIRST_DRAWN = 0.005
+_FIRST_DRAWN = 0.01
+"""The share of the pages at which the line begins: that of the first dot, because dots set the ends of the axes."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,9 @@ def answer(curve: MissCurve, page_size_bytes: int | None) -> str:
     knee, step = curve.knee_pages, curve.step
     if knee:
         found = (
-            f"An LRU pool of {pool(knee, page_size_bytes)} misses {_ratio(curve, knee)} of the gets, and one that "
-            f"holds every page {whole}. That size is the knee, {format_percent(knee / curve.pages)} of the pages "
-            "touched: below it misses rise fastest."
+            f"The knee is at {pool(knee, page_size_bytes)}, {format_percent(knee / curve.pages)} of the pages touched: "
+            f"in smaller pools misses rise fastest. An LRU pool of that size misses {_ratio(curve, knee)} of the gets, "
+            f"and one that holds every page {whole}."
         )
         return f"{found} {_stepping(step, page_size_bytes)}" if step else found
     if step:
@@ -238,11 +239,11 @@ def _over_time(accesses: Accesses, page_size_bytes: int | None) -> Section:
     return Section("working-set", "Working set", intro, (Figure("working-set", data.title, alt, caption, plot, data),))
 
 
-def how_read(accesses: Accesses, note: str | None) -> list[str]:
-    """Return sentences on how a file was read, then `note`; only `note` for the trace of a run."""
+def how_read(accesses: Accesses, *notes: str | None) -> list[str]:
+    """Return sentences on how a file was read, then the notes; only the notes for the trace of a run."""
     how, time_s = accesses.reading, accesses.touches.time_s
     found = [how.sentence(float(time_s[0]), float(time_s[-1])), *how.notes] if how else []
-    return [*found, note] if note else found
+    return [*found, *filter(None, notes)]
 
 
 def _ratio(curve: MissCurve, pages: int) -> str:

@@ -68,7 +68,11 @@ def _lines(report: Report) -> Iterator[str]:
         if section.intro:
             yield from (text(section.intro), "")
         for block in section.blocks:
-            yield from _figure(block, heading=True) if isinstance(block, Figure) else _table(block)
+            if isinstance(block, Table):
+                yield from _table(block)
+            else:
+                # Only a sweep has a folder for pictures; other reports have the numbers.
+                yield from _figure(block, heading=True) if report.is_stored else _table(block.data)
 
 
 def _figure(figure: Figure, *, heading: bool = False) -> Iterator[str]:

@@ -99,13 +99,13 @@ def error(prediction: Prediction) -> float | None:
     return prediction.traced.own_error if prediction.traced and prediction.is_traced_point else None
 
 
-def own_point(traced: TracedRun) -> str:
-    """Return a sentence with the model's reads and the engine's count at the traced run's own point."""
-    modelled, counted = (reads / traced.work["transaction"] for reads in (traced.modelled_reads, traced.measured_reads))
+def own_point(traced: TracedRun, unit: Work = "transaction") -> str:
+    """Return a sentence with the model's reads and the engine's count at the traced run's own point, per `unit`."""
+    modelled, counted = (reads / traced.work[unit] for reads in (traced.modelled_reads, traced.measured_reads))
     error = "" if traced.own_error is None else f": {words.signed_share(traced.own_error)}"
     return (
-        f"At the traced run's own point ({traced.point}) the model reads {words.number(modelled)} pages a transaction, "
-        f"where the engine counted {words.number(counted)}{error}."
+        f"At the traced run's own point ({traced.point}) the model reads {words.number(modelled)} pages a "
+        f"{WORK[unit]}, where the engine counted {words.number(counted)}{error}."
     )
 
 

@@ -25,7 +25,7 @@ _MAIN_TABLES = ("per-new-order", "per-transaction")
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
 #: A word, kept on one line with its unit if it has one, because a "%" on the next line would look like an empty value.
-_WHOLE = re.compile(r"\S+(?: (?:%|[KMGT]i?B|bytes)(?= |$))?")
+_WHOLE = re.compile(r"\S*\d(?: (?:%|[KMGT]i?B|bytes|ms|µs|s)(?=\W|$)\S*)?(?=\s|$)|\S+")
 _STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
 _ROW_STYLES = {"failed": "red", "differs": "bold"}
 
@@ -52,10 +52,7 @@ def text(report: Report, width: int | None = None) -> str:
 
 
 def _text(style: str, *sentences: str) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    # rich would take a str for markup.
-    yield from (Text(sentence, style=style) for sentence in sentences)
+    yield from (_Lines(sentence, style) for sentence in sentences)
 
 
 def _banners(report: Report) -> Iterator[RenderableType]:
@@ -130,6 +127,19 @@ _PARTS: dict[Part, Callable[[Report], Iterable[RenderableType]]] = {
     "captions": _captions,
     "checks": _checks,
 }
+
+
+class _Lines:
+    """A text in lines that end between words, and never between a number and its unit."""
+
+    def __init__(self, text: str, style: str) -> None:
+        self._text, self._style = text, style
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        # rich would take a str for markup.
+        yield Text("\n".join(_wrapped(line, options.max_width) for line in self._text.split("\n")), style=self._style)
 
 
 class _Drawn:

@@ -266,7 +266,7 @@ def worst_of(name: str, title: str, limit: float, offs: Iterable[Off]) -> Check:
     worst = max(told, key=lambda off: (off.share or 0.0) / (max(limit, off.least) or 1.0))
     share, own = worst.share or 0.0, max(limit, worst.least)
     left = f"; {len(rows) - len(told)} runs not checked" if len(told) < len(rows) else ""
-    how = f"{100 * share:.3f} % {worst.why or 'off'}" if share else "exact"
+    how = f"{format_percent(share)} {worst.why or 'off'}" if share else "exact"
     detail = f"worst of {len(told)} runs: {how} ({worst.run.label}); limit {limit_words(own, limit)}{left}"
     return outcome(name, title, share <= own, detail)
 

@@ -257,7 +257,7 @@ def _warm_up(runs: Sequence[MeasuredRun]) -> Check:
         return not_applicable(name, title, "none was asked for: every window begins with a cold pool")
     ended = ", ".join(f"{gates.count(gate)} by {gate.replace('_', ' ')}" for gate in dict.fromkeys(gates))
     steady = all(gate in ("pool_turnover", "flat_misses", "no_new_pages", "fixed") for gate in gates)
-    advice = "" if steady else "; a larger warm_up.max_transactions or max_duration lets the pool settle"
+    advice = "" if steady else "; run --resume with a larger --warm-up-max or --warm-up-time lets it settle"
     held = "; where reads brought no new page, the pool held all that was touched" if "no_new_pages" in gates else ""
     return outcome(name, title, steady, f"{len(runs)} runs: {ended}{held}{advice}")
 

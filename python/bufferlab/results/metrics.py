@@ -449,12 +449,15 @@ class PerWork(MetricTable):
     pages_created = counted("pages", "neither", "Pages created", "pages added to the database", Engine.pages_created)
     device_reads = counted("requests", "lower", "Device reads", "read requests the device completed", Device.device_reads)
     device_writes = counted("requests", "lower", "Device writes", "write requests the device completed", Device.device_writes, long_window=True)
+    read_ms = counted("ms", "lower", "Time in reads", "time inside reads of the database file", Engine.db_read_ns, long_window=True)
+    device_read_ms = counted("ms", "lower", "Time of device reads", "time of the device's reads, queue included, those of other programs too", Device.device_read_ms, long_window=True)
 
 
 class Rates(MetricTable):
     """Rates, times and shares of a run."""
 
     hit_ratio = derived("1", "share", "higher", "Hit ratio", "1 - demand_misses / page_gets", 1 - Engine.demand_misses / Engine.page_gets, from_zero=False)
+    miss_ratio = derived("1", "share", "lower", "Miss ratio", "1 - hit ratio: demand_misses / page_gets", Engine.demand_misses / Engine.page_gets, scale="log")
     new_orders_per_s = derived("New-Order/s", "ratio", "higher", "New-Orders per second", "completed, rolled back included", NEW_ORDERS / SECONDS)
     new_orders_committed_per_s = derived("New-Order/s", "ratio", "higher", "New-Orders committed per second", "committed", NEW_ORDERS_COMMITTED / SECONDS)
     new_orders_rolled_back_per_s = derived("New-Order/s", "ratio", "neither", "New-Orders rolled back per second", "rolled back", NEW_ORDERS_ROLLED_BACK / SECONDS)
@@ -535,6 +538,7 @@ class Percentiles(MetricTable):
     latency_p50_us = derived("us", "latency", "lower", "Median latency", _INTENDED, None, long_window=True)
     latency_p95_us = derived("us", "latency", "lower", "Latency, 95th percentile", _INTENDED, None, long_window=True)
     latency_p99_us = derived("us", "latency", "lower", "Latency, 99th percentile", _INTENDED, None, long_window=True)
+    latency_p999_us = derived("us", "latency", "lower", "Latency, 99.9th percentile", _INTENDED, None, long_window=True)
 
 _D = Device
 _CPU_SHARES = named({
@@ -550,7 +554,12 @@ DERIVED = (
 )
 # fmt: on
 #: The share of transactions below each percentile, by the metric's name.
-OF_LATENCIES: dict[str, float] = {"latency_p50_us": 0.5, "latency_p95_us": 0.95, "latency_p99_us": 0.99}
+OF_LATENCIES: dict[str, float] = {
+    "latency_p50_us": 0.5,
+    "latency_p95_us": 0.95,
+    "latency_p99_us": 0.99,
+    "latency_p999_us": 0.999,
+}
 
 
 def values_in(window: Window, derived: Mapping[str, Metric]) -> dict[str, Value]:

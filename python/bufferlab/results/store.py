@@ -485,6 +485,15 @@ class SweepFolder:
         self._replace(STOP_FILE, lambda path: write_bytes(path, data))
         self.stop = stop
 
+    def write_experiment(self, text: str) -> None:
+        """Replace experiment.toml; the folder then has to be opened again."""
+
+        def write(path: Path) -> None:
+            path.touch(experiment_mode(text))
+            write_bytes(path, text.encode())
+
+        self._replace("experiment.toml", write)
+
     def write_other_pools(self, found: OtherPools) -> Path:
         """Replace other-pools.json, which is made from the plan, the runs and their page traces; return its path."""
         data = json_bytes(found.model_dump(mode="json"))

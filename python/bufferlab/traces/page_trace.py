@@ -119,6 +119,8 @@ class RunTrace:
     """A row for each access, with the columns of page-trace.parquet."""
     window_ns: tuple[int, int]
     """Begin and end of the window, in ns since the first access."""
+    choice: str | None = None
+    """A sentence that names the run, if others of the sweep have a page trace too."""
 
     @cached_property
     def columns(self) -> Columns:
@@ -244,9 +246,10 @@ class RunTrace:
 
 
 def read(folder: Path) -> RunTrace:
-    """Return the page trace of a run's folder, or of the only traced run of a sweep folder.
+    """Return the page trace of a run's folder, or of a run of a sweep folder.
 
-    Raises DataFileError without a good trace, and when several runs have one.
+    If several runs of the sweep have one, it is that of the run from which the sweep's report predicts other pools;
+    `choice` of the result says so. Raises DataFileError without a good trace.
     """
     from bufferlab.registry import open_sweep  # Imported late: files of other programs need no sweep and no polars.
 
@@ -255,20 +258,30 @@ def read(folder: Path) -> RunTrace:
     else:
         runs = open_sweep(folder).runs()
     traces = [(run, run.run.page_trace) for run in runs if run.run.page_trace]
-    good = [(run, trace) for run, trace in traces if trace.status == "ok"]
-    if len(good) > 1:
-        names = ", ".join(f"{run.folder.name} ({run.run.point.label})" for run, _ in good)
-        what = f"{len(good)} runs of this sweep have a page trace"
-        raise DataFileError(what, str(folder), f"name one of {folder}/runs: {names}")
+    good = [run for run, trace in traces if trace.status == "ok"]
     if not traces:
         raise DataFileError("there is no page trace", str(folder), _HINT)
     if not good:
         failed = traces[0][1]
         what = "was dropped" if failed.status == "dropped" else "failed"
         raise DataFileError(f"the page trace {what}: {failed.reason}", str(folder), failed.hint or _HINT)
-    found = of_run(good[0][0])
+    chosen, choice = (good[0], None) if len(good) == 1 else _chosen(good, folder)
+    found = of_run(chosen)
     assert found
-    return found
+    return replace(found, choice=choice)
+
+
+def _chosen(traced: Sequence[RunRecord], folder: Path) -> tuple[RunRecord, str]:
+    """Return the run of a sweep whose trace is read, of several, and a sentence that names it."""
+    from bufferlab.traces.middle_run import groups, middle  # Imported late, because it loads the engines.
+
+    of_pools = groups(sorted([run for run in traced if run.ok] or traced, key=lambda run: run.run.point.index))
+    chosen = middle(of_pools[0])
+    why = "the one with the middle pool" if len(of_pools) == 1 else "the middle pool of the first points"
+    return chosen, (
+        f"{len(traced)} runs have a page trace: run {chosen.run_id} ({chosen.run.point.label}) is read, {why}. To read "
+        f"another, name its folder in {folder}/runs."
+    )
 
 
 def of_run(record: RunRecord) -> RunTrace | None:

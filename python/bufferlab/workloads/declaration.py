@@ -90,6 +90,8 @@ class WorkloadDeclaration:
     """Whether the workload is a separate process, which can drive only an engine that is a server."""
     engines: tuple[str, ...] = ()
     """The only engines that the workload can run on; empty: any."""
+    source: str = ""
+    """The publication that the workload follows, as a reference; "" for none."""
     data_parameter: str = ""
     """The parameter that names the workload whose data, and parameters of data, this workload uses; "" for none."""
 

@@ -59,6 +59,9 @@ _NO_PERFORMANCE_SCHEMA = (
     "performance_schema is off; performance_schema = ON below [mysqld] in the server's option file, and a restart, "
     "would let it"
 )
+_OF_ONE_STATEMENT = "; without a restart ANALYZE FORMAT=JSON times the reads of one statement (pages_read_time_ms)"
+_SINCE = (10, 11, 5)
+"""The version of MariaDB from which on ANALYZE FORMAT=JSON times reads, as 10.11.19 does."""
 _TIMERS_OFF = (
     "performance_schema does not time reads or statements; UPDATE performance_schema.setup_instruments SET "
     f"ENABLED = 'YES', TIMED = 'YES' WHERE NAME = '{_DATA_FILE}' OR NAME LIKE 'statement/%' would let it"
@@ -240,7 +243,9 @@ def _instruments(query: Query, told: Mapping[str, str]) -> tuple[bool, str]:
     The reason is "" when it times them.
     """
     if told.get("performance_schema", "OFF") != "ON":
-        return False, _NO_PERFORMANCE_SCHEMA
+        version = told.get("version", "")
+        times_one = "mariadb" in version.lower() and tuple(map(int, re.findall(r"\d+", version)[:3])) >= _SINCE
+        return False, _NO_PERFORMANCE_SCHEMA + (_OF_ONE_STATEMENT if times_one else "")
     names = _quoted(("transaction", *_NEEDED_TIMERS))
     try:
         rows = query(f"SELECT NAME, ENABLED, TIMED FROM performance_schema.setup_instruments WHERE NAME IN ({names})")

@@ -46,5 +46,36 @@ class Counts(MetricTable, probe="look", source="the server's own counters, over 
 # fmt: on
 
 
+LEVELS = {
+    "pool_size_bytes": "Size of the pool",
+    "pool_pages": "Pages of the pool",
+    "data_pages": "Pages with data",
+    "free_pages": "Free pages",
+    "dirty_pages": "Dirty pages",
+    "old_pages": "Pages in the old part of the LRU list",
+    "misc_pages": "Pages for other purposes",
+    "instances": "Instances of the pool",
+    "chunk_size": "Size of a chunk of the pool",
+    "chunk_size_bytes": "Size of a chunk of the pool",
+    "log_age_bytes": "Log since the last checkpoint",
+    "log_capacity_bytes": "Room for log between checkpoints",
+    "history_list_length": "Length of the history list",
+    "connections": "Connections",
+    "pages_by_usage_count": "Pages by usage count",
+}
+"""The titles of a server's levels by name, in the order of tables."""
+
+
+def level_title(name: str) -> str:
+    """Return the title of a level; PostgreSQL has one for each usage count.
+
+    >>> level_title("free_pages"), level_title("usage_count_5_pages")
+    ('Free pages', 'Pages with usage count 5')
+    """
+    return LEVELS.get(name) or name.replace("usage_count_", "Pages with usage count ").removesuffix("_pages")
+
+
+MEANINGS = {row.name: row.meaning for row in Counts.rows}
+"""The counts' meanings by name: the title itself, for a count that only looks have."""
 TITLES = {row.name: row.title or row.meaning for row in Counts.rows}
 """The counts' titles by name, in the order of tables."""

@@ -14,10 +14,11 @@ from bufferlab.execute.data.copy_method import Method
 from bufferlab.execute.data.datasets import Dataset
 from bufferlab.plan import GridPoint
 from bufferlab.results.check_parts import FOREIGN_SERVER
-from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting
+from bufferlab.results.schema import IntegrityRow, Measured, PhaseDone, Run, StoredSetting, WarmUp
 from bufferlab.results.standstill import limit_seconds, standstill
 from bufferlab.results.window import MEASURE
 from bufferlab.spec import Experiment
+from bufferlab.spec.experiment import AskedWarmUp
 from bufferlab.units import format_bytes
 
 ROUNDED = "rounded by the server"
@@ -62,8 +63,16 @@ def fatal(experiment: Experiment, run: Run) -> Failure | None:
     if warm_up and warm_up.gate == "cap" and experiment.warm_up.on_cap == "fail":
         spent = f"{warm_up.transactions:,} transactions and {warm_up.seconds:.1f} s"
         what = f"the warm-up hit its cap after {spent}, before a steady state"
-        return Failure(what, None, "raise [warm_up] max_transactions or max_duration", "unsteady")
+        hint = f"let it last longer, with --resume too: {longer_warm_up(experiment.warm_up, warm_up)}"
+        return Failure(what, None, hint, "unsteady")
     return None
+
+
+def longer_warm_up(asked: AskedWarmUp, done: WarmUp) -> str:
+    """Return the option of `run` that doubles the cap at which this warm-up ended."""
+    if done.transactions >= asked.max_transactions:
+        return f"--warm-up-max {2 * asked.max_transactions}"
+    return f"--warm-up-time {2 * asked.max_duration:g}s"
 
 
 def _row(name: str, passed: bool, detail: str) -> IntegrityRow:

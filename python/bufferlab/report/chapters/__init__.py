@@ -15,6 +15,7 @@ from bufferlab.report.chapters.concurrency import concurrency
 from bufferlab.report.chapters.cost_of_pages import cost_of_pages, query_cost
 from bufferlab.report.chapters.expected_reads import expected_reads
 from bufferlab.report.chapters.hosts import hosts
+from bufferlab.report.chapters.io_latency import io_latency
 from bufferlab.report.chapters.knee import knee
 from bufferlab.report.chapters.latency_rate import latency_rate
 from bufferlab.report.chapters.noise_floor import noise_floor
@@ -35,6 +36,7 @@ def chapters_of(analysis: Analysis) -> tuple[Chapter, ...]:
         knee,
         concurrency,
         *own.answering,
+        io_latency,
         *(query_cost, expected_reads, latency_rate, best, other_pools, without_a_run, cost_of_pages),
         *own.inside,
         *(hosts, block_trace, time_series, noise_floor),

@@ -250,7 +250,7 @@ def _histograms(one: _Traced, place: int) -> Figure:
     caption = (
         "Left: sizes of requests as queued, by powers of two. Right: Q2C from queue, D2C from issue to completion."
     )
-    plot = HistogramPlot(("Size", "Time (µs)"), ((of_sizes,), of_times), (True, False))
+    plot = HistogramPlot(("Size", "Time (µs)"), ((of_sizes,), of_times), (True, False), "Requests (%)")
     return Figure(id, title, alt, caption, plot, data)
 
 

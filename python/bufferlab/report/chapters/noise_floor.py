@@ -114,7 +114,7 @@ def _warnings(analysis: Analysis, floor: Mapping[str, Any], lines: Sequence[_Lin
         found.append(f"Warning: the floor was measured with other versions ({'; '.join(other)}).")
     days = (datetime.fromisoformat(run.started_at) - datetime.fromisoformat(floor["measured_at"])).days
     if days > OLD_DAYS:
-        found.append(f"Warning: the floor was {days} days old; `bufferlab run noise` measures it again.")
+        found.append(f"Warning: the floor was {days} days old; bufferlab run noise measures it again.")
     worse = [declared(line.metric).label for line in lines if line.worse]
     if worse:
         named = words.listing(list(map(words.lowered, worse)))

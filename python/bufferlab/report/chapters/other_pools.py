@@ -17,7 +17,7 @@ from bufferlab.engines import registry as engines
 from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run
 from bufferlab.report.predicted import own_point, verdicts_said
 from bufferlab.results.metrics import WORK, Work
-from bufferlab.results.page_traces import OtherPool, PoolsOfTrace
+from bufferlab.results.page_traces import OtherPool, PoolsOfTrace, Verdict
 from bufferlab.units import format_bytes
 
 _ID = "other-pools"
@@ -89,10 +89,16 @@ def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_
 def _lead(groups: Sequence[_Group]) -> Iterator[str]:
     for group in groups:
         where = f"With {group.label}: " if group.label else ""
-        said = own_point(group.of.traced)
+        said = own_point(group.of.traced, group.unit)
         yield f"{where}{said if not where else said[0].lower() + said[1:]}"
-        verdicts = [(format_bytes(pool.pool_bytes), pool.verdicts) for pool in group.of.pools]
+        verdicts = [(format_bytes(pool.pool_bytes), tuple(map(_consequence, pool.verdicts))) for pool in group.of.pools]
         yield from (f"{where}{doubt}" for doubt in verdicts_said(verdicts, "All pools"))
+
+
+def _consequence(verdict: Verdict) -> Verdict:
+    """Return a verdict on a short trace without its pool's numbers, so that several pools have one sentence."""
+    short = verdict.name == "short_trace"
+    return verdict.model_copy(update={"sentence": verdict.sentence.rpartition(": ")[2]}) if short else verdict
 
 
 def _figure(analysis: Analysis, groups: Sequence[_Group]) -> Figure:
@@ -167,8 +173,11 @@ def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...
     point, reads = group.measured(pool), group.reads(pool)
     mean = analysis.mean(group.metric, point) if point else None
     off = reads / mean.value - 1 if reads is not None and mean and mean.value else None
+    size = format_bytes(pool.pool_bytes)
+    # The other tables of the report name a measured point as it was asked for.
+    asked = f" ({name})" if point and (name := analysis.short_label(point)) != size else ""
     return (
-        f"{group.label}, {format_bytes(pool.pool_bytes)}" if group.label else format_bytes(pool.pool_bytes),
+        ", ".join(filter(None, [group.label, f"{size}{asked}"])),
         words.cell(analysis.metric(group.metric), mean) if point else "",
         "" if reads is None else words.four_digits(reads),
         "" if off is None else words.signed_share(off),

@@ -22,6 +22,8 @@ from bufferlab.stats.comparison import Compared, Match, Method, compare, method_
 from bufferlab.stats.fit import Cell
 
 LEVEL = 0.95
+_MOST_NAMED = 8
+"""The most figures that the hint to a rule of another figure names."""
 Outcome = Literal["same", "different", "not_distinguishable", "not_claimed"]
 #: The figures that are compared for each phase, per row or per transaction.
 _OF_PHASES = ("reads", "read_bytes", "write_bytes", "pages_created", "cpu_us")
@@ -158,6 +160,9 @@ def _family(sides: Sides, metric: str) -> str:
 
 def _judged(sides: Sides, rules: Sequence[Rule], method: Method) -> Iterator[RuleJudged]:
     for rule in rules:
+        if not any(_has(match, rule.metric) for match in sides.matched):
+            there = [metric for metric in _metrics(sides) if any(_has(match, metric) for match in sides.matched)]
+            raise refuse(rule, "not both sides have this figure", f"both have {', '.join(there[:_MOST_NAMED])}")
         if why := _blocked(sides, rule.metric):
             raise refuse(rule, why, "measure longer windows: --duration 60s")
     level = single_level(LEVEL, len(rules) * len(sides.matched))

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
-from bufferlab.chapter.elements import Banner, Dot, Figure, PointsPlot, Section, Series, Table
+from bufferlab.chapter.elements import Banner, Dot, EffectsPlot, Figure, PointsPlot, Ratio, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, points_data, reads_better_on_a_log_axis
 from bufferlab.registry import declared
 from bufferlab.report.answer import banners
 from bufferlab.report.comparison.compare_metrics import SidesCompared
-from bufferlab.report.comparison.compare_words import answer, limits, table, unmatched
+from bufferlab.report.comparison.compare_words import answer, limits, table, title_of, unmatched
 from bufferlab.report.comparison.fail_if import Outcome, sentences, span
 from bufferlab.report.comparison.sides import MatchedPoint
 from bufferlab.report.detail_tables import check_table, failed_checks
@@ -20,6 +20,8 @@ from bufferlab.report.document import OF_SIDES, Look, Note, Report, stamped
 from bufferlab.results.check_parts import Check
 from bufferlab.units import readable
 
+#: The most rows of the figure of changes.
+_MOST_CHANGES = 12
 RULE_LOOKS: dict[Outcome, Look] = {"broken": "bad", "holds": "good", "undecided": "doubt"}
 
 
@@ -36,7 +38,7 @@ def as_report(compared: SidesCompared) -> Report:
         headline=_figure(compared),
         limits=tuple(limits(compared)),
         sections=(
-            Section("figures", "The figures", "", tuple(filter(None, [_rules(compared), figures]))),
+            Section("figures", "The figures", "", tuple(filter(None, [changes(compared), _rules(compared), figures]))),
             Section(
                 "checks",
                 "Can the numbers be believed?",
@@ -90,13 +92,18 @@ def _figure(compared: SidesCompared) -> Figure | None:
         (sides.name_b, sides.b, [(match, match.b) for match in sides.matched]),
     )
     series = [Series(name, tuple(_dots(of, metric, matches)), joined=False) for name, of, matches in sides_drawn]
+    has_settings = any(match.settings for match in sides.matched)
+    if not has_settings and all(one.dots for one in series):
+        # Of one setting the sides are the places of the axis.
+        named = (replace(one.dots[0], x=float(x), tick=one.label) for x, one in enumerate(series))
+        series = [Series("", tuple(named), joined=False)]
     values = [value for one in series for dot in one.dots for value in dot.runs]
     if not all(one.dots for one in series):
         return None
     y_is_log = reads_better_on_a_log_axis(values)
     title = declared(metric).label
     plot = PointsPlot(
-        "Setting" if any(match.settings for match in sides.matched) else "",
+        "Setting" if has_settings else "Side",
         words.axis_title(declared(metric)),
         tuple(series),
         x_is_log=False,
@@ -111,6 +118,34 @@ def _figure(compared: SidesCompared) -> Figure | None:
     alt = f"{title} of {sides.name_a} and {sides.name_b} at {where}; the table has the numbers."
     name = f"compared-{metric.replace('_', '-')}"
     return Figure(name, title, alt, caption, plot, points_data(plot, name, title))
+
+
+def changes(compared: SidesCompared) -> Figure | None:
+    """Return the figure of the changes with their intervals: side B over side A, a row for each figure and setting.
+
+    It has the first _MOST_CHANGES changes of ratios that were judged, the headline's first; None without any.
+    """
+    names = dict.fromkeys([compared.headline, *compared.metrics])
+    judged = [
+        (title_of(one.metric) + (f", {one.setting.label}" if one.setting.label else ""), one.found.verdict.estimate)
+        for name in names
+        for one in compared.of(name)
+        if one.found and one.outcome in ("different", "not_distinguishable") and one.found.verdict.contrast == "ratio"
+    ][:_MOST_CHANGES]
+    if not judged:
+        return None
+    sides = compared.sides
+    ratios = tuple((Ratio(found.value, found.ci_low, found.ci_high),) for _, found in judged)
+    title = f"{sides.name_b} over {sides.name_a}, as ratios"
+    plot = EffectsPlot(tuple(row for row, _ in judged), ("",), ("",), (ratios,))
+    rows = [(row, words.ratio(found)) for row, found in judged]
+    data = Table.of("changes-data", f"Data: {title}", ("<Figure", "Ratio (95 %)"), rows, folded=True)
+    caption = (
+        "The change of each figure with its 95 % interval. An interval that crosses the line at × 1 is a change that "
+        "cannot be told from none. The axis is logarithmic."
+    )
+    alt = f"{title}: {'; '.join(f'{row} {shown}' for row, shown in rows)}."
+    return Figure("changes", title, alt, caption, plot, data)
 
 
 def _dots(analysis: Analysis, metric: str, points: list[tuple[MatchedPoint, PointRuns]]) -> Iterator[Dot]:

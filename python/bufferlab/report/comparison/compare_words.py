@@ -80,12 +80,16 @@ def table(compared: SidesCompared) -> Table:
 
 
 def _in_order(compared: SidesCompared) -> list[str]:
-    """Return the figures of the table: those that differ at some point first, those that are always the same last."""
+    """Return the figures of the table: the headline, then those that differ at some point, those that are always the
+    same, and last those that are not distinguishable.
+    """
     silent = _silent(compared)
 
     def rank(metric: str) -> int:
         outcomes = {figure.outcome for figure in compared.of(metric)}
-        return 0 if "different" in outcomes else 2 if outcomes == {"same"} else 1
+        if metric == compared.headline:
+            return -1
+        return 0 if "different" in outcomes else 1 if outcomes == {"same"} else 2
 
     return sorted((metric for metric in compared.metrics if metric not in silent), key=rank)
 

@@ -100,8 +100,11 @@ def parse(text: str) -> Rule:
     derived = registry().derived
     metric = derived.get(phase_of(name)[1])
     if metric is None:
-        close = get_close_matches(name, derived, n=1)
-        hint = f"did you mean {close[0]}?" if close else "see `bufferlab list metrics`"
+        # "reads" begins a family of names; as a misspelt name it would be another one's.
+        close = [known for known in derived if known.startswith(f"{name}_per_")] or get_close_matches(
+            name, derived, n=1
+        )
+        hint = f"did you mean {', '.join(close)}?" if close else "see `bufferlab list metrics`"
         raise SpecError(f'no metric "{name}"', where, hint)
     if word not in _WORDS:
         raise SpecError(f'"{word}" is neither worse, higher nor lower', where, _EXAMPLE)
@@ -185,11 +188,19 @@ def sentences(judged: RuleJudged, since: str = "", why: str = ", the runs scatte
     ]
 
 
+_OPPOSITE = {"worse": "better", "higher": "lower", "lower": "higher"}
+
+
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
-    """Return the interval of the change in the bad direction, such as "+5.1 to +6.3 % higher"; or why it is missing."""
+    """Return the interval of the change, such as "+5.1 to +6.3 % higher"; or why it is missing.
+
+    A change that is surely in the good direction is named by it: "60.9 to 61.5 % better".
+    """
     if point.low is None or point.high is None:
         return str(point.reason)
     unit = "percentage points" if declared(judged.rule.metric).is_share else "%"
     way = judged.rule.word
+    if point.high < 0:
+        return f"{words.number(-100 * point.high)} to {words.number(-100 * point.low)} {unit} {_OPPOSITE[way]}"
     low, high = (f"{'−' if end < 0 else '+'}{words.number(100 * abs(end))}" for end in (point.low, point.high))
     return f"{low} to {high} {unit} {way}"

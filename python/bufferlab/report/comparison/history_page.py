@@ -108,13 +108,19 @@ def _rules(history: History) -> Table | None:
     return Table.of("rules", "What would fail", ("<Rule",), rows) if rows else None
 
 
-def _figure(history: History) -> Figure:
-    """Return the figure: a panel for the headline at each setting, and for each other figure that changes."""
+def _figure(history: History) -> Figure | None:
+    """Return the figure: a panel for the headline at each setting, and for each other figure that changes.
+
+    None if no sweep has a value of them.
+    """
     of_headline = history.of(history.headline)
     changing = [one for one in history.series if one.steps and one.metric != history.headline]
-    shown = sorted([*of_headline, *changing], key=lambda one: not one.steps)[:_MOST_PANELS]
+    with_values = [one for one in (*of_headline, *changing) if any(value is not None for value in one.values)]
+    shown = sorted(with_values, key=lambda one: not one.steps)[:_MOST_PANELS]
+    if not shown:
+        return None
     several = len({one.metric for one in shown}) > 1
-    panels = [_panel(one, with_metric=several) for one in shown]
+    panels = [_panel(history, one, with_metric=several) for one in shown]
     title = f"{title_of(history.headline)} from sweep to sweep"
     every = (*of_headline, *changing)
     changed = sum(bool(one.steps) for one in every) - sum(bool(one.steps) for one in shown)
@@ -130,12 +136,12 @@ def _figure(history: History) -> Figure:
     return Figure("history", title, answer(history), caption, PanelsPlot(tuple(panels)), data)
 
 
-def _panel(told: Told, *, with_metric: bool) -> PointsPlot:
+def _panel(history: History, told: Told, *, with_metric: bool) -> PointsPlot:
     metric = declared(told.metric)
     factor = 100.0 if metric.is_share else 1.0
     dots = tuple(
-        Dot(float(place), str(place), (), factor * value, None, None)
-        for place, value in enumerate(told.values, start=1)
+        Dot(float(place), sweep.name, (), factor * value, None, None)
+        for place, (sweep, value) in enumerate(zip(history.kept, told.values, strict=True), start=1)
         if value is not None
     )
     levels = [
@@ -144,17 +150,19 @@ def _panel(told: Told, *, with_metric: bool) -> PointsPlot:
     ]
     places = [step.change.place + 1 for step in told.steps]
     marks = [Mark(float(place), f"from sweep {place}", 1, dashed=True) for place in places]
-    named = [title_of(told.metric)] if with_metric or not told.setting.label else []
+    named = [words.axis_title(metric)] if with_metric or not told.setting.label else []
     return PointsPlot(
         x_label="Sweep",
         y_label=words.axis_title(metric),
         series=(Series("sweep", dots, joined=False),),
         x_is_log=False,
         y_is_log=False,
-        y_from_zero=False,
+        # An axis about zeros alone would have negative numbers.
+        y_from_zero=not any(told.values),
         y_in_bytes=metric.top_unit == "bytes",
         curves=tuple(levels),
         marks=tuple(marks),
+        x_is_names=True,
         title=", ".join([*named, *filter(None, [told.setting.label])]),
     )
 

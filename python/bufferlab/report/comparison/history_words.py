@@ -39,7 +39,7 @@ def _would_have(history: History) -> str:
         return ""
     worst = max(known, key=lambda one: one.detectable or 0.0)
     said = detectable(worst)
-    return f" ({said} of {title_within(worst.metric)} would have been, had it come in the middle)" if said else ""
+    return f" ({said} of {title_within(worst.metric)} in the middle would have been found)" if said else ""
 
 
 def _sentence(history: History, event: HistoryEvent) -> str:
@@ -82,7 +82,7 @@ def limits(history: History) -> list[str]:
     found = [
         f"Where nothing changes, {percent} of histories tell a change, over all figures and settings together. That "
         "holds for sweeps of other seeds, or of equal ones on a deterministic engine, not for hosts that drift.",
-        f"{MIN_STRETCH} sweeps must show a change: the newest alone may be an outlier. `bufferlab compare` judges two "
+        f"{MIN_STRETCH} sweeps must show a change: the newest alone may be an outlier. bufferlab compare judges two "
         "sweeps.",
         "The sweeps ran one after the other: what changed on the host between them counts as a change. A slow drift is "
         "told as steps.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from textwrap import fill
@@ -20,6 +21,7 @@ FONT_SIZE, SMALL_SIZE = 10.5, 10.0
 WIDTH_IN = 5.2
 #: The most characters in a line of a legend.
 _LEGEND_CHARACTERS = 66
+_TITLED = re.compile(r'<g id="([^"|]*)\|([^"]*)">')
 #: The most digits after the point at an axis.
 _MOST_DIGITS = 6
 
@@ -36,6 +38,16 @@ def series_id(axes: Axes, place: int) -> str:
     figure = axes.get_figure()
     assert figure is not None
     return f"panel-{figure.axes.index(axes)}-series-{place}"
+
+
+def titled(id: str, title: str) -> str:
+    """Return the id of an artist whose SVG element shall have a title, which a reader sees over it."""
+    return f"{id}|{title}"
+
+
+def with_titles(svg: str) -> str:
+    """Return an SVG whose elements with ids of `titled` have these titles, and their ids without them."""
+    return _TITLED.sub(lambda found: f'<g id="{found[1]}"><title>{found[2]}</title>', svg).replace('<g id="">', "<g>")
 
 
 def legend_in(labels: Sequence[str]) -> float:

@@ -7,12 +7,15 @@ from math import log
 from typing import TYPE_CHECKING
 
 from bufferlab.chapter.elements import EffectsPlot, Ratio
+from bufferlab.chapter.words import kept_together
 from bufferlab.report.figures.canvas import INK, SMALL_SIZE, canvas, colour_of, legend, series_id, tick, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
+#: The most characters in a line of a row's name, if panels stand side by side.
+_ROW_CHARACTERS = 20
 _MARKERS = ("o", "s", "^", "D")
 #: The share of the figure's width that the label of a tick needs.
 _TICK_SHARE = 0.16
@@ -49,7 +52,8 @@ def draw_effects(plot: EffectsPlot) -> Canvas:
         axes.minorticks_off()
         axes.set_title(wrapped(title, 22), fontsize=SMALL_SIZE, loc="left")
         axes.set_ylim(len(plot.rows) - 0.5, -0.5)
-        axes.set_yticks(range(len(plot.rows)), labels=[wrapped(row, 20) for row in plot.rows])
+        of_row = _ROW_CHARACTERS if len(plot.panels) > 1 else 2 * _ROW_CHARACTERS
+        axes.set_yticks(range(len(plot.rows)), labels=[wrapped(kept_together(row), of_row) for row in plot.rows])
         axes.tick_params(axis="y", length=0)
     if count > 1:
         legend(figure, *grid[0][0].get_legend_handles_labels())

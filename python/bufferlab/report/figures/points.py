@@ -17,6 +17,7 @@ from bufferlab.chapter import words
 from bufferlab.chapter.elements import INTERVAL_REACH, WHOLE_SERIES, Dot, PanelsPlot, PointsPlot, Series
 from bufferlab.report.figures.canvas import (
     FONT_SIZE,
+    QUIET,
     SERIES_COLOURS,
     SMALL_SIZE,
     canvas,
@@ -26,6 +27,7 @@ from bufferlab.report.figures.canvas import (
     series_id,
     show_numbers,
     tick,
+    titled,
     wrapped,
 )
 from bufferlab.units import format_bytes
@@ -66,6 +68,8 @@ _TICKS, _PANEL_TICKS = 12, 7
 #: If names of points lack room, the axis of up to this many points names some of them. With more points it has round
 #: numbers instead.
 _MOST_NAMED = 8
+#: The most names that stand aslant at an axis of a whole figure, and the most letters of each.
+_MOST_ASLANT, _NAME = 14, 12
 
 
 def draw_points(plot: PointsPlot) -> Canvas:
@@ -101,13 +105,14 @@ def draw_panels(plot: PanelsPlot) -> Canvas:
         # The metric's name stands above its panel: at the axis a long name would collide with the numbers.
         title = panel.title or panel.y_label
         title = f"{title}, logarithmic" if panel.y_is_log and not plot.is_one_metric else title
-        axes.set_title(wrapped(title, 32), fontsize=SMALL_SIZE, loc="left")
+        axes.set_title(wrapped(words.kept_together(title), 26), fontsize=SMALL_SIZE, loc="left")
         axes.set_ylabel("")
         if place + 2 < len(plot.panels):
             axes.set_xlabel("")
+            axes.tick_params(axis="x", labelbottom=not panel.x_is_names)
     for place in range(len(plot.panels), 2 * rows):
         grid[place // 2][place % 2].set_visible(False)
-    if plot.is_one_metric:
+    if len({panel.y_label for panel in plot.panels}) == 1:
         # The title runs along the whole height of the figure. In one low row of panels a long line would reach the
         # legend, so lines are shorter there.
         title = wrapped(plot.panels[0].y_label, _Y_CHARACTERS // 2 if rows == 1 else 2 * _Y_CHARACTERS)
@@ -129,6 +134,8 @@ def _draw_on(axes: Axes, plot: PointsPlot, columns: int = 1) -> None:
     unit = _x_ticks(axes, plot, width, columns)
     axes.set_xlabel(wrapped(f"{plot.x_label}{unit}", _X_CHARACTERS // columns))
     axes.set_ylabel(wrapped(plot.y_label, _Y_CHARACTERS))
+    if plot.note:
+        axes.set_title(plot.note, fontsize=SMALL_SIZE, loc="left", color=QUIET)
     axes.grid(visible=False, axis="x")
 
 
@@ -153,8 +160,16 @@ def _draw_series(axes: Axes, series: Series, place: int, plot: PointsPlot, width
         beside = _beside(x, len(dot.runs), max(room, _RUNS_ROOM * width), nearest, is_log=plot.x_is_log)
         axes.plot(beside, dot.runs, marker, markersize=5, fillstyle="none", color=colour, alpha=0.6, zorder=2)
         _draw_mean(axes, dot, x, colour, marker, has_bar=has_bars)
+        axes.plot([x], [dot.mean], "o", markersize=16, alpha=0, zorder=6, gid=titled("", dot_title(series, dot)))
         if plot.value_labels:
             _label_mean(axes, dot, x, falling=series.dots[-1].mean < series.dots[0].mean)
+
+
+def dot_title(series: Series, dot: Dot) -> str:
+    """Return the words that a reader sees over a point: its place, its mean with the interval, its runs."""
+    place = ", ".join(filter(None, [series.label, dot.tick.replace("\n", " = ")]))
+    ends = "" if dot.ci_low is None or dot.ci_high is None else f" ({words.outward_range(dot.ci_low, dot.ci_high)})"
+    return f"{place}: {words.number(dot.mean)}{ends}, n = {len(dot.runs)}" if dot.runs else f"{place}: {dot.mean:.4g}"
 
 
 def _draw_curves(axes: Axes, plot: PointsPlot) -> None:
@@ -289,6 +304,10 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     labels, unit = [dots[x] for x in sorted(dots)], ""
     if plot.x_is_words:
         axes.set_xticks(list(dots) if any(labels) else [], labels=_broken(labels, columns) if any(labels) else [])
+    elif plot.x_is_names:
+        shown = _with_room(places, (places[-1] - places[0]) / (_MOST_ASLANT // columns))
+        names = [labels[place][:_NAME] for place in shown]
+        axes.set_xticks([sorted(dots)[place] for place in shown], labels=names, rotation=40, ha="right")
     elif len(dots) > _MOST_NAMED and nearest < _width(labels) * room:
         _round_ticks(axes, plot)
     else:

@@ -17,6 +17,7 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from bufferlab.chapter import words
 from bufferlab.chapter.elements import (
     EffectsPlot,
     Figure,
@@ -27,6 +28,7 @@ from bufferlab.chapter.elements import (
     StackedPlot,
     Steps,
     TimePlot,
+    Trace,
 )
 from bufferlab.report.figures.canvas import (
     FAINT,
@@ -41,6 +43,8 @@ from bufferlab.report.figures.canvas import (
     series_id,
     show_numbers,
     tick,
+    titled,
+    with_titles,
     wrapped,
 )
 from bufferlab.report.figures.effects import draw_effects
@@ -78,6 +82,10 @@ _STYLE: dict[str, Any] = {
 }
 
 
+#: The most characters in a line of the source below a figure.
+_SOURCE_CHARACTERS = 60
+
+
 # The formats of a report show the same figures, so each figure is drawn only once.
 @lru_cache(maxsize=256)
 def draw(figure: Figure) -> str:
@@ -93,12 +101,13 @@ def draw(figure: Figure) -> str:
         mpl.rcParams.update(style)
         drawn = _drawn(figure.plot)
         if figure.source:
-            drawn.supxlabel(figure.source, x=0.01, ha="left", fontsize=SMALL_SIZE, color=QUIET)
+            source = "\n".join(wrapped(line, _SOURCE_CHARACTERS) for line in figure.source.split("\n"))
+            drawn.supxlabel(source, x=0.01, ha="left", fontsize=SMALL_SIZE, color=QUIET)
         _lay_out(drawn)
         text = StringIO()
         drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
     # XML has no control characters, not even escaped ones.
-    return _on_white(printable(text.getvalue()))
+    return _on_white(with_titles(printable(text.getvalue())))
 
 
 def _lay_out(drawn: Canvas) -> None:
@@ -223,7 +232,7 @@ def draw_histograms(plot: HistogramPlot) -> Canvas:
         axes.minorticks_off()
         if len(steps) > 1:
             axes.legend(fontsize=SMALL_SIZE)
-    grid[0][0].set_ylabel("Requests (%)")
+    grid[0][0].set_ylabel(plot.y_label)
     return figure
 
 
@@ -252,6 +261,7 @@ def draw_times(plot: TimePlot) -> Canvas:
     lines = max(title.count("\n") + 1 for title in plot.panels)
     figure = canvas(0.8 + (1.2 + 0.17 * lines) * rows if rows > 1 else 2.6)
     grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    _vertical_axis(grid[0][0], plot)
     for place in range(rows * columns):
         axes = grid[place // columns][place % columns]
         if place >= len(plot.panels):
@@ -259,39 +269,66 @@ def draw_times(plot: TimePlot) -> Canvas:
             continue
         traces = plot.traces[place]
         for run, trace in enumerate(traces):
-            ys = [float("nan") if value is None else value for value in trace.values]
+            ys = [float("nan") if value is None or (plot.y_is_log and not value) else value for value in trace.values]
             style = "." if sum(value is not None for value in trace.values) < 2 else ""
             width, alpha = (5.0, 0.4) if trace.is_wide else (1.2, None)
             axes.plot(
                 trace.t_s, ys, color=SERIES_COLOURS[run % 6], linewidth=width, alpha=alpha, marker=style,
-                gid=series_id(axes, run),
+                gid=titled(series_id(axes, run), _trace_title(plot, place, trace)),
             )  # fmt: skip
             for level in trace.levels:
                 axes.hlines(level.mean, level.start_s, level.end_s, color=INK, linewidth=1.6, zorder=4)
         starts = [trace.window_start_s for trace in traces if trace.window_start_s is not None]
         if starts:
             axes.axvspan(0, min(starts), color=FAINT, alpha=0.6, linewidth=0)
-        show_numbers(axes.yaxis)
         axes.set_title(plot.panels[place], fontsize=SMALL_SIZE)
         if place + columns >= len(plot.panels):
             axes.set_xlabel("Time (s)")
         axes.locator_params(axis="x", nbins=4)
-    grid[0][0].set_ylim(*_height(plot))
     figure.supylabel(wrapped(plot.y_label, 28 if rows == 1 else 60), fontsize=FONT_SIZE)
     return figure
+
+
+def _vertical_axis(axes: Axes, plot: TimePlot) -> None:
+    """Set the scale, ends and numbers of the vertical axis, which all panels share, before anything is drawn."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = _height(plot)
+    if plot.y_is_log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(lambda value, _: tick(value))
+        axes.yaxis.set_minor_locator(LogLocator(subs=()))
+    else:
+        show_numbers(axes.yaxis)
+    axes.set_ylim(low, high)
+
+
+def _trace_title(plot: TimePlot, place: int, trace: Trace) -> str:
+    """Return the words that a reader sees over a run's line: the run, and the mean of its measured samples."""
+    measured = _measured(trace)
+    name = f"{plot.panels[place]}, {trace.label}".replace("\n", " ")
+    return f"{name}: {words.number(sum(measured) / len(measured))} in the mean of its samples" if measured else name
+
+
+def _measured(trace: Trace) -> list[float]:
+    """Return the values of a trace after its warm-up."""
+    return [
+        value
+        for t_s, value in zip(trace.t_s, trace.values, strict=True)
+        if value is not None and t_s > (trace.window_start_s or 0.0)
+    ]
 
 
 def _height(plot: TimePlot) -> tuple[float, float]:
     """Return the ends of the vertical axis: from zero to the largest value, or about the values after the warm-up."""
     traces = [trace for traces in plot.traces for trace in traces]
+    if plot.y_is_log:
+        above = [value for trace in traces for value in trace.values if value]
+        return min(above) / 1.3, max(above) * 1.3
     if plot.y_from_zero:
         return 0.0, 1.08 * max((value for trace in traces for value in trace.values if value), default=1.0)
-    measured = [
-        value
-        for trace in traces
-        for t_s, value in zip(trace.t_s, trace.values, strict=True)
-        if value is not None and t_s > (trace.window_start_s or 0.0)
-    ]
+    measured = [value for trace in traces for value in _measured(trace)]
     low, high = min(measured, default=0.0), max(measured, default=1.0)
     room = 0.1 * (high - low) or 0.05 * abs(high) or 1.0
     return low - room, high + room

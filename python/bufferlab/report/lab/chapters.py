@@ -12,7 +12,7 @@ from typing import Literal
 
 from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, Group
-from bufferlab.chapter.elements import Banner, Figure, Section, Table
+from bufferlab.chapter.elements import Figure, Section, Table
 from bufferlab.chapter.words import NOTHING
 from bufferlab.report.build import of_analysis
 from bufferlab.report.chapters.concurrency import asks_for_throughput
@@ -21,42 +21,49 @@ from bufferlab.report.chapters.knee import found_knees
 from bufferlab.report.chapters.latency_rate import saturation
 from bufferlab.report.document import Report
 from bufferlab.report.findings import instead
-from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
+from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph, Submission
 from bufferlab.report.lab.method import method
+from bufferlab.report.lab.source_document import beside, source_document
 from bufferlab.report.result_tables import verdict_cell
 from bufferlab.results.schema import StoredPlan
 from bufferlab.results.store import SweepFolder
+from bufferlab.workloads import registry as workloads
 
 #: The chapters of a report that compare expected and measured figures.
 _EXPECTED = ("knee", EXPECTED_READS, "without-a-run", "other-pools", "predicted", "random-reads")
 #: Tables whose content the lab report has in sentences.
 _IN_SENTENCES = ("all-steps",)
 #: Sections of the report that have a special place in the lab report.
-_PLACED = ("setup", "checks", "best", "figures", *_EXPECTED)
+_PLACED = ("setup", "checks", "best", "figures", "time", *_EXPECTED)
+_SIDAK = (
+    "Z. Šidák: Rectangular confidence regions for the means of multivariate normal distributions. Journal of the "
+    "American Statistical Association 62, 626–633, 1967."
+)
 _LONGEST_LEAD = 320
 
 
-def lab_report(sweep: SweepFolder) -> LabReport:
-    """Return the lab report of a sweep, made only from its folder."""
+def lab_report(sweep: SweepFolder, submission: Submission | None = None) -> LabReport:
+    """Return the lab report of a sweep, made only from its folder, with the names of those who hand it in."""
     analysis = Analysis.of(sweep)
     report = of_analysis(analysis)
     made = _Made(analysis, report)
     started = sorted(record.run.started_at for point in analysis.points for record in point.records)
     return LabReport(
         title=report.question,
-        facts=tuple(made.facts(started)),
+        facts=(*(submission.facts if submission else ()), *made.facts(started)),
         blocks=tuple(made.blocks()),
         date=started[0][:10] if started else "",
         extras=tuple(made.extras()),
         last=made.last(),
+        authors=submission.authors if submission else (),
     )
 
 
 #: The ids of tables and chapters that are left out, step by step, of a report with too many pages.
 _STEPS = (
-    ("trees", "disturbances"),
-    ("cpu", "device", "latency"),
-    ("figures", "time"),
+    ("trees", "disturbances", "scatter"),
+    ("cpu", "device"),
+    ("latency", "figures", "time"),
     ("victim-path", "sizes"),
     ("runs", "per-second", "cpu-per-transaction"),
 )
@@ -123,38 +130,23 @@ class _Made:
         ]
         if hosts:
             yield "Host", hosts[0] if len(hosts) == 1 else str(len(hosts))
-        versions = analysis.sweep.plan.get("versions")
-        made_by = f"bufferlab {versions['bufferlab']}" if isinstance(versions, dict) and "bufferlab" in versions else ""
-        yield "Made by", ", ".join(filter(None, [made_by, analysis.sweep.path.name]))
+        yield "Made by", f"{self._made_by()}, {analysis.sweep.path.name}"
 
     def blocks(self) -> Iterator[Block]:
         """Yield all blocks below the title block, without the extras."""
-        yield from self._first_page()
-        yield from self._purpose()
+        yield Paragraph(_first_sentence(self.report.answer), "lead")
+        yield from self.report.banners
+        yield Heading("Purpose")
+        yield Paragraph(" ".join(filter(None, [self.report.question, _told_in(self.analysis)])))
         yield from self._setup()
         yield Heading("Method")
         yield Items(tuple(method(self.analysis)))
         yield from self._results()
-        yield from self._analysis()
-        yield from self._limits()
+        yield from self._discussion()
+        yield Heading("Conclusion")
+        yield Paragraph(self.report.answer)
+        yield from self._references()
         yield from self._appendix()
-
-    def _first_page(self) -> Iterator[Block]:
-        """Yield the blocks at the top of page one: whether runs are missing, warnings, the answer."""
-        if self.report.status == "failed":
-            bad = [point for point in self.analysis.points if point.status != "ok"]
-            whole = words.plural(len(self.analysis.points), "point")
-            yield Banner("danger", f"This sweep failed: {len(bad)} of {whole} did not end well.")
-        elif self.report.status == "interrupted":
-            planned = words.plural(len(self.analysis.sweep.planned_cells), "planned run")
-            said = f"{len(self.analysis.runs)} of {planned} ended, and the numbers are of these."
-            yield Banner("warning", f"This sweep was interrupted: {said}")
-        yield from self.report.banners
-        yield Paragraph(_first_sentence(self.report.answer), "lead")
-
-    def _purpose(self) -> Iterator[Block]:
-        yield Heading("Purpose")
-        yield Paragraph(" ".join(filter(None, [self.report.question, _told_in(self.analysis)])))
 
     def _setup(self) -> Iterator[Block]:
         yield Heading("Set-up")
@@ -165,6 +157,7 @@ class _Made:
             yield from section.blocks
 
     def _results(self) -> Iterator[Block]:
+        """Yield the measured numbers and figures; what changed over time stands last."""
         yield Heading("Results")
         if self.report.headline:
             yield self.report.headline
@@ -175,12 +168,11 @@ class _Made:
         for section in self.report.sections:
             if section.id not in _PLACED and not section.folded:
                 yield from self._section(section)
-        if figures := self.sections.get("figures"):
-            yield from self._section(figures)
+        for last in filter(None, map(self.sections.get, ("figures", "time"))):
+            yield from self._section(last)
 
-    def _analysis(self) -> Iterator[Block]:
-        yield Heading("Analysis")
-        yield Paragraph(self.report.answer)
+    def _discussion(self) -> Iterator[Block]:
+        yield Heading("Discussion")
         if told := _verdicts(self.analysis):
             yield Heading("Verdicts", 2)
             yield Items(tuple(told))
@@ -192,7 +184,47 @@ class _Made:
             yield Paragraph(_nothing_expected(self.analysis))
         for section in expected:
             yield from self._section(section, 3)
+        yield from self._source_document()
         yield from self._checks()
+        if self.report.limits:
+            yield Heading("Limits", 2)
+            yield Items(self.report.limits)
+
+    def _source_document(self) -> Iterator[Block]:
+        """Yield the conclusion of the document that the experiment follows, and its numbers next to the measured."""
+        document = source_document(self.analysis)
+        if document is None or not self.analysis.runs:
+            return
+        yield Heading("The document that asked the question", 2)
+        table = beside(self.analysis, document)
+        said = f"The document of reference [1] concludes: {document.concluded}."
+        yield Paragraph(said, goes_on=table is not None)
+        if table:
+            yield table
+
+    def _references(self) -> Iterator[Block]:
+        """Yield the list of what the report rests on: the document, the workload's source, the statistics, programs."""
+        document = source_document(self.analysis)
+        found = [document.reference] if document and self.analysis.runs else []
+        name = self.analysis.workload
+        if name in workloads.names() and (source := workloads.declaration(name).source):
+            found.append(source)
+        if len(self.analysis.sweep.blocks) > 1:
+            found.append(_SIDAK)
+        engines = dict.fromkeys(run.engine_and_version for run in self.analysis.runs)
+        found += [f"{', '.join(engines)}: the database that was measured."] if engines else []
+        found.append(f"{self._made_by()}: the program that measured and made this report.")
+        yield Heading("References")
+        yield from (Paragraph(f"[{number}] {text}") for number, text in enumerate(found, 1))
+
+    def _made_by(self) -> str:
+        """Return bufferlab with the version that measured, if the plan has it."""
+        versions = self.analysis.sweep.plan.get("versions")
+        return (
+            f"bufferlab {versions['bufferlab']}"
+            if isinstance(versions, dict) and "bufferlab" in versions
+            else "bufferlab"
+        )
 
     def _checks(self) -> Iterator[Block]:
         """Yield the counts of the checks, and the failed ones; the appendix has the list of all."""
@@ -206,11 +238,6 @@ class _Made:
             f"{counts['failed']} failed, {counts['not_applicable']} not applicable."
         )
         yield from (block for block in section.blocks if block.id != "checks")
-
-    def _limits(self) -> Iterator[Block]:
-        if self.report.limits:
-            yield Heading("Limits")
-            yield Items(self.report.limits)
 
     def _appendix(self) -> Iterator[Block]:
         yield Heading("Appendix: runs and details")

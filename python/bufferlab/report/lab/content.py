@@ -45,6 +45,22 @@ Block = Heading | Paragraph | Items | Banner | Table | Figure | Pair
 
 
 @dataclass(frozen=True)
+class Submission:
+    """The words of those who hand the report in. Empty ones are not shown."""
+
+    authors: tuple[str, ...] = ()
+    course: str = ""
+    date: str = ""
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return the names and values for the title block."""
+        whose = "Author" if len(self.authors) == 1 else "Authors"
+        told = ((whose, "; ".join(self.authors)), ("Course", self.course), ("Date", self.date))
+        return tuple((name, value) for name, value in told if value)
+
+
+@dataclass(frozen=True)
 class LabReport:
     """A lab report: its title block, and the blocks below it."""
 
@@ -56,6 +72,7 @@ class LabReport:
     """The day on which the first run started, as 2026-01-31; "" without a run."""
     extras: tuple[Block, ...] = ()
     """The chapters that other formats fold. They end the appendix, if there is room."""
+    authors: tuple[str, ...] = ()
     last: Paragraph | None = None
     """The last paragraph, which says where the samples are and names the omissions."""
 

@@ -20,7 +20,7 @@ from bufferlab.errors import EnvironmentLackingError, InternalError
 from bufferlab.report.figures.svg import draw
 from bufferlab.report.lab.a4_tables import broken, grids
 from bufferlab.report.lab.chapters import lab_report, shorter
-from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph
+from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph, Submission
 from bufferlab.report.lab.fonts import FALLBACK, Chosen, choose, folder, without_missing
 from bufferlab.texts import printable
 
@@ -42,14 +42,14 @@ _HALF_PT = 234.0
 _WIDTH, _HEIGHT = (re.compile(rf'<svg\b[^>]*? {name}="([\d.]+)pt"') for name in ("width", "height"))
 
 
-def write_pdf(sweep: SweepFolder) -> tuple[Path, Chosen]:
-    """Write report.pdf into the sweep folder; return its path and fonts.
+def write_pdf(sweep: SweepFolder, submission: Submission | None = None) -> tuple[Path, Chosen]:
+    """Write report.pdf into the sweep folder, with the names of those who hand it in; return its path and fonts.
 
     Raises EnvironmentLackingError if Typst is not installed or the file cannot be written, and InternalError if Typst
     refuses the report.
     """
     typst = _typst()
-    made = lab_report(sweep)
+    made = lab_report(sweep, submission)
     chosen = choose(_strings(as_document(made)), typst.Fonts().fonts())
     pdf = b""
     for tried in shorter(made):
@@ -72,6 +72,7 @@ def as_document(made: LabReport) -> dict[str, Any]:
     return {
         "title": _text(made.title),
         "facts": [[_text(name), _text(value)] for name, value in made.facts],
+        "authors": [_text(author) for author in made.authors],
         "date": made.date,
         "blocks": [shown for block in made.whole for shown in _shown(block)],
     }

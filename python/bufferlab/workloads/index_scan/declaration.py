@@ -74,6 +74,7 @@ DECLARATION = WorkloadDeclaration(
     ),
     estimate_bytes=_estimate_bytes,
     grows_bytes_per_transaction=0.0,
+    source="Transaction Processing Performance Council: TPC Benchmark H, Standard Specification.",
     caveat="one query of TPC-H on one of its tables: not a TPC-H result, and not comparable with one",
     relative_cost=2000.0,
     impossible=_impossible,

@@ -67,5 +67,6 @@ DECLARATION = WorkloadDeclaration(
     estimate_bytes=_estimate_bytes,
     grows_bytes_per_transaction=450.0,
     too_many=_too_many,
+    source="Transaction Processing Performance Council: TPC Benchmark C, Standard Specification, revision 5.11, 2010.",
     caveat="TPC-C-derived: no think times, no keying times, not audited; not comparable with published TPC-C results",
 )

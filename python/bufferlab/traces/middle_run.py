@@ -1,0 +1,39 @@
+"""Finds the run of a sweep whose page trace stands for the others: among points that differ only in their pool, the
+traced run with the middle pool.
+
+The report predicts other pools from this run, and commands that read one trace take the same run of a sweep's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bufferlab.engines import registry as engines
+from bufferlab.results.schema import StoredSetting
+from bufferlab.results.store import RunRecord
+
+
+def pool_bytes_of(record: RunRecord) -> int | None:
+    """Return the bytes of a run's pool; None if run.json lacks them."""
+    value = record.run.settings.get(_pool(record), StoredSetting()).value
+    return value if isinstance(value, int) else None
+
+
+def groups(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
+    """Return the runs in groups whose points differ only in their pool, in the order of each group's first run."""
+    found: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
+    for record in runs:
+        others = tuple((name, value) for name, value in record.run.point.swept.items() if name != _pool(record))
+        found.setdefault(others, []).append(record)
+    return list(found.values())
+
+
+def middle(group: Sequence[RunRecord]) -> RunRecord:
+    """Return the run of a group with the middle pool, the smaller of two; of runs with equal pools the first."""
+    return sorted(group, key=lambda run: pool_bytes_of(run) or 0)[(len(group) - 1) // 2]
+
+
+def _pool(record: RunRecord) -> str:
+    """Return the setting that sizes the pool; "" for an engine that is not known here."""
+    engine = record.run.engine
+    return engines.declaration(engine).results.pool if engine in engines.names(hidden=True) else ""
