@@ -94,8 +94,8 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
     said = capsys.readouterr().err
     assert "5 probes in /usr/sbin/mariadbd" in said
     assert (
-        "tier misses: about 1,234 events a second, which take 0.0617 % of a processor from the server and 0.185 % for the "
-        "recorder, for 9 min 50 s"
+        "tier misses: about 1,234 events a second, which take 0.0617 % of a processor from the server and 0.185 % for"
+        " the recorder, for 9 min 50 s"
     ) in said
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
@@ -176,7 +176,7 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> FakeTracing:
         ({1: _stop_working}, 1, "the server was idle"),
         ({30: FakeMysql.restart}, 1, "the server was restarted in the window, and its pool began anew"),
         ({30: _shut_down}, 1, "the server went away in the window"),
-        ({30: _resize}, 1, "the pool was resized in the window: 64 MiB to 128 MiB; ask again when it is over"),
+        ({30: _resize}, 1, "the pool was resized in the window, between 64 MiB and 128 MiB; ask again when it is over"),
     ],
 )
 def test_the_exit_code_tells_whether_a_size_was_judged_whatever_the_server_does_meanwhile(

@@ -7,14 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bufferlab.live import advise
 from real.test_live_trace import ALL, ONE, Served, kernel, served
 from support import innodb
 from support.core import ROOT
@@ -40,7 +38,11 @@ def started(server: Served, *arguments: str) -> subprocess.Popen[str]:
         url = f"postgres://{user}@localhost/postgres?socket={folder.parent}"
     else:
         url = f"mysql://{user}@localhost?socket={folder}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_PASSWORD": password}
+    temporary = server.root / "temporary"
+    temporary.mkdir(exist_ok=True)
+    environment = {
+        **os.environ, "PYTHONPATH": str(ROOT / "python"), "BUFFERLAB_PASSWORD": password, "TMPDIR": str(temporary)
+    }  # fmt: skip
     command = [sys.executable, "-m", "bufferlab", "advise", url, "--yes", "--max-cpu", "100%", *arguments]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -115,7 +117,6 @@ def test_ctrl_c_detaches_and_tells_what_was_seen_and_a_kill_leaves_no_program(se
         process.kill()
         process.communicate(timeout=60)
         wait_until(lambda: bpf_programs() <= before, "the programs to go", 10)
-        advise.remove_stale()
-        assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{process.pid}-*")) == []
+        assert list((server.root / "temporary").iterdir()) == []
         server.require_untouched()
     server.work(100)

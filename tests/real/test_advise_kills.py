@@ -7,7 +7,6 @@ slow minute of the machine is none of ours.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bufferlab.live import advise
 from bufferlab.stats.estimate import quantile_of_t
 from real.test_advise import started
 from real.test_live_trace import ROWS, Served, kernel, served
@@ -131,6 +129,7 @@ class Lane:
         wait_until(lambda: self.rows(_SESSIONS) == [], "its session to end", 30)
         self.served.require_untouched()
         assert self.state() == self.before
+        assert list((self.served.root / "temporary").iterdir()) == []
         return process.pid
 
 
@@ -185,7 +184,4 @@ def test_kills_while_attached_leave_the_server_as_it_was_and_as_fast(tier: str) 
             killed = [pid for pids in pool.map(kills, range(LANES)) for pid in pids]
         assert len(killed) == KILLS
         require_as_fast(before, spent([*lanes, beside]))
-    advise.remove_stale()
     assert bpf_programs() <= programs
-    for pid in killed:
-        assert list(Path(tempfile.gettempdir()).glob(f"bufferlab-advise-{pid}-*")) == []

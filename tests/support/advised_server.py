@@ -92,7 +92,8 @@ class FakeTracing:
     def attach(self, plan: Any, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> Any:
         if self.refuses:
             raise self.refuses
-        assert spool.parent.stat().st_mode & 0o077 == 0
+        told = spool.stat()
+        assert (told.st_nlink, told.st_mode & 0o077) == (0, 0)
         assert limit_bytes > 0
         self.limits.append(events_per_s_max)
         self.limits_bytes.append(limit_bytes)

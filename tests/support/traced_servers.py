@@ -115,7 +115,8 @@ def records(pid: int) -> bool:
         with suppress(OSError):
             links.append(os.readlink(one))
     programs = any("bpf" in link and "link" in link for link in links)
-    return programs and any(f"/bufferlab-advise-{pid}-" in link for link in links)
+    # The record's file has no name.
+    return programs and any("/#" in link and link.endswith("(deleted)") for link in links)
 
 
 def bpf_programs() -> set[tuple[int, int]]:

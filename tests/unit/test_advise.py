@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from bufferlab import marked
 from bufferlab.engines.servers.look import NotTold
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import advise, advise_page, attach, doubts, sentence, tiers
@@ -31,7 +30,6 @@ from support import fake_mysql
 from support.advised_server import Bench, asked, bench
 from support.fake_mysql import FakeMysql
 from support.json_documents import DOCUMENTS
-from support.marks import leave_marked
 
 PRESENT = 64 * MIB
 
@@ -276,7 +274,7 @@ def test_a_restart_or_a_resize_in_the_window_is_no_answer(monkeypatch: pytest.Mo
     def resize(_: FakeMysql) -> None:
         monkeypatch.setitem(fake_mysql._LEVELS, "Innodb_buffer_pool_pages_total", 8192)
 
-    for action, words in ((resize, "64 MiB to 128 MiB"), (FakeMysql.restart, "the server was restarted")):
+    for action, words in ((resize, "between 64 MiB and 128 MiB"), (FakeMysql.restart, "the server was restarted")):
         with monkeypatch.context(), bench(FakeMysql({30: action})) as at:
             advice = at.advise(asked())
         assert words in sentence.advised(advice), words
@@ -458,29 +456,29 @@ def test_the_least_of_host_and_groups_is_left_and_files_that_are_given_back_coun
     assert attach.least(tmp_path / "nowhere", []) is None
 
 
-def test_what_a_killed_command_left_goes_and_what_is_used_or_anothers_stays(tmp_path: Path) -> None:
-    killed, strangers, other = (
-        tmp_path / name for name in ("bufferlab-advise-7-a", "bufferlab-advise-999999-b", "other")
-    )
-    for folder in (killed, strangers, other):
-        folder.mkdir()
-        (folder / "1").write_text("")
-    for folder in (killed, other):
-        leave_marked(folder)
-    with marked.folder(tmp_path, "bufferlab-advise-999999-c") as used:
-        advise.remove_stale(tmp_path)
-        assert [folder.exists() for folder in (killed, strangers, other, used)] == [False, True, True, True]
-
-
-def test_the_folder_of_a_look_is_marked_and_gone_at_its_end(
+def test_the_record_of_a_look_has_no_name_that_a_kill_could_leave(
     at: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    during: list[str] = []
-    at.clock.at[20.0] = lambda: during.extend(marked.state(folder) for folder in tmp_path.iterdir())
+    during: list[tuple[int, list[Path]]] = []
+
+    def look() -> None:
+        links = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_file()]
+        during.append((sum(link.startswith(f"{tmp_path}/") for link in links), list(tmp_path.iterdir())))
+
+    at.clock.at[20.0] = look
     at.advise(asked())
-    assert during == ["in use"]
-    assert list(tmp_path.iterdir()) == []
+    look()
+    assert during == [(1, []), (0, [])]
+
+
+def test_a_folder_for_records_that_takes_none_is_named(
+    at: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(EnvironmentLackingError, match="the record's file cannot be made: No such file") as error:
+        at.advise(asked())
+    assert error.value.where == "TMPDIR"
 
 
 # The words.

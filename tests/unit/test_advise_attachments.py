@@ -78,24 +78,28 @@ def test_a_record_is_removed_as_soon_as_it_was_read(
 ) -> None:
     """The next one may take as much of the disk."""
     attach, read, run = at.tracing.attach, at.tracing.recorded, Observation.run
-    files: list[Path] = []
-    left: list[list[Path]] = []
+    files: list[int] = []
+    left: list[list[int]] = []
+
+    def still_open() -> set[int]:
+        return {one.stat().st_ino for one in Path("/proc/self/fd").iterdir() if one.is_file()}
 
     def attaching(plan: Any, spool: Path, **how: Any) -> Any:
-        left.append([file for file in files if file.exists()])
-        spool.write_bytes(b"records")
-        files.append(spool)
+        now = spool.stat().st_ino
+        # The number of a file that is gone may be a new file's.
+        left.append([file for file in files if file != now and file in still_open()])
+        files.append(now)
         return attach(plan, spool, **how)
 
     def reading(*arguments: Any, **how: Any) -> Recorded:
-        assert files[-1].exists()
+        assert files[-1] in still_open()
         if problem:
             raise problem
         return read(*arguments, **how)
 
     def running(*arguments: Any, **how: Any) -> Any:
         seen = run(*arguments, **how)
-        left.append([file for file in files if file.exists()])
+        left.append([file for file in files if file in still_open()])
         return seen
 
     monkeypatch.setattr(at.tracing, "attach", attaching)

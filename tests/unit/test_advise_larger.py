@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bufferlab.engines.servers.look import NotTold
 from bufferlab.live import constants
 from bufferlab.live import size_estimates as larger
 from bufferlab.live.bounds import SizeEstimate
@@ -261,6 +262,18 @@ def test_counts_that_differ_and_lost_records_are_refused() -> None:
     lost = answer([replace(window, ended="lost")], facts(FRAMES), counted(window), size, None)[0]
     assert lost.cannot_say is not None
     assert "lost" in lost.cannot_say.why
+
+
+def test_a_record_of_which_no_read_counts_says_why() -> None:
+    counts = counted(lru_misses(skewed(1, 3000, 30_000), FRAMES, warm=5000))
+    nothing = replace(recorded(columns_of([]), seconds=80.0), read_s=np.arange(150.0))
+    slow = NotTold("the pool turns over slowly", "record for longer")
+    for window, why in ((nothing, "150 reads were recorded, and 200 are needed"),
+                        (replace(nothing, cannot_say=slow), slow.why),
+                        (replace(nothing, read_s=np.empty(0)), "nothing was recorded")):  # fmt: skip
+        (told,) = answer([window], facts(FRAMES), counts, [500 * PAGE_BYTES], None)
+        assert told.cannot_say is not None
+        assert told.cannot_say.why == why
 
 
 def test_frames_of_a_known_server_count_by_the_share_that_it_uses() -> None:

@@ -42,6 +42,9 @@ def test_innodbs_pool_is_its_private_memory_in_chunks_and_postgresqls_is_shared(
     assert len(frames.pool_regions(MAPS, small)) == 3
     # MariaDB that has no chunks says 0.
     assert frames.pool_regions(MAPS, replace(MYSQL, settings={"innodb_buffer_pool_chunk_size": "0"})) == chunks
+    # With large pages.
+    segment = "7f0060000000-7f0068000000 rw-s 00000000 00:11 229418    /SYSV00000000 (deleted)\n"
+    assert frames.pool_regions(MAPS + segment, MYSQL) == (*chunks, (0x7F0060000000, 0x7F0068000000))
     assert frames.pool_regions("nonsense\n", MYSQL) == ()
 
 

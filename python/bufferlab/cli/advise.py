@@ -101,7 +101,6 @@ def command(
     within_s = look_seconds(within, "--within", _SHORTEST_S)
     kind: Tier = "full" if tier == "full" else "misses"
     asked = advise.Asked(within_s, kind, parse_sizes(sizes), _cores(max_cpu), look_inside)
-    advise.remove_stale()
     family = family_of(url)
     with Session(family, address_of(url, family)) as session:
         with beginning("looking, with nothing attached"):

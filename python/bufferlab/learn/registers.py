@@ -1,4 +1,4 @@
-"""Finds the register with the address of a page where names do not tell it: there it names resident pages alone.
+"""Finds the register with a page's address where no name leads to it: there it names resident pages alone.
 
 A compiler keeps what a function looks up in any register. The core names the places around a site, and the registers
 that surely have an address there. Each is tried for a moment: it must be passed as often as the site, and the server's
@@ -62,7 +62,7 @@ def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
-    """Return what is tried at once: a place has one register in a round, and the site itself is in each."""
+    """Return the tries of each round: a place has one register in a round, and the site itself is in each."""
     rounds: list[list[_Try]] = []
     for number, site in enumerate(settings["site"]):
         places = {one["offset"]: one for one in site.get("tries", ())} if candidates.is_unknown(site) else {}

@@ -6,19 +6,14 @@ calls `advise`. All counts are those of `observe`, over one session.
 
 from __future__ import annotations
 
-import os
-import secrets
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from bufferlab import marked
 from bufferlab.engines.servers.look import MISFITS, Facts, Lost, NotTold, Refused
 from bufferlab.errors import EnvironmentLackingError, SpecError
 from bufferlab.live import buffer_list, constants, doubts, pool_contents, tiers
@@ -43,7 +38,6 @@ ENOUGH_TURNOVERS = 10.0
 _SLACK_S = 60.0
 """The seconds that a look may take longer than its stages, to read records and to ask for the pool's pages."""
 _LISTS = 1 + len(constants.LIST_AT_SHARES)
-_FOLDER = "bufferlab-advise-"
 _COUNTS_CREATIONS = 15
 """The last version of PostgreSQL that counts pages as read by which a relation grows (engines/postgres/look.py)."""
 
@@ -275,33 +269,22 @@ def advise(
             if not isinstance(found, NotTold):
                 trace.name_frames(found)
 
-    # The recorder's file has page numbers of a user's data, so its folder is removed at the end.
-    with marked.folder(_temporary(), f"{_FOLDER}{os.getpid()}-{secrets.token_hex(4)}") as folder:
-        attachments = Attachments(
-            ready.planned, ready.plans, tracing, folder,
-            max_cores=ready.asked.max_cores,
-            pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
-            processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
-            list_buffers=list_buffers if _lists_buffers(facts, ready.asked) else None,
-        )  # fmt: skip
-        try:
-            observation = Observation(ready.session, attachments, clock, sleep)
-            seconds = sum(stage.seconds for stage in ready.planned) + _SLACK_S
-            seen = observation.run(seconds, attachments)
-        finally:
-            attachments.close()
+    attachments = Attachments(
+        ready.planned, ready.plans, tracing,
+        max_cores=ready.asked.max_cores,
+        pages_wanted=ENOUGH_TURNOVERS * (sizes[-1] - facts.pool_size_bytes) / facts.page_size_bytes,
+        processors=Processors(ready.pid), stop=stop, shown=shown, clock=clock, before_full=before_full,
+        list_buffers=list_buffers if _lists_buffers(facts, ready.asked) else None,
+    )  # fmt: skip
+    try:
+        observation = Observation(ready.session, attachments, clock, sleep)
+        seconds = sum(stage.seconds for stage in ready.planned) + _SLACK_S
+        seen = observation.run(seconds, attachments)
+    finally:
+        attachments.close()
     if attachments.failed and not attachments.attached:
         raise attachments.failed
     return _advice(ready, seen, attachments, sizes, answer, held)
-
-
-def remove_stale(parent: Path | None = None) -> None:
-    """Remove the folders that killed processes left, because their records have page numbers of a user's data."""
-    marked.remove_leftovers(parent or _temporary(), f"{_FOLDER}*")
-
-
-def _temporary() -> Path:
-    return Path(tempfile.gettempdir()).resolve()
 
 
 def _lists_buffers(facts: Facts, asked: Asked) -> bool:

@@ -13,16 +13,17 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import IO, ClassVar, Literal, Protocol
 
 from bufferlab import meminfo
 from bufferlab.engines.servers.look import Facts
 from bufferlab.engines.servers.memory_limit import groups_of
-from bufferlab.errors import BufferlabError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
 from bufferlab.live import constants
 from bufferlab.live.doubts import BROKEN
 from bufferlab.live.live_trace import LivePlan, LiveTrace, Recorded, Tier
@@ -82,7 +83,7 @@ class Tracing(Protocol):
         """Return the plan of a tier; attach nothing. Raises the errors of `live_trace.plan`."""
 
     def attach(self, plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-        """Attach, and return the trace. Accesses go into the new file `spool` of at most `limit_bytes`.
+        """Attach, and return the trace. Accesses go into the file `spool`, which gets at most `limit_bytes`.
 
         Raises the errors of `live_trace.attach`.
         """
@@ -122,7 +123,6 @@ class Attachments:
     planned: tuple[Stage, ...]
     plans: Mapping[Tier, LivePlan]
     tracing: Tracing
-    spool: Path
     max_cores: float
     """The most processors that a tier may take of the server."""
     pages_wanted: float
@@ -148,8 +148,8 @@ class Attachments:
     _due_s: float = math.inf
     _last_s: float | None = None
     _trace: LiveTrace | None = None
-    _file: Path = Path()
-    """The recorder's file, while something is attached."""
+    _file: IO[bytes] | None = None
+    """The recorder's file, while something is attached. It has no name, so a kill of this process leaves none."""
     _rows: list[SampledRow] = field(default_factory=list)
     _lists_due_s: list[float] = field(default_factory=list)
     """The times at which the server is to be asked for its buffers, in order."""
@@ -237,25 +237,31 @@ class Attachments:
         self._lists_due_s = [now_s + one for one in after_s if stage.tier == "misses"]
 
     def _attach(self, tier: Tier) -> None:
-        self._file = self.spool / f"{self._place}"
         if tier == "full" and self.before_full:
             self.before_full()
             self.before_full = None
         try:
             plan = self.plans[tier]
             self._limit = max(1, int(1e6 * self.max_cores / plan.stop_us))
+            self._file = _nameless()
             self._trace = self.tracing.attach(
-                plan, self._file, events_per_s_max=self._limit, limit_bytes=_limit_bytes(self.spool)
+                plan,
+                Path(f"/proc/self/fd/{self._file.fileno()}"),
+                events_per_s_max=self._limit,
+                limit_bytes=_limit_bytes(Path(tempfile.gettempdir())),
             )
         except BufferlabError as error:
             # If this error were raised here, the observation would take it for the server's refusal.
             self.failed, self.is_over = error, True
+            if self._file:
+                self._file.close()
             return
         self._rows, self._is_fresh = [], True
 
     def _detach(self, state: str = "attached") -> None:
         trace, self._trace = self._trace, None
         assert trace
+        assert self._file
         told = trace.finish()
         if told["other_stops"]:
             others = ", ".join(map(str, told["other_processes"]))
@@ -268,7 +274,7 @@ class Attachments:
             return
         finally:
             # The next attachment's file may need the same space.
-            self._file.unlink(missing_ok=True)
+            self._file.close()
         found = Attached(recorded, tuple(self._rows), told["stops"], told["events"])
         self.attached.append(found)
         if state == "gone":
@@ -280,6 +286,15 @@ class Attachments:
             # A tier that cost too much once is not tried again.
             kept = [one for one in self.planned[self._place + 1 :] if one.tier != found.recorded.tier]
             self.planned = (*self.planned[: self._place + 1], *kept)
+
+
+def _nameless() -> IO[bytes]:
+    """Return a new file below TMPDIR without a name. Raises EnvironmentLackingError if it cannot be made."""
+    try:
+        return tempfile.TemporaryFile(buffering=0)
+    except OSError as error:
+        what = f"the record's file cannot be made: {error.strerror or error}"
+        raise EnvironmentLackingError(what, "TMPDIR", "name a folder of a disk with free space by TMPDIR") from error
 
 
 def _limit_bytes(folder: Path) -> int:

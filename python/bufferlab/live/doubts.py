@@ -77,8 +77,8 @@ def _resized(seen: Seen, rows: Sequence[SampledRow]) -> NotTold | None:
     if len(frames) < 2:
         return None
     page = seen.facts.page_size_bytes
-    first, last = format_bytes(frames[0] * page), format_bytes(frames[-1] * page)
-    return NotTold(f"the pool was resized in the window: {first} to {last}", _LATER)
+    least, most = format_bytes(frames[0] * page), format_bytes(frames[-1] * page)
+    return NotTold(f"the pool was resized in the window, between {least} and {most}", _LATER)
 
 
 def _stranger(confounds: Sequence[Confound]) -> NotTold | None:

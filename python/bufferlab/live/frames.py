@@ -33,6 +33,8 @@ MOVED, UNNAMED = 1, 2
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+ *(.*)")
 _ELF_32_BIT = b"\x7fELF\x01"
 """The first bytes of a program of 32 bits (elf.h, ELFCLASS32)."""
+_SEGMENT = "/SYSV"
+"""The beginning of a shared segment's name in /proc/PID/maps (ipc/shm.c)."""
 _CHUNK_BYTES = 128 << 20
 """The default size of InnoDB's chunks."""
 
@@ -60,8 +62,8 @@ class CallPlan:
         """Return the planned work in sentences, for the question whether to attach."""
         size = format_bytes(sum(end - begin for begin, end in self.regions))
         return (
-            f"Tier misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs of"
-            " ours (BPF) that end with this command; no thread is stopped, and nothing goes into the server. A noted"
+            f"Tier misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs"
+            " of ours (BPF) that end with this command; no thread is stopped, and nothing goes into the server. A noted"
             f" call takes about {CALL_US:g} µs more, any other system call of this host about {OTHER_CALL_US:g} µs."
             f" Its pool is looked for in {size} of its memory"
         )
@@ -111,7 +113,8 @@ def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
     """Return (begin, end) of each mapping that may hold the pool, from the text of /proc/PID/maps.
 
     For PostgreSQL these are shared mappings at least as large as the pool. For InnoDB they are private mappings at
-    least as large as a chunk, or the pool if that is smaller.
+    least as large as a chunk, or the pool if that is smaller; with large pages MySQL has its chunks in shared segments
+    of System V.
     """
     is_shared = facts.flavour == "postgres"
     chunk = int(facts.settings.get("innodb_buffer_pool_chunk_size") or 0) or _CHUNK_BYTES
@@ -121,7 +124,8 @@ def pool_regions(maps: str, facts: Facts) -> tuple[tuple[int, int], ...]:
         if not (told := _MAPPING.fullmatch(line.rstrip())):
             continue
         begin, end, rights, name = int(told[1], 16), int(told[2], 16), told[3], told[4]
-        if "w" in rights and (rights[3] == "s") == is_shared and end - begin >= least and not name.startswith("["):
+        is_of_kind = (rights[3] == "s") == is_shared or name.startswith(_SEGMENT)
+        if "w" in rights and is_of_kind and end - begin >= least and not name.startswith("["):
             found.append((begin, end))
     return tuple(found)
 

@@ -198,8 +198,13 @@ def device_counters(
 def backup_programs(proc: Path = Path("/proc")) -> list[str]:
     """Return the names of programs on this host that copy or dump data, each once. Servers do not see all of them."""
     known = {name[:_NAME_CHARACTERS]: name for name in _BACKUPS}
-    running = {_program(proc, pid) for pid in processes(proc)}
-    return sorted(known[name] for name in running if name in known)
+    found = set()
+    for pid in processes(proc):
+        # A process that has ended keeps its name until its parent asks for its exit code.
+        with suppress(OSError, IndexError):
+            if (name := _program(proc, pid)) in known and stat_fields(pid, proc)[0] != "Z":
+                found.add(known[name])
+    return sorted(found)
 
 
 def children(proc: Path, pid: int) -> Iterator[int]:

@@ -188,10 +188,10 @@ class LiveTrace:
 
 
 def attach(plan: LivePlan, spool: Path, *, events_per_s_max: float, limit_bytes: int) -> LiveTrace:
-    """Attach a plan's probes or programs, and return the trace. Accesses go into the new file `spool`.
+    """Attach a plan's probes or programs, and return the trace. Accesses go into the file `spool`.
 
-    The file has at most `limit_bytes`. Above `events_per_s_max` events a second the trace detaches itself. Raises
-    EnvironmentLackingError if the kernel refuses.
+    The file is new, or an open one by its path in /proc/self/fd. It gets at most `limit_bytes`. Above
+    `events_per_s_max` events a second the trace detaches itself. Raises EnvironmentLackingError if the kernel refuses.
     """
     job = plan.job(spool, limit_bytes, events_per_s_max)
     core = ask_host("page accesses of this server cannot be recorded", lambda: native().live_trace(job))
@@ -235,7 +235,7 @@ def recorded(trace: LiveTrace, *, stopped: bool = False) -> Recorded:
     told = trace.finish()
     if told["problem"]:
         hint = hint_for(told["problem"], "free some space there, or use another disk (TMPDIR)")
-        raise EnvironmentLackingError(told["problem"], str(trace.spool), hint)
+        raise EnvironmentLackingError(told["problem"], str(trace.spool.resolve().parent), hint)
     records = _records(trace.spool)
     # Recording begins and ends on one processor after another. Only between start_ns and end_ns all of them record.
     first = int(np.searchsorted(records["t_ns"], told["start_ns"]))

@@ -139,7 +139,7 @@ def _refused(found: Distances, counted: Counted, pool: PoolFacts) -> NotTold | N
     """Return the reason why no size can be estimated; None if sizes can."""
     reads = found.cut.reads.sum()
     if reads < constants.LEAST_READS:
-        return NotTold(f"{reads:,.0f} reads were recorded, and {constants.LEAST_READS} are needed", _IDLE)
+        return _too_few(reads)
     counted_per_s, recorded_per_s = counted.reads / counted.seconds, found.cut.reads_per_s
     most = constants.COUNTS_DIFFER * counted_per_s
     if counted.recorded_reads is not None:
@@ -309,7 +309,7 @@ def answer(
         return held
     windows = [one for one in whole if len(one.columns["page"])]
     if not windows or counted.seconds <= 0:
-        told = NotTold(_nothing(recorded), "record again")
+        told = _nothing(recorded)
         return tuple(SizeEstimate(size, None, None, None, "counted", told) for size in sizes_bytes)
     full = [one for one in windows if one.tier == "full"]
     model = by_model(full, pool, counted, resident) if full else None
@@ -348,7 +348,16 @@ def _holds_all(
     )
 
 
-def _nothing(recorded: Sequence[Recorded]) -> str:
+def _nothing(recorded: Sequence[Recorded]) -> NotTold:
+    """Return the reason why no row of these records counts."""
     if any(one.ended == "lost" for one in recorded):
-        return "records were lost, and a pool cannot be followed through a gap"
-    return "nothing was recorded"
+        return NotTold("records were lost, and a pool cannot be followed through a gap", "record again")
+    if (doubt := next((one.cannot_say for one in recorded if one.cannot_say), None)) is not None:
+        return doubt
+    if reads := sum(len(one.read_s) for one in recorded if one.read_s is not None):
+        return _too_few(reads)
+    return NotTold("nothing was recorded", "record again")
+
+
+def _too_few(reads: float) -> NotTold:
+    return NotTold(f"{reads:,.0f} reads were recorded, and {constants.LEAST_READS} are needed", _IDLE)

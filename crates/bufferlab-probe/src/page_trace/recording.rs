@@ -59,13 +59,15 @@ pub struct Spooled {
 }
 
 impl Spool {
-    /// Makes a spool and its empty file.
+    /// Makes a spool and its empty file, or takes the file of one of this process's descriptors (/proc/self/fd), which
+    /// may have no name.
     ///
     /// # Errors
-    /// The system's error; also when the file exists already.
+    /// The system's error; also when a file with a name exists already.
     pub fn create(asked: &SpoolAsked) -> std::io::Result<Self> {
         let (path, limit_bytes) = (asked.path.clone(), asked.limit_bytes);
-        let file = File::create_new(&path)?;
+        let is_open = path.starts_with("/proc/self/fd");
+        let file = File::options().write(true).create_new(!is_open).open(&path)?;
         let (rings, events) = (Vec::new(), [0; KINDS.len()]);
         Ok(Spool { path, file, limit_bytes, rings, records: 0, bytes: 0, events, is_over_limit: false })
     }
@@ -490,6 +492,20 @@ mod tests {
         assert!(at("counters_start_ns") < at("window_start_ns") && at("window_end_ns") < before);
         assert!((before..=after).contains(&at("counters_end_ns")));
         assert_eq!(told["uncounted_threads"], serde_json::json!([7]));
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_written_too() {
+        use std::os::fd::AsRawFd;
+
+        let mut file = tempfile::tempfile().unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let mut spool = Spool::create(&SpoolAsked { path, limit_bytes: 1 << 20 }).unwrap();
+        spool.push(&access(7, Kind::Read));
+        assert_eq!(spool.finish().problem, None);
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+        assert_eq!(bytes, access(7, Kind::Read).bytes());
     }
 
     #[test]

@@ -63,7 +63,7 @@ const HASH_INDEX: &str = "btr_search_guess_on_hash";
 /// The instructions before a raise among which a place is looked for where a register has the address of the page.
 const INSTRUCTIONS_BEFORE: usize = 24;
 
-/// The function that reads a page, and what it calls to do that.
+/// The function that reads a page, and the functions by which it does that.
 const READS: &str = "buf_read_page_low";
 const READS_FILES: [&str; 2] = ["fil_io", "fil_space_t::io"];
 
@@ -193,7 +193,7 @@ fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
     Some(Proposal { at: REMOVES.to_owned(), kinds: vec!["evict"], address: first, fetch, why, tries: Vec::new() })
 }
 
-/// Returns the function that reads a page, and the address of what it calls to do that. `buf_read_page_low` (buf0rea.cc) is
+/// Returns the function that reads a page, and the address of the function by which it does that. `buf_read_page_low` (buf0rea.cc) is
 /// static in most builds: there it is what `buf_read_page` calls without a name, of what itself calls `fil_io`.
 fn reading(program: &Program) -> Option<(&Function, u64)> {
     let files = READS_FILES.iter().find_map(|name| program.function_named(name))?.start;
@@ -420,7 +420,7 @@ fn calls_to(
 }
 
 /// Returns a site on the way of a raise: the next instruction that the kernel emulates. If the function returns before one
-/// it is the last before the raise: whether it is passed as often, counts will tell. None if there is neither.
+/// it is the last before the raise; counts must show that it is passed as often. None if there is neither.
 fn beside(program: &Program, function: &Function, raise: &Raise, kind: &'static str) -> Option<Proposal> {
     let code = program.instructions(function);
     let (before, from) = code.split_at(code.partition_point(|one| one.ip() < raise.at));

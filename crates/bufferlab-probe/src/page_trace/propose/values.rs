@@ -1,4 +1,4 @@
-//! What is certain about a function's values at an instruction, whichever way led there.
+//! The facts that are certain about a function's values at an instruction, whichever way led there.
 //!
 //! Two facts are followed forwards through a function, over all its ways: a place still has an argument, and a register
 //! has an address that the code itself has read from. So code that reads there reads memory of the server.
@@ -18,7 +18,7 @@ enum Place {
     Register(Register),
 }
 
-/// What is known of a value.
+/// A fact about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fact {
     /// It is the argument that this register has at the entry.
