@@ -23,6 +23,7 @@ RUN: dict[str, int] = {
 
 EXCUSED: dict[str, str] = {
     "./test": "the command that runs these tests",
+    "bufferlab learn /usr/sbin/mysqld": "tests/real/test_learn.py learns fetched builds",
     "bufferlab learn /usr/lib/postgresql/17/bin/postgres": "tests/real/test_learn.py learns fetched builds",
     "./test --lint": "a part of the command that runs these tests",
     "tools/simulate-statistics": "takes twenty minutes; tests/unit/test_stats_coverage.py runs its --quick form",

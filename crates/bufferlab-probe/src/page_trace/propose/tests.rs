@@ -266,7 +266,7 @@ fn a_read_from_16_on_has_the_io_context_with_which_it_is_counted() {
     assert!(of_temporary.is_empty(), "pages of temporary tables are none of the pool's");
 }
 
-/// What is told at each mark of a function, in their order: where its second argument is, and the registers that have an
+/// The values at each mark of a function, in their order: where its second argument is, and the registers that have an
 /// address. Another function jumps to its entry, or to its first mark.
 fn told(to_a_mark: bool, write: &Write) -> Vec<(String, String)> {
     let stub = |code: &mut CodeAssembler| code.ret();
@@ -431,7 +431,7 @@ fn a_loop_leaves_what_all_its_rounds_leave() {
 
 #[test]
 fn a_jump_by_a_table_may_lead_to_what_nothing_else_leads_to() {
-    /// A jump over two arms of a table, of which the second overwrites what is kept, to where all meet.
+    /// A jump over two arms of a table, of which the second overwrites the kept value, to where all meet.
     fn chosen(code: &mut CodeAssembler, jump: &Write) -> Result<(), iced_x86::IcedError> {
         let mut end = code.create_label();
         code.mov(rbx, rsi)?;
