@@ -414,7 +414,7 @@ def test_the_report_shows_rates_shares_and_what_is_not_told() -> None:
     assert "SELECT * FROM t WHERE a = ?" in page
     assert "There are no counts of the device: the server is elsewhere." in page
     # On paper the seconds are left out; no CSV file beside the page has them.
-    assert page.count("rows, on the page itself.") == 2
+    assert '<p class="paper">The numbers of each figure are on the page itself.</p>' in page
     assert "wide pale line" not in page, "misses and pages read are the same line"
 
 

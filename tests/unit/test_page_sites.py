@@ -98,6 +98,9 @@ def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols
     with pytest.raises(SpecError) as refused:
         page_sites.find(TABLES[0], build_of(binary))
     assert "mysql 5.7.99 cannot be recorded" in refused.value.what
+    assert f"bufferlab learn {binary}" in str(refused.value.hint)
+    with pytest.raises(SpecError, match=r"mariadb 10\.11\.99 cannot be recorded") as refused:
+        page_sites.find(TABLES[0], replace(build_of(binary), flavour="mariadb", version="10.11.99"))
     assert "doctor" in str(refused.value.hint)
 
 

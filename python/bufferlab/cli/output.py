@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -102,7 +102,9 @@ def in_lines(text: str, stream: IO[str] | None = None) -> str:
     stream = stream or sys.stdout
     if not stream.isatty():
         return text
-    width, found = os.get_terminal_size(stream.fileno()).columns or 80, []
+    width, found = 80, []
+    with suppress(OSError):  # Not every terminal has a descriptor.
+        width = os.get_terminal_size(stream.fileno()).columns or width
     for line in text.split("\n"):
         lead = " " * (len(line) - len(line.lstrip()))
         is_whole = len(line) <= width or f"{program()} " in line

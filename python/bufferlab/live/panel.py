@@ -98,7 +98,7 @@ def sparkline(values: Sequence[float]) -> str:
     """Return a line of bars, the highest for the largest value.
 
     >>> sparkline([0, 1, 2, 8])
-    '▁▁▂█'
+    '▁▂▃█'
     """
     most = max(values, default=0.0)
     return "".join(_BARS[min(len(_BARS) - 1, int(len(_BARS) * value / most))] if most else _BARS[0] for value in values)
