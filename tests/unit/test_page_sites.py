@@ -12,6 +12,7 @@ import sys
 import time
 import tomllib
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace

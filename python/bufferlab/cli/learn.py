@@ -32,7 +32,7 @@ def command(binary: Path, save: Path | None, source: Path | None, shows: bool, a
     """Learn where a build of PostgreSQL or MySQL gets, reads, makes and evicts pages, so that it can be traced.
 
     BINARY is the program `postgres` or `mysqld`, or its folder. A copy of it runs privately for some
-    seconds, of MySQL for about a minute, as an unprivileged user and at idle priority, in less than
+    seconds, a minute at most, as an unprivileged user and at idle priority, in less than
     512 MiB of memory and 1 GiB of disk. The recorded accesses must equal the server's own counters, and
     the pool that follows from them must be the one that the server lists; else nothing is kept, and the
     exit code is 1. A server in use is never touched.

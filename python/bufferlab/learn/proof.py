@@ -31,6 +31,9 @@ Recorder = Literal["inside", "links"]
 _SESSIONS, _STATEMENTS = 3, 900
 _OFF: Mapping[str, float] = {"get": 0.001, "get_if_in_pool": 0.001, "read": 0.001, "create": 0.01, "evict": 0.002}
 """The share by which a recorded number may differ from the counted one, by kind; all were equal in trials."""
+_LOST: Mapping[str, float] = {"get_if_in_pool": 0.005}
+"""The share that a server may count too few: MySQL before 9 raises its counter of gets without a lock, and counts of
+threads that meet get lost (0.19 % of three sessions' gets on an idle host of two processors)."""
 _CAME_AGAIN = 0.002
 """The largest share, of the pages that come, of those that the trace has in the pool already."""
 _ABSENT = 0.002
@@ -85,8 +88,10 @@ class Compared:
     @property
     def wrong(self) -> str | None:
         """The sentence that says how far recorded and counted numbers differ; None if they agree."""
-        off = 1 + max(_OFF[kind] for kind in self.kind.split(" + ")) * self.counted
-        if self.recorded - off <= self.counted <= self.recorded_at_most + off:
+        kinds = self.kind.split(" + ")
+        off = 1 + max(_OFF[kind] for kind in kinds) * self.counted
+        lost = max(_LOST.get(kind, 0.0) for kind in kinds) * self.counted
+        if self.recorded - off - lost <= self.counted <= self.recorded_at_most + off:
             return None
         return f"{self.window}: {self.recorded:,} of kind {self.kind} were recorded, and {self.counted:,} counted"
 

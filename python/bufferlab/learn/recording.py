@@ -44,6 +44,7 @@ def server_settings(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str
 def inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Windows:
     """Run a server that records itself from its start on."""
     spool = place.folder / f"records-{seed}"
+    spool.unlink(missing_ok=True)  # Of an attempt with other sites.
     asked = {"required": True, "spool": {"path": str(spool), "limit_bytes": _SPOOL_BYTES}}
     trace = Recording(_sites(settings), place.build, asked, lambda event: None)
     try:

@@ -420,12 +420,15 @@ fn calls_to(
 }
 
 /// Returns a site on the way of a raise: the next instruction that the kernel emulates. If the function returns before one
-/// it is the last before the raise; counts must show that it is passed as often. None if there is neither.
+/// it is the last before the raise on all ways to it. None if there is neither.
 fn beside(program: &Program, function: &Function, raise: &Raise, kind: &'static str) -> Option<Proposal> {
     let code = program.instructions(function);
     let (before, from) = code.split_at(code.partition_point(|one| one.ip() < raise.at));
     let mut way = from.iter().skip(1).take_while(|one| one.flow_control() != FlowControl::Return);
-    let mut back = before.iter().rev().take_while(|one| {
+    let targets =
+        code.iter().filter(|one| is_jump(one) || one.is_jcc_short_or_near()).map(Instruction::near_branch_target);
+    let joined = targets.filter(|at| (function.start..=raise.at).contains(at)).max().unwrap_or(function.start);
+    let mut back = before.iter().rev().take_while(|one| one.ip() >= joined).take_while(|one| {
         !matches!(
             one.flow_control(),
             FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch

@@ -128,6 +128,34 @@ fn named_functions_have_their_sites_at_entries_and_calls_and_the_others_behind_t
 }
 
 #[test]
+fn a_place_before_a_count_is_a_site_only_if_no_way_around_it_leads_to_the_count() {
+    let sites = |leads_around: bool| {
+        let nowait = move |code: &mut CodeAssembler| {
+            let (mut around, mut end) = (code.create_label(), code.create_label());
+            code.push(rbx)?;
+            code.mov(rbx, rsi)?;
+            code.test(rdx, rdx)?;
+            code.je(if leads_around { around } else { end })?;
+            code.call(CODE_AT)?;
+            code.set_label(&mut around)?;
+            code.add(qword_ptr(rcx + 0x198), 1)?;
+            code.ret()?;
+            code.set_label(&mut end)?;
+            code.ret()
+        };
+        let get = |code: &mut CodeAssembler| code.ret();
+        let gets = "_Z16buf_page_get_genRK9page_id_tRK11page_size_tm";
+        let program =
+            program(&[(gets, &get), ("_Z25buf_page_get_known_nowaitmP11buf_block_t", Box::leak(Box::new(nowait)))]);
+        let sites = rules::innodb(&program, &all(&program), Some(Counter::Field(0x198))).sites;
+        assert_eq!(sites.len(), 2);
+        (program.bytes_at(sites[1].address).expect("code")[0], sites[1].fetch.join(" "))
+    };
+    assert_eq!(sites(false), (0xe8, "+0(%si) +4(%si) \\0 %di".to_owned()), "the call");
+    assert_eq!(sites(true), (0x53, "+0(%si) +4(%si) \\0 %di".to_owned()), "the entry");
+}
+
+#[test]
 fn a_page_leaves_where_the_function_that_frees_it_asks_one_without_a_name() {
     let removes = |code: &mut CodeAssembler| {
         code.push(rbx)?;
