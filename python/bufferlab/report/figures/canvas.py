@@ -92,9 +92,15 @@ def tick(value: float, step: float = 1.0) -> str:
 
 def show_numbers(axis: Axis) -> None:
     """Set the format of a linear axis's numbers, with enough digits to keep any two numbers apart."""
+    from matplotlib.ticker import Formatter
 
-    def said(value: float, _: float | None) -> str:
-        ticks = sorted(axis.get_majorticklocs())
-        return tick(value, min((round(b - a, _MOST_DIGITS) for a, b in pairwise(ticks)), default=1.0))
+    class Numbers(Formatter):
+        step = 1.0
 
-    axis.set_major_formatter(said)
+        def set_locs(self, locs: Sequence[float]) -> None:
+            self.step = min((round(b - a, _MOST_DIGITS) for a, b in pairwise(sorted(locs))), default=1.0)
+
+        def __call__(self, value: float, _: float | None = None) -> str:
+            return tick(value, self.step)
+
+    axis.set_major_formatter(Numbers())
