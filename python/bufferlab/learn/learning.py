@@ -53,9 +53,8 @@ def build_of(binary: Path) -> Build:
 
     Raises EnvironmentLackingError if there is none or it cannot be run, and SpecError for one that cannot be learnt.
     """
-    folders = (binary, binary / "bin", binary / "sbin") if binary.is_dir() else (binary.parent,)
-    of_innodb = any((folder / name).is_file() for folder in folders for name in _OF_INNODB if binary.is_dir())
-    if of_innodb or (not binary.is_dir() and binary.name in _OF_INNODB):
+    programs = [binary / folder / name for folder in (".", "bin", "sbin") for name in _OF_INNODB]
+    if binary.name in _OF_INNODB or any(program.is_file() for program in programs):
         build = innodb_programs.by_path(binary, flavour="mysql")
     else:
         build = postgres_programs.by_path(binary)
