@@ -148,8 +148,9 @@ def test_a_build_of_mysql_learns_the_places_that_a_person_found(name: str, root:
     assert outcome.entry.proof["by"] == recorders(), steps
     for one in outcome.proofs:
         assert one.came_again + one.absent <= 5
-        # The question for the list moves a few pages itself.
-        assert one.resident_pages.both > 0.9 * one.resident_pages.listed > 400
+        # The question for the list moves a few pages itself. The cleaner keeps 100 of 512 frames free, and more when it
+        # has just run: 376 to 512 pages were seen.
+        assert one.resident_pages.both > 0.9 * one.resident_pages.listed > 300
     learning.keep(outcome.entry, None)
     assert learnt.of_build(page_sites.text_sha256(build.binary), build.binary) == outcome.entry
     ours, theirs = outcome.entry.settings, shipped(build)
