@@ -63,7 +63,7 @@ LABS = (
         (
             Sweep(
                 "0-page-size",
-                "./bufferlab run page-size --engine mysql --server mysql-5.7 --set pool_size=40% "
+                "./bufferlab run page-size --engine mysql --server mysql-5.7 --set pool_size=38MiB "
                 "--sweep page_size=4k,8k,16k",
             ),
         ),

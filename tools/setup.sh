@@ -223,7 +223,10 @@ setup() {
     APT_LOG=${TMPDIR:-/tmp}/bufferlab-apt-$(id -u).log
     # Two commands started together must not build into each other; descriptor 9 is closed again below.
     exec 9<"$ROOT/pyproject.toml"
-    flock 9
+    if ! flock --nonblock 9; then
+        say "waiting for another command that sets bufferlab up or builds it"
+        flock 9
+    fi
     if ! environment_is_made "$lock" "$name" || ! native_is_built; then
         find_system_tools
         make_environment "$lock" "$name"

@@ -115,7 +115,7 @@ def test_a_sweep_in_which_every_run_fails_still_ends_with_a_report_and_code_1(be
 def test_runs_that_trying_again_does_not_mend_are_told_apart(bench: Bench) -> None:
     ended = bench.run(bench.experiment(sweep='behave = ["other_setting", "ok"]', repetitions=2))
     assert ended.code == 1
-    assert "2 runs failed because settings were refused, which trying again does not mend" in ended.err
+    assert "2 runs failed because settings or statements were refused, which trying again does not mend" in ended.err
     assert "to try again" not in ended.err
 
 

@@ -39,10 +39,9 @@ EXCUSED: dict[str, str] = {
     "tests/unit/test_labs.py reads their options",
     "./bufferlab engines fetch mysql-5.7": "as the one above",
     "./bufferlab engines fetch postgres-17": "as the one above",
-    "./bufferlab predict page-size --engine mysql --server mysql-5.7 --set pool_size=40% --sweep page_size=4k,8k,16k": (
-        "tests/unit/test_generated.py predicts smaller databases"
-    ),
-    "./bufferlab run page-size --engine mysql --server mysql-5.7 --set pool_size=40% --sweep page_size=4k,8k,16k": (
+    "./bufferlab predict page-size --engine mysql --server mysql-5.7 --set pool_size=38MiB "
+    "--sweep page_size=4k,8k,16k": "tests/unit/test_generated.py predicts smaller databases",
+    "./bufferlab run page-size --engine mysql --server mysql-5.7 --set pool_size=38MiB --sweep page_size=4k,8k,16k": (
         "of tools/labs"
     ),
     "./bufferlab predict buffer-size --engine mysql --server mysql-5.7 "

@@ -103,7 +103,7 @@ def test_a_point_the_server_will_not_start_with_fails_and_the_others_are_measure
     assert "var.innodb_io_capacity" in statuses["plenty"]["reason"]
     (failure,) = [one["failure"] for one in statuses["plenty"]["failures"]]
     assert (failure["kind"], failure["where"]) == ("usage", "var.innodb_io_capacity")
-    assert "1 run failed because settings were refused, which trying again does not mend" in done.stderr
+    assert "1 run failed because settings or statements were refused, which trying again does not mend" in done.stderr
     assert place.servers() == []
     # What the sweep that was killed left is gone with this one.
     assert list((place.data / ".bufferlab-work").glob("*/*")) == []

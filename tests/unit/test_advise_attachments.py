@@ -141,7 +141,7 @@ def test_the_pages_made_are_taken_from_all_rows_together() -> None:
     window = replace(recorded(columns_of([(1, CREATE)] * 40)), seconds=2.0)
     facts = Facts("postgres", "15.1", (15, 1), "a", 8192, 1 << 26, "transaction", "", 100.0)
     rows = tuple(SampledRow(float(place), 1.0, {"pages_read": told}, {}) for place, told in enumerate((0.0, 160.0) * 2))
-    found = advise._without_creations(Attached(window, rows, 0, {}), facts)
+    found = advise._without_creations(Attached(window, rows, 0, 0.0, {}), facts)
     assert advise.count(found).reads == 4 * (80 - 20)
     assert advise.count(found[:1]).reads == 0
 

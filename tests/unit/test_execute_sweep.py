@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
@@ -124,7 +125,9 @@ def test_a_failed_point_is_a_row_with_its_kind_of_failure_and_the_sweep_goes_on(
         if run["status"] == "failed":
             assert run["failure"]["kind"] == kind
             assert reason in run["failure"]["what"]
-    assert all(reason in problem.what for problem in heard.warned)
+    first, again = heard.warned
+    assert reason in first.what
+    assert re.fullmatch(rf"run \d of 4: behave {behave}, block \d: failed as run \d did", again.what)
     assert bench.leftovers() == []
 
 

@@ -130,7 +130,7 @@ def test_an_engine_the_experiment_has_no_tables_for_is_told_what_belongs_to_whom
     text = TOML[: TOML.index("[engines.innodb]")]
     said = refused(text, engine="mysql")
     assert "io_mode is a setting of engine sqlite" in said
-    assert "; what differs by engine stands in [engines.NAME]" in said
+    assert "; a setting of one engine alone stands in [engines.NAME]" in said
 
 
 def test_connections_are_the_engines_unless_they_are_said() -> None:

@@ -232,9 +232,18 @@ def signed_change(found: Verdict, unit: str) -> str:
     if found.contrast == "difference":
         factor = _factor(unit)
         return f"{_sign(low)}{number(factor * abs(low))} to {_sign(high)}{number(factor * abs(high))} {unit}".strip()
+    return signed_range(low - 1, high - 1)
+
+
+def signed_range(low: float, high: float, unit: str = "%") -> str:
+    """Return the bounds of a change, as shares, in per cent, rounded outward.
+
+    >>> signed_range(-0.0025, 0.0022), signed_range(0.0836, 0.0986), signed_range(0.001, 0.002, "percentage points")
+    ('−0.3 to +0.3 %', '+8 to +10 %', '+0.1 to +0.2 percentage points')
+    """
     decimals = _percent_decimals(high - low)
-    low, high = _outward(100 * (low - 1), 100 * (high - 1), decimals)
-    return f"{_sign(low)}{abs(low):.{decimals}f} to {_sign(high)}{abs(high):.{decimals}f} %"
+    low, high = _outward(100 * low, 100 * high, decimals)
+    return f"{_sign(low)}{abs(low):.{decimals}f} to {_sign(high)}{abs(high):.{decimals}f} {unit}"
 
 
 def _seen(found: Verdict, unit: str) -> str:
@@ -265,11 +274,19 @@ def detectable(found: Verdict, unit: str) -> str:
     return f"{two_digits(found.detectable - 1)} %"
 
 
+_NEAR_ZERO = 1 / 50
+"""The share of a claimed change's upper bound below which its lower bound tells no more than that it is above zero."""
+
+
 def percent_range(low: float, high: float) -> str:
     """Return the bounds of a claimed change, as shares, in per cent, rounded outward.
 
+    A lower bound near zero, beside the upper one, is left out.
+
     >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731), percent_range(0.957, 0.9961)
     ('38–43 %', '97.1–97.4 %', '95.7–99.7 %')
+    >>> percent_range(0.000006, 0.005245)
+    'up to 0.6 %'
     """
     decimals = _percent_decimals(high - low)
     # A claimed change is above zero, and a fall is below 100 %: rounding must not say otherwise.
@@ -278,6 +295,8 @@ def percent_range(low: float, high: float) -> str:
         if not (least <= 0 < low or high < 1 <= most / 100):
             break
         decimals += 1
+    if low < _NEAR_ZERO * high < 1 - high:
+        return f"up to {_outward(0, 100 * high, _percent_decimals(high))[1]:.{_percent_decimals(high)}f} %"
     low, high = _outward(100 * low, 100 * high, decimals)
     return f"{low:.{decimals}f}–{high:.{decimals}f} %"
 

@@ -450,7 +450,8 @@ def _answer(outcome: SweepOutcome, as_json: bool, form: str, limit_unit: Literal
         if mendable := outcome.failed - outcome.refused:
             say(f"{_runs(mendable)} failed; to try again: {' '.join((f'bufferlab run --resume {path}', *longer))}")
         if outcome.refused:
-            say(f"{_runs(outcome.refused)} failed because settings were refused, which trying again does not mend")
+            why = "settings or statements were refused, which trying again does not mend"
+            say(f"{_runs(outcome.refused)} failed because {why}")
         return 1
     return strict_exit_code(outcome.folder) if strict else 0
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bufferlab.chapter import stopping
 from bufferlab.chapter.analysis import Analysis
-from bufferlab.errors import Problem
+from bufferlab.errors import Failure, Problem
 from bufferlab.execute import resume
 from bufferlab.execute.progress import Pace, Progress, Standing, SweepStatus
 from bufferlab.execute.run.backend import Backend, execute_run
@@ -34,7 +34,7 @@ class SweepOutcome:
     folder: SweepFolder
     failed: int = 0
     refused: int = 0
-    """How many of the failed runs had their settings refused: trying again does not mend them."""
+    """How many of the failed runs had their settings or statements refused: trying again does not mend them."""
     longer_warm_ups: tuple[str, ...] = ()
     """The options of `run` that double the caps at which warm-ups of failed runs ended."""
     signal_number: int | None = None
@@ -54,6 +54,8 @@ class SweepRuns:
     looks: bool = False
     """Whether the display gets the answer so far, between runs."""
     _warned: set[str] = field(default_factory=set)
+    _failed_as: dict[Failure, int] = field(default_factory=dict)
+    """The number of the first run with a failure."""
 
     @property
     def _blocks(self) -> int:
@@ -150,7 +152,7 @@ class SweepRuns:
         self.pace.finish(run.point, seconds := time.monotonic() - started)
         _LOG.info("%s, block %d: %s", point.label, run.block + 1, stages_in_words(begun_s, seconds))
         self._warn(record.run)
-        self._tell(record.run.status, describe(record), self._before(todo) + place + 1)
+        self._tell(record, self._before(todo) + place + 1)
         return record
 
     def _leave(self, outcome: SweepOutcome, number: int, run: PlannedRun) -> None:
@@ -168,12 +170,17 @@ class SweepRuns:
                 where = f"first at point {run.point.label}"
                 self.progress.warn(Problem(text, where, "reports show what was asked and what was run"))
 
-    def _tell(self, status: str, line: str, number: int) -> None:
-        text = f"run {number} of {self._runs}: {line}"
-        if status == "ok":
-            self.progress.say(text)
+    def _tell(self, record: RunRecord, number: int) -> None:
+        """Say how a run ended. The reason of a failure is given once, and later failures name the run that has it."""
+        label = f"run {number} of {self._runs}: "
+        first = self._failed_as.setdefault(record.failure, number) if record.failure else number
+        if record.run.status == "ok":
+            self.progress.say(label + describe(record))
+        elif first < number:
+            place = f"{record.run.point.label}, block {record.run.block + 1}"
+            self.progress.warn(Problem(f"{label}{place}: failed as run {first} did"))
         else:
-            self.progress.warn(Problem(text, None, "its samples and worker.log are in its run folder"))
+            self.progress.warn(Problem(label + describe(record), None, "its files are in its run folder"))
 
     def _stage_reporter(
         self, todo: list[PlannedRun], place: int, started: float, begun_s: dict[str, float]

@@ -416,5 +416,5 @@ def _costs(ready: Ready, attachments: Attachments) -> Iterator[TierCost]:
     for foretold in ready.foretold:
         if of_it := [one for one in attachments.attached if one.recorded.tier == foretold.tier]:
             events = sum(one.stops for one in of_it)
-            seconds = sum(one.recorded.seconds for one in of_it)
+            seconds = sum(one.attached_s for one in of_it)
             yield tiers.cost(attachments.seconds, ready.facts.flavour, foretold.tier, seconds, events, foretold.cores)

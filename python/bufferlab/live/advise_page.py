@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,7 +31,7 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
     length = format_duration(seen.window.seconds)
     report = Report(
         title="advise",
-        question="What would this server read with a larger or a smaller buffer pool?",
+        question=f"What would this server read with {_asked(advice)} buffer pool?",
         answer=sentence.advised(advice),
         facts=(f"{facts.engine} {facts.version}", seen.server, length, *map(_spent, advice.cost), *_memory(advice)),
         banners=tuple(Banner("warning", _sentence(sentence.reason(one))) for one in advice.cannot_say),
@@ -43,6 +44,13 @@ def as_report(advice: Advice, *, is_interrupted: bool = False) -> Report:
         data=advice,
     )
     return stamped(report, f"{facts.engine} {'.'.join(map(str, facts.numbers))} · {length} · bufferlab advise")
+
+
+def _asked(advice: Advice) -> str:
+    """Return the words on the sizes: larger, smaller, or both."""
+    smaller = any(one.pool_size_bytes < advice.present_bytes for one in advice.others)
+    larger = any(one.pool_size_bytes > advice.present_bytes for one in advice.others)
+    return " or ".join(word for word, is_one in (("a larger", larger), ("a smaller", smaller)) if is_one) or "another"
 
 
 def _spent(one: TierCost) -> str:
@@ -81,7 +89,7 @@ def _panel(advice: Advice) -> Table:
     for one in advice.sizes:
         told = sentence.verdict(one, advice)
         if one.cannot_say is None and one.high is not None and one.reads_per_s is not None and one.low is not None:
-            reads = f"{words.number(one.reads_per_s)} ({words.number(one.low)} to {words.number(one.high)})"
+            reads = f"{words.number(one.reads_per_s)} ({_at_least(one.low)} to {_at_most(one.high)})"
         else:
             reads = "" if one.cannot_say else _reads(one)
         rows.append(Row((format_bytes(one.pool_size_bytes), ": ".join(filter(None, (reads, told.partition(" (")[0]))))))
@@ -142,8 +150,8 @@ def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[s
     return (
         format_bytes(one.pool_size_bytes),
         shown,
-        number(low),
-        number(high),
+        number(low) if numbers_alone else _at_least(low),
+        number(high) if numbers_alone else _at_most(high),
         change,
         number(one.read_ms_per_s),
         format_percent(one.pool_size_bytes / advice.present_bytes),
@@ -151,8 +159,17 @@ def _cells(one: SizeEstimate, advice: Advice, *, numbers_alone: bool) -> tuple[s
     )
 
 
+def _at_least(value: float | None) -> str:
+    """Return a lower bound, rounded down as in the sentence; "" without one."""
+    return "" if value is None else sentence.few_digits(value, math.floor)
+
+
+def _at_most(value: float | None) -> str:
+    return "" if value is None else sentence.few_digits(value, math.ceil)
+
+
 def _reads(one: SizeEstimate) -> str:
-    return f"≤ {words.number(one.high)}" if _is_bound(one) else _number_or_nothing(one.reads_per_s)
+    return f"≤ {_at_most(one.high)}" if _is_bound(one) else _number_or_nothing(one.reads_per_s)
 
 
 def _number_or_nothing(value: float | None) -> str:
@@ -198,10 +215,9 @@ def _figure(advice: Advice) -> Figure | None:
         marks=tuple(marks),
         bands=(Band(tuple(dot.x for dot in dots), lows, highs, 0),),
     )
-    caption = (
-        "Shaded: bounds of 95 %. The present size was counted, not estimated. A dot with the shade from zero up to it "
-        "is a bound: fewer reads than that."
-    )
+    caption = "Shaded: bounds of 95 %. The present size was counted, not estimated."
+    if any(map(_is_bound, told)):
+        caption += " A dot with the shade from zero up to it is a bound: fewer reads than that."
     alt = f"A line over sizes of the pool. {sentence.advised(advice)}"
     return Figure("sizes", "Reads a second, by the size of the pool", alt, caption, plot, _data(told))
 
@@ -228,7 +244,7 @@ def _data(told: Sequence[SizeEstimate]) -> Table:
 def _sections(advice: Advice) -> tuple[Section, ...]:
     heads = tuple(Column(title, title not in ("Tier", "Ended")) for title in ("Tier", "Seconds", "Ended", "Events"))
     rows = tuple(
-        Row((one.recorded.tier, f"{one.recorded.seconds:.1f}", one.recorded.ended, f"{one.stops:,}"))
+        Row((one.recorded.tier, f"{one.attached_s:.1f}", one.recorded.ended, f"{one.stops:,}"))
         for one in advice.attached
     )
     attached = Table("attached", "What was attached", heads, rows)
@@ -242,9 +258,9 @@ def _sections(advice: Advice) -> tuple[Section, ...]:
     columns = tuple(Column(title, title != "Tier") for title in titles)
     measured = Table("cost", "What it cost, in processors", columns, costs)
     intro = " ".join(map(cost, advice.cost)) + (
-        " Measured are the server's threads by their schedstat, attached against not attached, a page get; and our own "
-        "process. Where half of the interval is more than a third of what the events take, no value is told: the "
-        "seconds of the server differ by more than the recording takes."
+        " Measured: the processor time of the server's threads a page get, with the recorder attached and without, and "
+        "that of bufferlab's process. The table has no measured value where the server's own seconds differ by more "
+        "than the recording takes."
     )
     told = (Section("cost", "What it cost", intro, (attached, measured)),) if rows else ()
     # A terminal does not show the sections from inside the server, because the answer would scroll out of sight.
@@ -263,7 +279,7 @@ def _page_only(block: Table | Figure) -> Table | Figure:
 def _memory(advice: Advice) -> list[str]:
     if advice.memory_left is None:
         return []
-    return [f"the {advice.memory_left.by}'s memory leaves {format_bytes(advice.memory_left.size_bytes)} more"]
+    return [f"the {advice.memory_left.by} has {format_bytes(advice.memory_left.size_bytes)} of memory left"]
 
 
 def _limits(advice: Advice) -> list[str]:
@@ -278,7 +294,7 @@ def _limits(advice: Advice) -> list[str]:
     if advice.present.read_us is None:
         why = advice.seen.facts.no_time or "no read was timed"
         limits.append(f"The time of reading cannot be told: {why}.")
-        limits.append(f"At 1 ms a read sessions wait {words.number(advice.now.reads_per_s)} ms a second for them now.")
+        limits.append(_waiting(advice))
     elif not advice.needs_restart:
         limits.append(f"A read took {words.number(advice.present.read_us)} µs; fewer reads may also be faster ones.")
     if (elsewhere := max((one.recorded.elsewhere_ratio for one in advice.attached), default=0.0)) >= _LITTLE:
@@ -290,7 +306,7 @@ def _limits(advice: Advice) -> list[str]:
         reach = format_bytes((longest + advice.present.pool_pages) * advice.present.page_size_bytes)
         beyond = any(_is_bound(one) for one in advice.sizes)
         above = ". A larger pool reads no more than what was left there, so it has a bound alone" if beyond else ""
-        limits.append(f"The reads and evictions of this window tell of pools up to {reach}{above}.")
+        limits.append(f"This look tells of pools up to {reach}{above}.")
     late = {one.pool_size_bytes: one.late_purge_share for one in advice.others if one.late_purge_share is not None}
     if late:
         shares = ", ".join(f"{format_percent(share)} at {format_bytes(size)}" for size, share in late.items())
@@ -300,6 +316,23 @@ def _limits(advice: Advice) -> list[str]:
         )
     limits += [_sentence(f"not looked at: {sentence.reason(one)}") for one in advice.not_looked_at]
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
+
+
+def _waiting(advice: Advice) -> str:
+    """Return the sentence on the waiting for reads at each size that was judged, at the times of a fast and a slow SSD.
+
+    The server must have counted its reads.
+    """
+    low, high = sentence.READ_MS
+    told = [one for one in advice.sizes if one.cannot_say is None and one.reads_per_s is not None]
+
+    def waits(one: SizeEstimate) -> str:
+        ends = (sentence.few_digits(ms * (one.reads_per_s or 0.0), round) for ms in (low, high))
+        size = "now" if one.pool_size_bytes == advice.present_bytes else f"with {format_bytes(one.pool_size_bytes)}"
+        return f"{size} {' to '.join(ends)}"
+
+    each = ", ".join(map(waits, told))
+    return f"If a read takes {low:g} to {high:g} ms, sessions wait for reads, in ms a second: {each}."
 
 
 def _page_cache(advice: Advice) -> str:

@@ -111,7 +111,9 @@ class Attached:
     recorded: Recorded
     rows: tuple[SampledRow, ...]
     stops: int
-    """How often a thread of the server was stopped."""
+    """How many stops or calls of the server were recorded in `attached_s`."""
+    attached_s: float
+    """The seconds from attaching to detaching; the recorder's window, in which it knew all frames, is shorter."""
     events: Mapping[str, int]
     """The number of recorded events by kind; docs/page-trace.md lists the kinds."""
 
@@ -154,6 +156,8 @@ class Attachments:
     _lists_due_s: list[float] = field(default_factory=list)
     """The times at which the server is to be asked for its buffers, in order."""
     _is_fresh: bool = False
+    _attached_s: float = 0.0
+    """When the trace was attached, by `clock`."""
     """Whether no row has come since the tier was attached."""
 
     def row(self, row: SampledRow, window: LookWindow) -> None:
@@ -256,7 +260,7 @@ class Attachments:
             if self._file:
                 self._file.close()
             return
-        self._rows, self._is_fresh = [], True
+        self._rows, self._is_fresh, self._attached_s = [], True, self.clock()
 
     def _detach(self, state: str = "attached") -> None:
         trace, self._trace = self._trace, None
@@ -275,7 +279,8 @@ class Attachments:
         finally:
             # The next attachment's file may need the same space.
             self._file.close()
-        found = Attached(recorded, tuple(self._rows), told["stops"], told["events"])
+        attached_s = self.clock() - self._attached_s
+        found = Attached(recorded, tuple(self._rows), told["stops"], attached_s, told["events"])
         self.attached.append(found)
         if state == "gone":
             self.is_away = self.is_over = True

@@ -65,7 +65,7 @@ class CallPlan:
             f"Tier misses: the kernel notes each read and write call of {self.server}, process {self.pid}, by programs"
             " of ours (BPF) that end with this command; no thread is stopped, and nothing goes into the server. A noted"
             f" call takes about {CALL_US:g} µs more, any other system call of this host about {OTHER_CALL_US:g} µs."
-            f" Its pool is looked for in {size} of its memory"
+            f" The addresses of its reads name the pool's frames, among {size} of its address space: no memory is read"
         )
 
     def job(self, spool: Path, limit_bytes: int, events_per_s_max: float) -> str:

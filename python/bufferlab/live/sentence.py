@@ -203,7 +203,7 @@ def _lead(larger: Sequence[SizeEstimate], advice: Advice) -> str:
     fitting = [one for one in known if room is None or one.pool_size_bytes <= room] or known
     if not present or not fitting:
         return ""
-    one = min(fitting, key=lambda size: abs(math.log2(size.pool_size_bytes / advice.present_bytes) - 1))
+    one = _nearest_to_double(fitting, advice)
     ratio = one.pool_size_bytes / advice.present_bytes
     size = next(
         (text for known, text in _TIMES.items() if abs(ratio / known - 1) < 0.01), f"{ratio:.3g} times the memory"
@@ -300,13 +300,21 @@ def _size(one: SizeEstimate, advice: Advice) -> str:
 
 
 def _chosen(larger: Sequence[SizeEstimate], advice: Advice) -> list[SizeEstimate]:
-    """Return the larger sizes for the sentence: the next one, and the largest that fits into memory.
+    """Return the larger sizes for the sentence: the one nearest to twice the pool, and the largest that fits.
 
-    If none fits, only the next larger size is returned.
+    Where twice the pool is the largest, the next larger size comes first. If none fits into memory, only the next
+    larger size is returned.
     """
     room = advice.largest_bytes
     fitting = [one for one in larger if room is None or one.pool_size_bytes <= room] or list(larger[:1])
-    return fitting if len(fitting) <= _MOST_LARGER else [fitting[0], fitting[-1]]
+    if len(fitting) <= _MOST_LARGER:
+        return fitting
+    double = _nearest_to_double(fitting, advice)
+    return [fitting[0] if double is fitting[-1] else double, fitting[-1]]
+
+
+def _nearest_to_double(sizes: Sequence[SizeEstimate], advice: Advice) -> SizeEstimate:
+    return min(sizes, key=lambda size: abs(math.log2(size.pool_size_bytes / advice.present_bytes) - 1))
 
 
 def _smaller(smaller: Sequence[SizeEstimate], advice: Advice) -> list[str]:

@@ -188,10 +188,8 @@ def _estimate(
     present = counted.reads / counted.seconds
     if high <= max(constants.FEW_PER_S, constants.FEW_SHARE * present):
         return SizeEstimate(size_bytes, None, 0.0, high, "misses", longest_pages=found.longest)
-    why = (
-        f"the window saw distances of up to {format_count(found.longest)} pages "
-        f"({format_bytes(found.longest * pool.page_size_bytes)}), and {format_count(more)} more frames are asked for"
-    )
+    reach_bytes = (found.longest + pool.pool_pages) * pool.page_size_bytes
+    why = f"the look was long enough for pools of up to {format_bytes(reach_bytes)}"
     told = NotTold(why, _needed(windows, found, more))
     return SizeEstimate(size_bytes, None, 0.0, high, "misses", told, longest_pages=found.longest)
 

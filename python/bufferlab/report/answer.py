@@ -22,6 +22,7 @@ from bufferlab.results import blocks
 from bufferlab.results.check_parts import FOREIGN_SERVER, MeasuredRun, numbers_of
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
+from bufferlab.units import format_bytes
 from bufferlab.workloads import registry as workloads
 
 #: The name of the check for other settings that the server changed because of a swept one. Readers must know them, but
@@ -33,6 +34,8 @@ LOG_SHARE_WORTH_SAYING = 0.005
 #: The least share of time waiting for a processor that the limits mention. From 20 % on, waiting changes times more
 #: than most settings do.
 WAITING_SHARE_WORTH_SAYING = 0.20
+_SAME_POOL = 1.02
+"""The ratio up to which pools count as equal: they are rounded to whole frames."""
 _KNOB_WORDS = {
     "pool_size": "the buffer pool",
     "page_size": "the page",
@@ -102,7 +105,7 @@ def limits(analysis: Analysis, metric: str | None = None) -> list[str]:
     if predicted.said(analysis):
         return [*filter(None, [_caveat(analysis)]), *predicted.limits(analysis)]
     found = [_noise(analysis, metric), _uneven(analysis, metric), _long_window(analysis), _waiting(analysis)]
-    found += _settings(analysis)
+    found += [_shares(analysis), *_settings(analysis)]
     found += ["Each metric's intervals hold together for all its steps; over many metrics at once they do not."]
     found += [stopping.said(analysis), _some_blocks(analysis), _hosts(analysis), *differ_more(analysis)]
     return [*filter(None, [_caveat(analysis), _foreign_server(analysis)]), *filter(None, found)]
@@ -446,6 +449,25 @@ def _waiting(analysis: Analysis) -> str | None:
         f"than {words.share(WAITING_SHARE_WORTH_SAYING, 0)} of the time that they could have run (at most "
         f"{words.share(worst)}, {run.label}): times depend on the host's processors and on its other work."
     )
+
+
+def _shares(analysis: Analysis) -> str | None:
+    """Return a sentence on pools that differ only because each is a share of its point's own database."""
+    pool = analysis.runs[0].engine.pool if analysis.runs else ""
+    if not pool or analysis.axis == pool:
+        return None
+    for group in analysis.groups:
+        ok = [point for point in group.points if point.ok]
+        sizes = [size for point in ok if (size := point.number(pool)) is not None]
+        asked = {point.settings[pool].asked for point in ok if pool in point.settings}
+        if len(asked) == 1 and sizes and max(sizes) > _SAME_POOL * min(sizes):
+            ran = words.listing(list(dict.fromkeys(map(format_bytes, sizes))))
+            return (
+                f"{asked.pop()} of each point's own database are pools of {ran}: a part of each step may be of the "
+                f"pool, not of the {words.lowered(str(analysis.axis).replace('_', ' '))}. A pool in bytes (--set "
+                f"{pool}={format_bytes(max(sizes)).replace(' ', '')}) is the same at every point."
+            )
+    return None
 
 
 def _settings(analysis: Analysis) -> list[str]:

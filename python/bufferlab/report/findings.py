@@ -98,12 +98,13 @@ def _span(analysis: Analysis, group: Group, metric: str) -> str | None:
     phase, _ = phase_of(metric)
     declared = analysis.metric(metric)
     title, unit = words.lowered(declared.label), words.unit_of_change(declared)
-    title = f"in {phase.replace('_', ' ')} {title}" if phase else title
+    title = f"{title} of the phase {phase.replace('_', ' ')}" if phase else title
     span = found.span
     if span.direction == "rises" and span.contrast == "ratio" and (span.estimate.ci_low or 0) >= _MANY_TIMES:
         times = words.outward_range(span.estimate.ci_low or 0, span.estimate.ci_high or 0)
         return f"{title} rise to {times} times as many"
-    return f"{title} {words.verdict(span, unit).replace('rises', 'rise').replace('falls', 'fall')}"
+    said = words.verdict(span, unit).replace("rises", "rise").replace("falls", "fall")
+    return f"{title} {'are ' if said.startswith('not') else ''}{said}"
 
 
 def _moves(group: Group, metric: str) -> bool:

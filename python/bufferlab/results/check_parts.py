@@ -348,10 +348,12 @@ def stood_still(
     ]
     mean, limit, label, runs = max(judged, key=lambda point: abs(log(point[0])) / point[1])
     way = "less" if mean < 1 else "more"
-    left = f"; {silent} runs with too few {what}" if silent else ""
+    left = f"; runs with too few {what}: {silent}" if silent else ""
     detail = (
         f"worst of {len(points)} points: {100 * abs(mean - 1):.1f} % {way} at the end "
         f"({label}, {runs} runs); limit {limit_words(limit, DRIFT_LIMIT)}{left}"
     )
     passed = abs(mean - 1) <= limit
-    return outcome(name, title, passed, detail if passed else f"{detail}; a longer warm-up or window lets it settle")
+    return outcome(
+        name, title, passed, detail if passed else f"{detail}; a longer window (--transactions) lets it settle"
+    )

@@ -139,12 +139,12 @@ def _unknown(merged: Merged, known: _Known, path: tuple[str, str], judged: Judge
     name = path[1]
     workload = f", workload {known.workload.name}" if known.workload else ""
     what = f'there is no setting "{name}" of engine {known.engine.name}{workload} or the load'
-    problem = Problem(what, merged.where(path), _hint_for_unknown(name, known))
+    problem = Problem(what, merged.where(path), _hint_for_unknown(name, known, is_flag=path in merged.flags))
     if problem not in judged.problems:
         judged.problems.append(problem)
 
 
-def _hint_for_unknown(name: str, known: _Known) -> str:
+def _hint_for_unknown(name: str, known: _Known, *, is_flag: bool) -> str:
     elsewhere = [
         other
         for other in workloads.names()
@@ -158,7 +158,8 @@ def _hint_for_unknown(name: str, known: _Known) -> str:
         return f"did you mean {close[0]}?"
     others = [other for other in engines.names() if engines.declaration(other).knob(name)]
     if others:
-        return f"{name} is a setting of engine {' and '.join(others)}; what differs by engine stands in [engines.NAME]"
+        to_do = "add --engine NAME" if is_flag else "a setting of one engine alone stands in [engines.NAME]"
+        return f"{name} is a setting of engine {' and '.join(others)}; {to_do}"
     prefix = known.engine.passes_through
     variable = f"; a variable of the server is written {prefix}NAME" if prefix else ""
     return f"known: {', '.join(names)}{variable}"

@@ -28,6 +28,8 @@ TOUCHES = ("get", "get_if_in_pool", "create")
 Columns = Mapping[str, NDArray[Any]]
 """The columns of page-trace.parquet, by name."""
 _HINT = "record one: bufferlab run ... --probe page-trace"
+_NAMED_RUNS = 4
+"""The most other runs with a trace that a sentence names."""
 
 
 def number_of(kind: str) -> int:
@@ -277,10 +279,12 @@ def _chosen(traced: Sequence[RunRecord], folder: Path) -> tuple[RunRecord, str]:
 
     of_pools = groups(sorted([run for run in traced if run.ok] or traced, key=lambda run: run.run.point.index))
     chosen = middle(of_pools[0])
-    why = "the one with the middle pool" if len(of_pools) == 1 else "the middle pool of the first points"
+    why = "" if len(of_pools[0]) == 1 else ", the one with the middle pool"
+    others = [f"{run.run_id} ({run.run.point.label})" for run in traced if run.run_id != chosen.run_id]
+    shown = ", ".join(others[:_NAMED_RUNS]) + (", ..." if len(others) > _NAMED_RUNS else "")
     return chosen, (
-        f"{len(traced)} runs have a page trace: run {chosen.run_id} ({chosen.run.point.label}) is read, {why}. To read "
-        f"another, name its folder in {folder}/runs."
+        f"{len(traced)} runs have a page trace: run {chosen.run_id} ({chosen.run.point.label}) is read{why}. To read "
+        f"another, name its folder in {folder}/runs: {shown}."
     )
 
 

@@ -287,7 +287,7 @@ def _payment_finding(
         Place(table.place.file, row.line, name),
         f"the throughputs {wrong} are the Payment counts of the interval lines at"
         f" {', '.join(str(interval.elapsed_s) for interval in intervals)} s, not New-Order's",
-        "throughput (TpmC) counts New-Orders; the two differ by chance only, so nobody notices",
+        "throughput (TpmC) counts New-Orders; Payments are as many but for chance, so the mistake does not show",
         f"New-Order (the field trx): {right}",
         {"quoted": quoted, "new_orders": new_orders, "at_s": [interval.elapsed_s for interval in intervals]},
     )

@@ -39,7 +39,7 @@ def answer(compared: SidesCompared) -> str:
     ]
     if different and not any(figure.outcome == "different" for figure in figures):
         titles = words.listing([title_within(metric) for metric in different])
-        return f"{titles[0].upper()}{titles[1:]} differ. {said}"
+        return f"{said} What differs: {titles}."
     return said
 
 
@@ -53,7 +53,7 @@ def limits(compared: SidesCompared) -> list[str]:
         )
     if compared.method == "welch":
         found.append("The sides do not share their seeds: what other transactions would change is in the intervals.")
-    unclaimed = {figure.reason for figure in compared.figures if figure.outcome == "not_claimed" and figure.unclaimed}
+    unclaimed = {figure.unclaimed for figure in compared.figures if figure.outcome == "not_claimed" and figure.found}
     found += [f"Rates and writes are not claimed: {reason}." for reason in sorted(filter(None, unclaimed))]
     if _rests_on_known(compared):
         found.append(

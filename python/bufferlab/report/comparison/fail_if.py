@@ -192,15 +192,20 @@ _OPPOSITE = {"worse": "better", "higher": "lower", "lower": "higher"}
 
 
 def span(judged: RuleJudged, point: RuleAtPoint) -> str:
-    """Return the interval of the change, such as "+5.1 to +6.3 % higher"; or why it is missing.
+    """Return the interval of the change, such as "5.1–6.3 % higher"; or why it is missing.
 
-    A change that is surely in the good direction is named by it: "60.9 to 61.5 % better".
+    A change that is surely in the good direction is named by it: "60.9–61.5 % better". One that may go either way has
+    signs: "−0.3 to +0.3 %, + is worse".
     """
     if point.low is None or point.high is None:
         return str(point.reason)
-    unit = "percentage points" if declared(judged.rule.metric).is_share else "%"
-    way = judged.rule.word
-    if point.high < 0:
-        return f"{words.number(-100 * point.high)} to {words.number(-100 * point.low)} {unit} {_OPPOSITE[way]}"
-    low, high = (f"{'−' if end < 0 else '+'}{words.number(100 * abs(end))}" for end in (point.low, point.high))
-    return f"{low} to {high} {unit} {way}"
+    low, high, way = point.low, point.high, str(judged.rule.word)
+    is_share = declared(judged.rule.metric).is_share
+    unit = "percentage points" if is_share else "%"
+    if not math.isfinite(high - low):
+        return f"{words.number(100 * low)} {unit} or more {way}"
+    if low <= 0 <= high:
+        return f"{words.signed_range(low, high, unit)}, + is {way}"
+    if high < 0:
+        low, high, way = -high, -low, _OPPOSITE[way]
+    return f"{words.percent_range(low, high).removesuffix('%')}{unit} {way}"

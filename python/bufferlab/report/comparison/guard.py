@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from bufferlab.chapter import words
+from bufferlab.chapter import numbers_in_doubt, words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import Value
@@ -74,12 +74,24 @@ def objections(sides: Sides) -> list[Problem]:
 
 def warnings(sides: Sides) -> list[str]:
     """Return the warnings that a reader must know before believing the comparison, each a sentence."""
-    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_recorders(sides)]
+    found = [*_in_doubt(sides), *_other_settings(sides), *_other_actual(sides), *_other_windows(sides)]
+    found += _other_recorders(sides)
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
         if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
             found.append("A and B are the same folder.")
     return found
+
+
+def _in_doubt(sides: Sides) -> Iterable[str]:
+    """Yield for each side the numbers that its failed checks put in doubt, which verdicts and rules count."""
+    for side, analysis in (("both sides", sides.a),) if sides.one_sweep else (("A", sides.a), ("B", sides.b)):
+        if wrong := numbers_in_doubt.failed(analysis.checks):
+            titles = "; ".join(check.title for check in wrong)
+            yield (
+                f"In doubt: {numbers_in_doubt.in_words(wrong)} of {side}, because this did not hold: {titles}. "
+                "Verdicts and rules count these numbers all the same; run --strict ends with an error instead."
+            )
 
 
 def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:
@@ -178,6 +190,8 @@ def _other_settings(sides: Sides) -> list[str]:
     """Return a warning if more settings differ than the compared ones: then the cause of a difference is unknown."""
     differing = differing_settings(sides)
     beside = {name: pair for name, pair in differing.items() if name not in sides.chosen}
+    if "script" in beside:  # The name says it: the hash of its text is no second setting.
+        beside.pop("script_sha256", None)
     if not beside or len(differing) == 1:
         return []
     named = words.listing([f"{name} ({a} and {b})" for name, (a, b) in beside.items()])
@@ -194,7 +208,8 @@ def _other_actual(sides: Sides) -> list[str]:
             if a and b and not _alike(a.actual, b.actual):
                 shown = f"{words.setting_value(a)} and {words.setting_value(b)}"
                 found.setdefault(name, f"{name} was {shown}{where}")
-    return [f"Asked alike, run differently: {'; '.join(found.values())}."] if found else []
+    remedy = "--set NAME=VALUE on both sides makes them alike"
+    return [f"Asked alike, run differently: {'; '.join(found.values())}. {remedy}."] if found else []
 
 
 def _alike(a: Value, b: Value) -> bool:

@@ -23,7 +23,7 @@ from bufferlab.report.document import Report
 from bufferlab.report.findings import instead
 from bufferlab.report.lab.content import Block, Heading, Items, LabReport, Pair, Paragraph, Submission
 from bufferlab.report.lab.method import method
-from bufferlab.report.lab.source_document import beside, source_document
+from bufferlab.report.lab.source_document import against, beside, source_document
 from bufferlab.report.result_tables import verdict_cell
 from bufferlab.results.schema import StoredPlan
 from bufferlab.results.store import SweepFolder
@@ -197,7 +197,8 @@ class _Made:
             return
         yield Heading("The document that asked the question", 2)
         table = beside(self.analysis, document)
-        said = f"The document of reference [1] concludes: {document.concluded}."
+        ends = against(self.analysis, document)
+        said = f"The document of reference [1] concludes: {document.concluded}.{f' {ends}' if ends else ''}"
         yield Paragraph(said, goes_on=table is not None)
         if table:
             yield table

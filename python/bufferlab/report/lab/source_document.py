@@ -14,7 +14,9 @@ from bufferlab.chapter import words
 from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Row, Table
 from bufferlab.texts import parse_toml
+from bufferlab.units import format_bytes
 
+_ENDS = 2
 #: The relative distance up to which a share of the database is the document's share.
 _SAME = 0.03
 
@@ -65,7 +67,7 @@ def beside(analysis: Analysis, document: SourceDocument) -> Table | None:
     metrics = [analysis.metric(name) for name in document.columns]
     shown: list[Row] = []
     for at, numbers, point in sorted(rows, key=lambda row: row[0]):
-        cells = [words.share(at) if document.of_database else f"{at:,.0f}"]
+        cells = [_axis_words(analysis, document, at)]
         for place, metric in enumerate(metrics, 1):
             cells.append(words.cell(metric, numbers[place]) if numbers else words.NOTHING)
             cells.append(words.cell(metric, analysis.mean(metric.name, point)) if point else words.NOTHING)
@@ -73,6 +75,46 @@ def beside(analysis: Analysis, document: SourceDocument) -> Table | None:
     heads = [f"<{'Pool / database' if document.of_database else document.axis.replace('_', ' ').capitalize()}"]
     heads += [head for one in metrics for head in (f"{one.label}: document", "here")]
     return Table.of("document", "The document's numbers and the measured ones", heads, shown, document.note)
+
+
+def against(analysis: Analysis, document: SourceDocument) -> str:
+    """Return a sentence for each number of the document: how it changes over the axis there, and how here.
+
+    The ends are the first and the last value that both have; "" if they share fewer than two.
+    """
+    near: dict[float, PointRuns] = {}
+    for values in document.points:
+        for point in analysis.points:
+            at = _place(analysis, document, point)
+            if at is not None and abs(at / values[0] - 1) <= _SAME:
+                near[values[0]] = point
+    both = [values for values in document.points if values[0] in near]
+    if len(both) < _ENDS or analysis.axis != document.axis or len(analysis.groups) > 1:
+        return ""
+    (first, *before), (last, *after) = both[0], both[-1]
+    said = []
+    for place, name in enumerate(document.columns):
+        found = analysis.verdict(name, near[first].index, near[last].index)
+        if found is None or not before[place]:
+            continue
+        metric = analysis.metric(name)
+        change = after[place] - before[place] if metric.is_share else after[place] / before[place] - 1
+        unit = "percentage points" if metric.is_share else "%"
+        ends = f"from {analysis.short_label(near[first])} to {analysis.short_label(near[last])}"
+        there = f"{'rise' if change > 0 else 'fall'} by {words.two_digits(abs(change))} {unit}"
+        here = (
+            words.verdict(found, words.unit_of_change(metric))
+            .replace("falls", "they fall")
+            .replace("rises", "they rise")
+        )
+        said.append(f"{metric.label}, {ends}: the document's {there}; here {here}.")
+    return " ".join(said)
+
+
+def _axis_words(analysis: Analysis, document: SourceDocument, at: float) -> str:
+    if document.of_database:
+        return words.share(at)
+    return format_bytes(round(at)) if analysis.axis_in_bytes else f"{at:,.0f}"
 
 
 def _place(analysis: Analysis, document: SourceDocument, point: PointRuns) -> float | None:
