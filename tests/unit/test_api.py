@@ -202,10 +202,15 @@ def test_a_curve_of_one_object_knows_its_pages_alone(tmp_path: Path) -> None:
     assert found["misses"].to_list() == [3, 3, 1]
 
 
+def test_a_frame_of_pages_alone_has_a_get_in_each_row() -> None:
+    # Pages 7, 8, 7, 8, 9, 7: a pool of two pages misses the first of each, and 7 after 8 and 9.
+    assert bl.curve(pl.DataFrame({"page": [7, 8, 7, 8, 9, 7]}))["misses"].to_list() == [6, 6, 4, 3]
+
+
 def test_rows_that_are_no_trace_are_refused(tmp_path: Path) -> None:
     rows = bl.trace(traced.build(tmp_path, WARM, WINDOW).path)
     assert rows["object"].null_count() == rows.height
-    for frame, what in ((pl.DataFrame({"page": [1]}), "no column kind"), (rows.head(4), "no get lies in the window")):
+    for frame, what in ((pl.DataFrame({"page": [1], "t_s": [0.0]}), "no column kind"), (rows.head(4), "no get lies in the window")):
         with pytest.raises(bl.BufferlabError, match=what) as refused:
             bl.curve(frame)
         assert refused.value.hint

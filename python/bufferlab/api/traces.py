@@ -34,14 +34,15 @@ def curve(
 ) -> pl.DataFrame:
     """Return a row for each size of an LRU pool, from no page to all pages: its misses in the measured window.
 
-    `accesses` are all or some rows of `trace`; rows before the window only fill the pool. Or they are the folder of a
+    `accesses` are all or some rows of `trace`; rows before the window only fill the pool. Of a frame with the column
+    `page` alone each row is a get in the window. Or they are the folder of a
     run or a sweep, as in `trace`, whose misses are then given per unit of work too. Or they are a file in a format of
     `bufferlab curve`, with `columns` and `page_size` like its options; all gets of a file count. Raises a
     BufferlabError for a run or file that cannot be read, for rows that lack a column, and for rows without a get in the
     window.
     """
     if isinstance(accesses, pl.DataFrame):
-        return _frame(_curve(accesses))
+        return _frame(_curve(_gets(accesses) if accesses.columns == ["page"] else accesses))
     if Path(accesses).is_file():
         read = files.read(Path(accesses), parse_columns(columns), parse_page_size(page_size))
         return _frame(misses_of(read, None, lambda _done: None))
@@ -58,11 +59,20 @@ def _read(folder: Path | str) -> page_trace.RunTrace:
     return found
 
 
+def _gets(pages: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of a trace for a frame of pages: a get each, a second apart."""
+    return pages.with_columns(
+        kind=pl.lit(page_trace.number_of("get"), dtype=pl.UInt8),
+        in_window=pl.lit(value=True),
+        t_s=pl.int_range(pl.len()).cast(pl.Float64),
+    )
+
+
 def _curve(rows: pl.DataFrame) -> MissCurve:
     if lacking := [name for name in _NEEDED if name not in rows.columns]:
-        raise SpecError(
-            f"these are no page accesses: there is no column {lacking[0]}", "bl.curve", "give rows of bl.trace(run)"
-        )
+        what = f"these are no page accesses: there is no column {lacking[0]}"
+        hint = "give rows of bl.trace(run), or a frame with the column page alone: each row is then a get"
+        raise SpecError(what, "bl.curve", hint)
     inside = page_trace.accesses_of(rows.filter("in_window"))
     if not inside.gets:
         raise SpecError("no get lies in the window: no pool misses anything", "bl.curve", "give more rows of the trace")

@@ -92,7 +92,8 @@ def _panel(advice: Advice) -> Table:
             reads = f"{words.number(one.reads_per_s)} ({_at_least(one.low)} to {_at_most(one.high)})"
         else:
             reads = "" if one.cannot_say else _reads(one)
-        rows.append(Row((format_bytes(one.pool_size_bytes), ": ".join(filter(None, (reads, told.partition(" (")[0]))))))
+        size = sentence.size_words(one, advice)
+        rows.append(Row((size, ": ".join(filter(None, (reads, told.partition(" (")[0]))))))
     heads = (Column("Pool", numeric=False), Column("Reads a second, with bounds of 95 %: change", numeric=False))
     return Table("panel", "Sizes of the pool", heads, tuple(rows))
 
@@ -340,7 +341,9 @@ def _page_cache(advice: Advice) -> str:
     host = advice.seen.inside.host
     share = None if isinstance(host, NotTold) else host.page_cache_ratio
     return (
-        "The page cache has many of them" if share is None else f"The page cache served {format_percent(share)} of them"
+        "How many of them the page cache served is not known"
+        if share is None
+        else f"The page cache served {format_percent(share)} of them"
     )
 
 

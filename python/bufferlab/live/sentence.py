@@ -178,8 +178,8 @@ def advised(advice: Advice) -> str:
     elif chosen := _chosen(larger, advice):
         lead = _lead(larger, advice)
         first, *rest = chosen
-        shown = [f"{_size(first, advice)} would read {bounds(first, advice)}"]
-        parts.append(", ".join(shown + [f"{_size(one, advice)} {bounds(one, advice)}" for one in rest]))
+        shown = [f"{size_words(first, advice)} would read {bounds(first, advice)}"]
+        parts.append(", ".join(shown + [f"{size_words(one, advice)} {bounds(one, advice)}" for one in rest]))
     elif not larger:
         refused = [one for one in advice.others if one.pool_size_bytes > advice.present_bytes]
         if refused:
@@ -293,7 +293,8 @@ def _present(advice: Advice) -> str:
     return f"{size} reads {reads} pages a second"
 
 
-def _size(one: SizeEstimate, advice: Advice) -> str:
+def size_words(one: SizeEstimate, advice: Advice) -> str:
+    """Return a size, and whether it is more than there is memory for."""
     room = advice.largest_bytes
     more = " (more than there is memory for)" if room is not None and one.pool_size_bytes > room else ""
     return f"{format_bytes(one.pool_size_bytes)}{more}"

@@ -6,7 +6,7 @@ show.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from bufferlab.chapter import known_scatter, numbers_in_doubt, stopping, words
@@ -22,7 +22,7 @@ from bufferlab.results import blocks
 from bufferlab.results.check_parts import FOREIGN_SERVER, MeasuredRun, numbers_of
 from bufferlab.stats.known_scatter import CLAIM_TIMES, source
 from bufferlab.stats.verdict import SweepVerdict
-from bufferlab.units import format_bytes
+from bufferlab.units import format_bytes, readable
 from bufferlab.workloads import registry as workloads
 
 #: The name of the check for other settings that the server changed because of a swept one. Readers must know them, but
@@ -253,9 +253,10 @@ def _single(analysis: Analysis, point: PointRuns, metric: str) -> str:
     shown = words.cell(analysis.metric(metric), mean)
     tail = "95 % interval" if mean.has_interval else "no interval"
     title, place = analysis.metric(metric).label, _place(analysis, point)
+    where = f" at {place}" if point.swept else ""
     if words.is_unknown(mean):
-        return f"{title} at {place}: {shown}."
-    return f"{title} at {place}: {shown} ({tail}, n = {mean.n}); there is nothing to compare it with."
+        return f"{title}{where}: {shown}."
+    return f"{title}{where}: {shown} ({tail}, n = {mean.n}); there is nothing to compare it with."
 
 
 def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: SweepVerdict) -> str:
@@ -265,7 +266,7 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
     if blocked:
         return f"{title}: not resolved ({blocked})."
     route, ends = _route(analysis, points[0], points[-1]), _ends(analysis, metric, points[0], points[-1])
-    basis = _basis(analysis, metric, found, min(len(point.values(metric)) for point in points))
+    basis = _basis(analysis, metric, found, sorted({len(point.values(metric)) for point in points}))
     if shape in ("falls_at_every_step", "rises_at_every_step", "falls_overall", "rises_overall"):
         verb, more = ("fall", "less") if shape.startswith("falls") else ("rise", "more")
         resolved = f"; {sum(step.resolved for step in found.steps)} of {len(found.steps)} steps are resolved"
@@ -299,9 +300,13 @@ def _sentence(analysis: Analysis, points: list[PointRuns], metric: str, found: S
     return f"{title}: no step is resolved {route} ({overall}; {basis})."
 
 
-def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: int) -> str:
-    """Return the words on the evidence for a claim: the sweep's own intervals, or the known scatter of its counts."""
-    each = f"{words.plural(runs, 'run')} a point"
+def _basis(analysis: Analysis, metric: str, found: SweepVerdict, runs: Sequence[int]) -> str:
+    """Return the words on the evidence for a claim: the sweep's own intervals, or the known scatter of its counts.
+
+    `runs` are the numbers of runs of the points, the smallest first.
+    """
+    least_runs = f"{runs[0]} to " if runs[0] < runs[-1] else ""
+    each = f"{least_runs}{words.plural(runs[-1], 'run')} a point"
     steps = [step.estimate for step in found.steps if not step.estimate.identical]
     times = [step.times for step in steps if step.times is not None]
     if not times:
@@ -463,9 +468,9 @@ def _shares(analysis: Analysis) -> str | None:
         if len(asked) == 1 and sizes and max(sizes) > _SAME_POOL * min(sizes):
             ran = words.listing(list(dict.fromkeys(map(format_bytes, sizes))))
             return (
-                f"{asked.pop()} of each point's own database are pools of {ran}: a part of each step may be of the "
-                f"pool, not of the {words.lowered(str(analysis.axis).replace('_', ' '))}. A pool in bytes (--set "
-                f"{pool}={format_bytes(max(sizes)).replace(' ', '')}) is the same at every point."
+                f"{readable(str(asked.pop()))} of each point's own database: the pools had {ran}. A part of each "
+                f"step may be of the pool, not of the {words.lowered(str(analysis.axis).replace('_', ' '))}. A pool in "
+                f"bytes (--set {pool}={format_bytes(max(sizes)).replace(' ', '')}) is the same at every point."
             )
     return None
 

@@ -25,7 +25,7 @@ _MAIN_TABLES = ("per-new-order", "per-transaction")
 _GAP, _EDGES = 3, 2
 _UNBOUNDED = 10_000
 #: A word, kept on one line with its unit if it has one, because a "%" on the next line would look like an empty value.
-_WHOLE = re.compile(r"\S*\d(?: (?:%|[KMGT]i?B|bytes|ms|µs|s)(?=\W|$)\S*)?(?=\s|$)|\S+")
+_WHOLE = re.compile(r"\S*\d\)?(?: (?:%|[KMGT]i?B|bytes|ms|µs|s)(?=\W|$)\S*)?(?=\s|$)|\S+")
 _STYLES = {"": "", "good": "green", "bad": "bold red", "doubt": "yellow", "found": "bold yellow", "quiet": "dim"}
 _ROW_STYLES = {"failed": "red", "differs": "bold"}
 

@@ -167,7 +167,7 @@ def _table(analysis: Analysis) -> Table:
     if analysis.unit_of_work == "new_order" and analysis.fit("new_orders_per_s") is not None:
         if analysis.claim_blocked("new_orders_per_s"):
             blocked = claims_blocked(analysis, "new_orders_per_s", " of latency and writes")
-            caption += " TpmC is left out, because the window is too short for it."
+            caption += " TpmC is left out, because it needs a window of 60 s: --duration 60s."
         else:
             columns["TpmC"] = lambda point: _per_minute(analysis, point)
     return point_table(analysis, "io-latency", "Device and latency", columns, caption + blocked)

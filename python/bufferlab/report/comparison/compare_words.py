@@ -51,6 +51,12 @@ def limits(compared: SidesCompared) -> list[str]:
             "The sides ran one after the other, not in turns: what changed on the host between them counts as a "
             "difference. Two settings of one sweep (--between) do not have this doubt."
         )
+    if compared.rules and any(
+        check.status == "failed" for of in (compared.sides.a, compared.sides.b) for check in of.checks
+    ):
+        found.append(
+            "Rules count numbers that a failed check puts in doubt like all others; run --strict ends with an error."
+        )
     if compared.method == "welch":
         found.append("The sides do not share their seeds: what other transactions would change is in the intervals.")
     unclaimed = {figure.unclaimed for figure in compared.figures if figure.outcome == "not_claimed" and figure.found}

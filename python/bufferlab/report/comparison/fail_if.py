@@ -101,9 +101,9 @@ def parse(text: str) -> Rule:
     metric = derived.get(phase_of(name)[1])
     if metric is None:
         # "reads" begins a family of names; as a misspelt name it would be another one's.
-        close = [known for known in derived if known.startswith(f"{name}_per_")] or get_close_matches(
-            name, derived, n=1
-        )
+        begin = [known for known in derived if known.startswith(f"{name}_per_")]
+        within = [known for known in derived if f"_{name}_" in known][:4]
+        close = begin or get_close_matches(name, derived, n=1) or within
         hint = f"did you mean {', '.join(close)}?" if close else "see `bufferlab list metrics`"
         raise SpecError(f'no metric "{name}"', where, hint)
     if word not in _WORDS:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from bufferlab.chapter import numbers_in_doubt, words
+from bufferlab.chapter import words
 from bufferlab.engines import registry as engines
 from bufferlab.errors import Problem, SpecError
 from bufferlab.knob import Value
@@ -74,24 +74,12 @@ def objections(sides: Sides) -> list[Problem]:
 
 def warnings(sides: Sides) -> list[str]:
     """Return the warnings that a reader must know before believing the comparison, each a sentence."""
-    found = [*_in_doubt(sides), *_other_settings(sides), *_other_actual(sides), *_other_windows(sides)]
-    found += _other_recorders(sides)
+    found = [*_other_settings(sides), *_other_actual(sides), *_other_windows(sides), *_other_recorders(sides)]
     if not sides.one_sweep:
         found += [*_other_host(sides), *_other_versions(sides), *_other_day(sides)]
         if sides.a.sweep.path.resolve() == sides.b.sweep.path.resolve():
             found.append("A and B are the same folder.")
     return found
-
-
-def _in_doubt(sides: Sides) -> Iterable[str]:
-    """Yield for each side the numbers that its failed checks put in doubt, which verdicts and rules count."""
-    for side, analysis in (("both sides", sides.a),) if sides.one_sweep else (("A", sides.a), ("B", sides.b)):
-        if wrong := numbers_in_doubt.failed(analysis.checks):
-            titles = "; ".join(check.title for check in wrong)
-            yield (
-                f"In doubt: {numbers_in_doubt.in_words(wrong)} of {side}, because this did not hold: {titles}. "
-                "Verdicts and rules count these numbers all the same; run --strict ends with an error instead."
-            )
 
 
 def differing_settings(sides: Sides) -> dict[str, tuple[str, str]]:

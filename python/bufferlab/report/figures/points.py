@@ -370,8 +370,11 @@ def _round_ticks(axes: Axes, plot: PointsPlot) -> None:
     """Set round numbers at the horizontal axis, for more dots than can be named one by one."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator
 
-    decades = LogLocator(base=4) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)
-    most = max(dot.x for series in plot.series for dot in series.dots)
+    sizes = [dot.x for series in plot.series for dot in series.dots]
+    # Two ticks at least: powers of four are too far apart for pools that differ by less than 16 times.
+    powers = 2 if min(sizes) * 16 > max(sizes) else 4
+    decades = LogLocator(base=powers) if plot.x_in_bytes else LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12)
+    most = max(sizes)
     even = MultipleLocator(2.0 ** math.floor(math.log2(most / 3))) if plot.x_in_bytes else MaxNLocator(6)
     axes.xaxis.set_major_locator(decades if plot.x_is_log else even)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_bytes(x) if plot.x_in_bytes else tick(x)))
