@@ -12,7 +12,7 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.engines.registry import declaration
 from bufferlab.models.managers.declaration import Pool, Server, Traced
-from bufferlab.models.predict import MANAGERS, of_server
+from bufferlab.models.predict import MANAGERS, not_compared, of_server
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 
@@ -47,6 +47,8 @@ def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> No
     [
         ("mysql", "5.6.24", "innodb57"),
         ("mysql", "8.0.15", "innodb57"),
+        ("mysql", "8.4.6", "innodb57"),
+        ("mysql", "9.7.4", "innodb57"),
         ("mariadb", "10.2.11", "innodb57"),
         ("mariadb", "10.5.1", "innodb1011"),
         ("mariadb", "11.4.5", "innodb1011"),
@@ -62,13 +64,26 @@ def test_a_server_has_one_model(engine: str, version: str, name: str) -> None:
     assert [manager.name for manager in MANAGERS if server.is_in(manager.servers)] == [name]
 
 
-def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_8_0() -> None:
+def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_from_8_0_on() -> None:
     found = {}
-    for server in (("mysql", "5.7.22"), ("mysql", "8.0.15"), ("mariadb", "10.2.11")):
+    for server in (("mysql", "5.7.22"), ("mysql", "8.0.15"), ("mysql", "9.7.4"), ("mariadb", "10.2.11")):
         manager = of_server(Server(*server))
         assert manager
         found[server[1]] = manager.defaults["flush_neighbors"]
-    assert found == {"5.7.22": 1, "8.0.15": 0, "10.2.11": 1}
+    assert found == {"5.7.22": 1, "8.0.15": 0, "9.7.4": 0, "10.2.11": 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "doubted"),
+    [("8.0.15", False), ("8.1.0", True), ("8.4.6", True), ("9.6.0", True), ("9.7.4", False)],
+)
+def test_mysql_between_the_versions_that_were_measured_is_doubted_by_name(version: str, doubted: bool) -> None:
+    server = Server("mysql", version)
+    manager = of_server(server)
+    assert manager
+    found = [*not_compared(manager, server)]
+    assert [one.name for one in found] == ["not_calibrated"] * doubted
+    assert all(f"MySQL {version}" in one.sentence for one in found)
 
 
 def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> dict[str, Any]:

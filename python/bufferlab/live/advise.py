@@ -213,8 +213,9 @@ def _model_of(facts: Facts) -> BufferManager | None:
 
 def _settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
     """Return the settings that a model obeys or presumes, by its names, where the server has them."""
-    names = (*manager.defaults, *manager.presumes) if manager else ()
-    told = {name: facts.settings.get(f"innodb_{name}") for name in names}
+    names = (*manager.defaults, *manager.presumes, *manager.asks) if manager else ()
+    prefix = "" if facts.flavour == "postgres" else "innodb_"
+    told = {name: facts.settings.get(f"{prefix}{name}") for name in names}
     return {name: int(text) if text.isdecimal() else text for name, text in told.items() if text is not None}
 
 
@@ -228,7 +229,7 @@ def _pool_facts(
     return PoolFacts(
         engine=facts.flavour,
         model=manager.name if manager else "",
-        settings={name: int(settings[name]) for name in manager.defaults if name in settings} if manager else {},
+        settings=_numbers(manager, settings) if manager else {},
         page_size_bytes=facts.page_size_bytes,
         pool_pages=round(frames),
         data_pages=_mean(rows, "data_pages"),
@@ -236,6 +237,10 @@ def _pool_facts(
         version=".".join(map(str, facts.numbers)),
         pool_size_bytes=facts.pool_size_bytes,
     )
+
+
+def _numbers(manager: BufferManager, settings: Mapping[str, int | str]) -> dict[str, int]:
+    return {name: int(settings[name]) for name in (*manager.defaults, *manager.asks) if name in settings}
 
 
 def _mean(rows: Sequence[SampledRow], level: str) -> float | None:

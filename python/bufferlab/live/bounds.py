@@ -35,7 +35,7 @@ class PoolFacts:
     model: str
     """The name of the model of the server's buffer manager; "" if bufferlab has none for its version."""
     settings: Mapping[str, int]
-    """The settings that the model obeys, by the model's names."""
+    """The settings that the model obeys or asks for, by the model's names."""
     page_size_bytes: int
     pool_pages: int
     """The frames of the pool now."""

@@ -28,6 +28,7 @@ from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.traces.page_trace import Columns
 from bufferlab.units import format_bytes, format_count, format_percent
+from bufferlab.versions import SERVERS
 
 MANAGERS: tuple[BufferManager, ...] = (
     *innodb.MANAGERS,
@@ -500,7 +501,7 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
 
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
-    found = []
+    found = list(not_compared(manager, source.server))
     (reads, _), (gets, recorded) = source.trace.counted("read"), source.trace.counted("get")
     read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
     if reads and read_ahead / reads > READ_AHEAD_LIMIT:
@@ -512,6 +513,16 @@ def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
         sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
         found.append(Verdict(name="hidden_accesses", sentence=sentence))
     return [*found, *presumed_otherwise(manager.presumes, lambda name: source.setting(name).value)]
+
+
+def not_compared(manager: BufferManager, server: Server) -> Iterable[Verdict]:
+    """Yield a doubt if the model's predictions for this server were never compared with measured reads."""
+    if not manager.is_compared:
+        sentence = (
+            f"the model {manager.name} was compared with no run of {SERVERS[server.engine]} {server.version}: its "
+            "rules are those of the nearest versions that were"
+        )
+        yield Verdict(name="not_calibrated", sentence=sentence)
 
 
 def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[Verdict]:

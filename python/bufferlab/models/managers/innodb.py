@@ -119,9 +119,18 @@ _UP_TO_10_4 = BufferManager(
     doubts=_doubts,
     untraced=_deep,
 )
+_MYSQL_8_0 = replace(_UP_TO_10_4, servers="mysql >= 8.0, < 8.1", own_defaults={"flush_neighbors": 0})
+"""MySQL 8.0. Its later versions have the same rules.
+
+In 8.4 buf0flu.cc's buf_flush_LRU_list_batch, buf_flush_single_page_from_LRU and buf_flush_page_coordinator_thread do
+what they do in 8.0. New there is only that a page of a dropped table stays in the list until a batch or a thread comes
+to it (buf_page_free_stale).
+"""
 MANAGERS = (
     _UP_TO_10_4,
-    replace(_UP_TO_10_4, servers="mysql >= 8.0, < 8.1", own_defaults={"flush_neighbors": 0}),
+    _MYSQL_8_0,
+    replace(_MYSQL_8_0, servers="mysql >= 8.1, < 9.7", is_compared=False),
+    replace(_MYSQL_8_0, servers="mysql >= 9.7, < 10"),
     replace(
         _UP_TO_10_4,
         name="innodb1011",
@@ -131,4 +140,4 @@ MANAGERS = (
         further=lambda _traced, _pool: {},
     ),
 )
-"""The entries of two models. The first model has two, because its servers differ in a default."""
+"""The entries of two models. The first model has four: its servers differ in a default, and some were never compared."""
