@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers import debian, fetched, started_by_script, version_call
+from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.engines.servers.dump_head import DumpHead
 from bufferlab.engines.servers.fetch import Package, Servers
@@ -116,8 +116,8 @@ def initdb(build: Build) -> Path:
 
     Raises EnvironmentLackingError when it is not in its folder.
     """
-    # A fetched server may need its own loader (started_by_script.py). Debian links programs from elsewhere; the programs
-    # of a server lie in the folder of the real one.
+    # A fetched server may need its own loader. Debian links programs from elsewhere; the programs of a server
+    # lie in the folder of the real one.
     for folder in (started_by_script.beside(build.binary), build.binary.parent, build.binary.resolve().parent):
         if (folder / "initdb").is_file():
             return folder / "initdb"

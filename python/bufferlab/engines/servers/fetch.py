@@ -229,7 +229,8 @@ def _with_apt(package: Package, into: Path) -> list[Path]:
         # What these packages need besides libraries need not be installable with them, and no server needs it.
         _run(package, [*apt_get, "-t", package.release, "download", *names], into, _NO_APT)
         first = [_only(package, into, f"{name}_*.deb") for name in names]
-        _run(package, [*install, *(name for name in debian.needed_libraries(first) if name not in names)], into, _NO_APT)
+        libraries = [name for name in debian.needed_libraries(first) if name not in names]
+        _run(package, [*install, *libraries], into, _NO_APT)
         return [*first, *sorted(archives.glob("*.deb"))]
     _run(package, [*install, *names], into, _NO_APT)
     first = [_only(package, archives, f"{name}_*.deb") for name in names]

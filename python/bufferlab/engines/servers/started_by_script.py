@@ -40,5 +40,5 @@ def made(server: Path, binary: str, others: tuple[str, ...], loader: Path) -> No
 
 def beside(program: Path, depth: int = 5) -> Path:
     """Return the second folder for a program that lies `depth` names deep in `usr`: lib/postgresql/19/bin/postgres."""
-    usr = program.parents[depth - 1]
+    usr = program.parents[min(depth, len(program.parents)) - 1]
     return usr / _FOLDER / program.parent.relative_to(usr)

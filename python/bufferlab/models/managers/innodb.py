@@ -140,4 +140,4 @@ MANAGERS = (
         further=lambda _traced, _pool: {},
     ),
 )
-"""The entries of two models. The first model has four: its servers differ in a default, and some were never compared."""
+"""The entries of two models. The first has four: its servers differ in a default, and some were never compared."""
