@@ -229,7 +229,8 @@ class Generated:
 
     def _pool(self, point: GridPoint) -> Pool:
         values = {name: _value(point, name, default) for name, default in self.manager.defaults.items()}
-        return Pool(_pool_bytes(self.server.engine, point) // _page_bytes(self.server.engine, point.data), values)
+        page_bytes, pool_bytes = _page_bytes(self.server.engine, point.data), _pool_bytes(self.server.engine, point)
+        return Pool(self.manager.frames(self.server, page_bytes, pool_bytes), values)
 
     def _pools(self, point: GridPoint, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the model's pool as the core's job has it, once for each of the speeds `names`."""

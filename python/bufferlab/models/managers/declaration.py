@@ -75,6 +75,8 @@ class BufferManager:
     """Settings whose default on these servers is not that of the core."""
     further: Callable[[Traced, Pool], Settings] = lambda _traced, _pool: {}
     """Returns settings of the model that follow from the server's version or from the sizes of pools and objects."""
+    frames: Callable[[Server, int, int], int] = lambda _server, page_bytes, pool_bytes: pool_bytes // page_bytes
+    """Returns the frames of a server's pool, from the bytes of a page and of the pool."""
     asks: tuple[str, ...] = ()
     """Settings of the engine, by its names, that `further` takes from `Traced.ran`."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
