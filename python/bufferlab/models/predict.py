@@ -1,8 +1,8 @@
 """Predicts the reads of other settings from one traced run: a replay of its accesses for each point.
 
 A pool's frames follow from its bytes by the server's arithmetic, times the share of such frames that the traced engine
-counted. This file knows no engine: a model's declaration has that arithmetic, the settings that the model obeys, and the
-cases where it must not be believed.
+counted. This file knows no engine: a model's declaration has that arithmetic, the settings that the model obeys, and
+the cases where it must not be believed.
 """
 
 from __future__ import annotations
@@ -131,10 +131,9 @@ class Target:
     @property
     def prediction_bytes(self) -> int:
         """Return the bytes of memory that the prediction of one point takes besides the trace, at most."""
-        source, manager, page = self.source, self.manager, self.source.trace.columns["page"]
-        frames = max(
-            max(_frames(source, manager, _pool_bytes(source, point), point.label)) for point in self.plan.points
-        )
+        source, page = self.source, self.source.trace.columns["page"]
+        points = [(_pool_bytes(source, point), point.label) for point in self.plan.points]
+        frames = max(max(_frames(source, self.manager, *point)) for point in points)
         return replay_bytes(frames + int(page.max()) + 1, len(page))
 
     def replayed(self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED) -> Replayed:
