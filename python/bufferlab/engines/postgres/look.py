@@ -125,7 +125,7 @@ class PostgresLook(Look):
             settings={
                 "max_wal_size_bytes": str(told["max_wal_size"] or 0),
                 "pool_s": str(told["pool_s"] or 0),
-                **{name: str(value) for name, value in json.loads(told["of_rings"] or "{}").items()},
+                **_numbers_of(told["of_rings"]),
             },
         )
         return replace(facts, settings={**facts.settings, "own_gets": str(_own_gets(query, major))})
@@ -194,6 +194,14 @@ class PostgresLook(Look):
         # The kernel does not add reads by io_uring to those of read calls.
         readers = () if row["io_method"] == "io_uring" else map(int, str(row["readers"] or "").split())
         return Unpublished(int(row["sessions"]), int(row["hidden"]), tuple(readers))
+
+
+def _numbers_of(told: object) -> dict[str, str]:
+    """Return the whole numbers of a JSON object by name. Raises ValueError for anything else."""
+    found = json.loads(str(told or "{}"))
+    if not isinstance(found, dict):
+        raise ValueError("the server's settings are no object")
+    return {str(name): str(int(value)) for name, value in found.items()}
 
 
 _COUNTED = {"read_us", "active_us", *TITLES}
