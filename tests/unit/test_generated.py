@@ -346,9 +346,14 @@ def test_a_pool_that_holds_all_and_a_depth_near_it_are_told(tmp_path: Path) -> N
     ("engine", "version", "model", "found"),
     [
         ("mysql", "5.7", "innodb57", False),
-        ("mysql", "8.0.15", "innodb57", True),
+        ("mysql", "5.6.24", "innodb57", True),
+        ("mysql", "8.0.15", "innodb57", False),
+        ("mysql", "8.4.6", "innodb57", True),
+        ("mysql", "9", "innodb57", False),
         ("mariadb", "11.4", "innodb1011", True),
         ("postgres", "17.2", "postgres", False),
+        ("postgres", "18.6", "postgres", False),
+        ("postgres", "19rc1", "postgres", True),
         ("postgres", "16.4", "postgres", True),
     ],
 )
