@@ -267,7 +267,7 @@ def test_a_scale_that_no_memory_holds_says_how_it_was_simulated(
         (("buffer-size", "--sweep", "pool_size=3k"), "pool_size = 3k is below the minimum", "32KiB"),
         (("buffer-size", "--sweep", "pool_size=64KiB"), "16 frames of 4 KiB", "256 KiB"),
         (("page-size", "--engine", "mysql", "--server", "mysql-5.7", "--quick"), "65536", "docs/prediction.md"),
-        (("buffer-size", "--engine", "mysql", "--server", "mysql-9.7"), "no model of mysql 9.7", "innodb57"),
+        (("buffer-size", "--engine", "mysql", "--server", "mysql-5.5"), "no model of mysql 5.5", "innodb57"),
         (("scan-depth", "--sweep", "server=mysql-5.7,mysql-8.0"), "each server is predicted for itself", "mysql-5.7"),
         (("buffer-size", "--engine", "oracle"), 'no engine "oracle"', "mysql"),
         (("nothing-there",), 'no experiment "nothing-there"', "buffer-size"),

@@ -6,7 +6,7 @@
 //! A scan of a large table uses a ring of buffers (scans.rs). Its hits raise a usage count only from 0 to 1. Its misses
 //! reuse the ring's buffers, unless another session has used them (freelist.c, `GetBufferFromRing`).
 //!
-//! Up to 18 a miss takes a buffer of the list of free ones first. From 19 on there is no such list: the hand takes a
+//! Up to 18 a miss takes a buffer of the list of free ones first. 19 lacks such a list: the hand takes a
 //! buffer without a page when it comes to it, as one with a usage count of 0, and evicts others before (freelist.c,
 //! `StrategyGetBuffer`; bufmgr.c, `InvalidateBuffer`).
 //!

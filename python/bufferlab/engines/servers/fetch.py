@@ -70,7 +70,7 @@ class Package:
     tried: str | None = None
     """The version that bufferlab was tried with, if the package has no fixed version; None: the package's version."""
     starters: tuple[str, ...] = ()
-    """The programs beside the binary that start it by its path, if it comes with its own loader."""
+    """The programs of the binary's folder that start it by its path, if it comes with its own loader."""
 
 
 @dataclass(frozen=True)

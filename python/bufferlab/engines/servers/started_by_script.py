@@ -1,8 +1,8 @@
 """A second folder of a fetched server's programs, in which the server is a script that starts it by its own loader.
 
 A server of another release of Debian runs by the loader that came with it. But initdb starts the program `postgres`
-beside itself by its path, and the kernel would take this machine's loader. PostgreSQL finds its files from where its
-program lies (port/path.c, find_my_exec and make_relative_path), so both folders lie at the same depth.
+of its own folder by its path, and the kernel would take this machine's loader. PostgreSQL finds its files from where
+its program lies (port/path.c, find_my_exec and make_relative_path), so both folders lie at the same depth.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FOLDER = "started"
 def made(server: Path, binary: str, others: tuple[str, ...], loader: Path) -> None:
     """Make the second folder in a server's folder; `binary` and `loader` are the server's program and its loader.
 
-    `others` are the programs beside it that start the server. Raises OSError.
+    `others` are the programs of its folder that start the server. Raises OSError.
     """
     program = server / binary
     usr = server / Path(binary).parts[0]

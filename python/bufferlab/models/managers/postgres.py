@@ -21,7 +21,7 @@ _PAGE_BYTES = 8 << 10
 _FURTHER_CONNECTIONS = 20
 """The connections that a private server allows besides the workload's (postgresql_conf.py)."""
 _PROCESSES = {"autovacuum_worker_slots": 16, "max_worker_processes": 8, "max_wal_senders": 0}
-"""Settings that limit processes beside the connections, with their values on a private server."""
+"""Settings that limit processes other than connections, with their values on a private server."""
 _SPECIAL_PROCESSES = 2
 """The processes that MaxBackends has besides (proc.h, NUM_SPECIAL_WORKER_PROCS)."""
 _AUXILIARY_PROCESSES = 6 + 32
