@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, SpecError
@@ -71,7 +72,7 @@ class Source:
         return [one for one in found if one[0]]
 
 
-def _is_whole(value: Value) -> bool:
+def _is_whole(value: Value) -> TypeGuard[int | str]:
     """Return whether a stored value is a whole number, also as the text that a server shows."""
     return type(value) is int or (isinstance(value, str) and value.isdecimal())
 

