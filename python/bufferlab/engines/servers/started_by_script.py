@@ -1,7 +1,7 @@
 """A second folder of a fetched server's programs, in which the server is a script that starts it by its own loader.
 
 A server of another release of Debian runs by the loader that came with it. But initdb starts the program `postgres`
-of its own folder by its path, and the kernel would take this machine's loader. PostgreSQL finds its files from where
+in its folder by its path, and the kernel would take this machine's loader. PostgreSQL finds its files from where
 its program lies (port/path.c, find_my_exec and make_relative_path), so both folders lie at the same depth.
 """
 
