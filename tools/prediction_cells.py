@@ -88,11 +88,25 @@ def _few_hot_rows() -> tuple[str, ...]:
     return ("hot-rows", "--engine", "mysql", "--server", "mysql-5.7", *rows)
 
 
+def _shop(engine: str, server: str) -> tuple[str, ...]:
+    return ("tools/prediction-cells-shop.toml", "--engine", engine, "--server", server, "--connections", "8")
+
+
 def _trace(engine: str, server: str) -> tuple[str, ...]:
     return ("tools/prediction-cells.toml", "--engine", engine, "--server", server, "--connections", "8")
 
 
+NEWER = {
+    "mysql9": ("mysql", "mysql-9"),
+    "postgres186": ("postgres", "postgres-18.6"),
+    "postgres19": ("postgres", "postgres-19"),
+    "mariadb118": ("mariadb", "mariadb-11.8"),
+}
+"""The servers whose cells were measured last, by the names of their cells."""
+
 TRACES = {
+    **{name: _trace(*server) for name, server in NEWER.items()},
+    **{f"{name}-shop": _shop(*server) for name, server in NEWER.items()},
     "mysql57": _trace("mysql", "mysql-5.7"),
     "postgres17": _trace("postgres", "postgres-17"),
     "postgres15": _trace("postgres", "postgres-15"),
@@ -142,6 +156,18 @@ CELLS = (
     Cells("slow", "slow", _slow()),
 )
 
+
+#: Two loads and two pools each, of the servers that came after the models.
+NEW_CELLS = (
+    *(
+        Cells(name, name, (*_server(*server), *_runs(6000, 2)), ("--sweep", "pool_size=20%,50%"))
+        for name, server in NEWER.items()
+    ),
+    *(
+        Cells(f"{name}-shop", f"{name}-shop", (*_shop(*server), "--repetitions", "2"), ("--sweep", "pool_size=20%,60%"))
+        for name, server in NEWER.items()
+    ),
+)
 
 #: Where predictions end: what these cells ask is whether a wrong prediction says so, and whether a right one does not.
 BORDERS = (
@@ -197,6 +223,10 @@ NO_RUN = (
             ("mariadb", "mariadb-10.2"),
             ("mariadb", "mariadb-11.4"),
         )
+    ),
+    *(
+        _scale(server, engine, server, 5, "pool_size=15%,25%,50%")
+        for engine, server in (("mysql", "mysql-8.0"), ("mysql", "mysql-9"), ("postgres", "postgres-18.6"))
     ),
 )
 TURNED_OVER = 3
@@ -362,10 +392,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="names of cells, with commas between them")
     parser.add_argument("--borders", action="store_true", help="do the cells that verdicts are judged by")
+    parser.add_argument("--newer", action="store_true", help="do the cells of the servers in NEWER")
     parser.add_argument("--no-run", action="store_true", help="do the cells that are predicted from no run")
     parser.add_argument("--runs-only", action="store_true", help="measure, and print no table")
     given = parser.parse_args()
-    every = NO_RUN if given.no_run else BORDERS if given.borders else CELLS
+    every = NO_RUN if given.no_run else BORDERS if given.borders else NEW_CELLS if given.newer else CELLS
     names = given.only.split(",") if given.only else [cells.name for cells in every]
     if unknown := {*names} - {cells.name for cells in every}:
         parser.error(f"no cells are named {', '.join(sorted(unknown))}")

@@ -16,7 +16,7 @@ _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 
 
 def has(versions: str, flavour: str, version: str) -> bool:
-    """Return whether `versions` holds this version of this server (`flavour`). Raises ValueError for a malformed text.
+    """Return whether a part of `versions` holds this version of this server. Raises ValueError for a malformed text.
 
     >>> has("mysql >= 5.7.5; mariadb >= 10.2, < 10.5", "mariadb", "10.11.6-MariaDB")
     False
@@ -27,8 +27,9 @@ def has(versions: str, flavour: str, version: str) -> bool:
         found = _PART.fullmatch(part.strip())
         if found is None:
             raise ValueError(f"{part.strip()!r} is not versions of a server")
-        if found["flavour"] == flavour:
-            return all(_within(version, sign, bound) for sign, bound in _BOUND.findall(found["bounds"]))
+        bounds = _BOUND.findall(found["bounds"])
+        if found["flavour"] == flavour and all(_within(version, sign, bound) for sign, bound in bounds):
+            return True
     return False
 
 

@@ -33,6 +33,7 @@ EXCUSED: dict[str, str] = {
     "tools/advice-cells /var/tmp/advice": "takes an hour and a half, as root",
     "tools/prediction-cells /var/tmp/cells": "takes an hour and a half, as root",
     "tools/prediction-cells /var/tmp/borders --borders": "takes an hour, as root",
+    "tools/prediction-cells /var/tmp/newer --newer": "takes an hour, as root",
     "tools/prediction-cells /var/tmp/no-run --no-run": "takes an hour, as root",
     "tools/labs runs/labs": "takes half an hour, and fetched servers; tests/real/test_labs.py runs it",
     "./bufferlab engines fetch mysql-5.7 postgres-17": "of tools/labs, as the ones below down to its reports; "

@@ -72,6 +72,7 @@ _CELLS: Mapping[str, str | None] = {
     "rolsuper": "f", "rolcreatedb": "t", "pg_is_in_recovery": "f", "current_user": "me@localhost", "context": "user",
     "privilege_type": "PROCESS", "@@version_comment": "usual", "query plan": '[{"Plan": {"Shared Hit Blocks": 7}}]',
     "nspname": "public", "status": "enabled", "enabled": "YES", "timed": "YES", "text": "SELECT ?", "me": "me",
+    "of_rings": '{"max_connections": 100, "max_wal_senders": 10}',
     "client_encoding": "UTF8", "server_encoding": "UTF8", "transaction_read_only": "off",
 }  # fmt: skip
 _STARS = {

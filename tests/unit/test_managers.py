@@ -12,7 +12,7 @@ import pytest
 from bufferlab.engines.native import native
 from bufferlab.engines.registry import declaration
 from bufferlab.models.managers.declaration import Pool, Server, Traced
-from bufferlab.models.predict import MANAGERS, of_server
+from bufferlab.models.predict import MANAGERS, not_compared, of_server
 from bufferlab.results.page_traces import PagesOfObject
 from bufferlab.results.window import Window
 
@@ -47,10 +47,13 @@ def test_every_model_obeys_settings_of_its_engines_and_the_core_knows_it() -> No
     [
         ("mysql", "5.6.24", "innodb57"),
         ("mysql", "8.0.15", "innodb57"),
+        ("mysql", "8.4.6", "innodb57"),
+        ("mysql", "9.7.4", "innodb57"),
         ("mariadb", "10.2.11", "innodb57"),
         ("mariadb", "10.5.1", "innodb1011"),
         ("mariadb", "11.4.5", "innodb1011"),
         ("postgres", "18.0", "postgres"),
+        ("postgres", "19rc1", "postgres"),
         ("sqlite", "3.50.4", "sqlite"),
     ],
 )
@@ -62,13 +65,26 @@ def test_a_server_has_one_model(engine: str, version: str, name: str) -> None:
     assert [manager.name for manager in MANAGERS if server.is_in(manager.servers)] == [name]
 
 
-def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_8_0() -> None:
+def test_a_server_writes_dirty_neighbours_unless_it_is_mysql_from_8_0_on() -> None:
     found = {}
-    for server in (("mysql", "5.7.22"), ("mysql", "8.0.15"), ("mariadb", "10.2.11")):
+    for server in (("mysql", "5.7.22"), ("mysql", "8.0.15"), ("mysql", "9.7.4"), ("mariadb", "10.2.11")):
         manager = of_server(Server(*server))
         assert manager
         found[server[1]] = manager.defaults["flush_neighbors"]
-    assert found == {"5.7.22": 1, "8.0.15": 0, "10.2.11": 1}
+    assert found == {"5.7.22": 1, "8.0.15": 0, "9.7.4": 0, "10.2.11": 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "doubted"),
+    [("8.0.15", False), ("8.1.0", True), ("8.4.6", True), ("9.6.0", True), ("9.7.4", False)],
+)
+def test_mysql_between_the_versions_that_were_measured_is_doubted_by_name(version: str, doubted: bool) -> None:
+    server = Server("mysql", version)
+    manager = of_server(server)
+    assert manager
+    found = [*not_compared(manager, server)]
+    assert [one.name for one in found] == ["not_calibrated"] * doubted
+    assert all(f"MySQL {version}" in one.sentence for one in found)
 
 
 def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> dict[str, Any]:
@@ -99,12 +115,25 @@ def rings(version: str, frames: int, traced_frames: int = 1000, **ran: int) -> d
         ("18.0", 100_000, {"effective_io_concurrency": 0}, 32),
         ("18.0", 92 * 100, {}, 100),
         ("18.0", 92 * 31, {}, 32),
+        ("18.6", 100_000, {"io_combine_limit": 1 << 20, "io_max_combine_limit": 128 << 10}, 32 + 16 * 16),
+        ("18.6", 100_000, {"io_combine_limit": 1 << 20, "io_max_combine_limit": 1 << 20}, 100_000 // 92),
+        # As a server is shipped, with 128 MB: 752 kB.
+        ("18.6", 16_384, {"max_connections": 100, "max_wal_senders": 10}, 94),
+        ("19rc1", 16_384, {"max_connections": 100, "max_wal_senders": 10}, 94),
+        ("19rc1", 16_384, {"max_connections": 260, "max_wal_senders": 10}, 49),
+        ("19rc1", 16_384, {"max_connections": 100, "max_wal_senders": 0}, 99),
+        ("19rc1", 16_384, {"max_connections": 100, "max_wal_senders": 10, "effective_io_concurrency": 0}, 32),
     ],
 )
 def test_a_ring_of_postgresql_has_256_kib_and_from_18_on_more(
     version: str, frames: int, ran: dict[str, int], buffers: int
 ) -> None:
     assert rings(version, frames, **ran)["ring_buffers"] == buffers
+
+
+@pytest.mark.parametrize(("version", "has_it"), [("15.20", True), ("18.6", True), ("19rc1", False), ("19.1", False)])
+def test_buffers_without_a_page_are_in_a_list_before_postgresql_19(version: str, has_it: bool) -> None:
+    assert rings(version, 1000)["has_free_list"] is has_it
 
 
 def test_tables_of_postgresql_above_a_quarter_of_the_frames_are_large_and_indexes_are_not() -> None:
@@ -116,6 +145,29 @@ def test_tables_of_postgresql_above_a_quarter_of_the_frames_are_large_and_indexe
     assert rings("17.2", 1004)["large_tables"] == [other]
     small = rings("17.2", 1000, traced_frames=1004)["large_tables"]
     assert small == [other, {**stock, "had_rings": False}]
+
+
+@pytest.mark.parametrize(
+    ("version", "page_kib", "pool_mib", "frames"),
+    [
+        ("11.8.9", 4, 5, 1206),
+        ("11.8.9", 4, 12, 2924),
+        ("10.11.19", 4, 64, 15792),
+        ("11.8.9", 8, 64, 8040),
+        ("11.8.9", 8, 5, 621),
+        ("11.8.9", 16, 64, 4056),
+        ("11.8.9", 16, 12, 758),
+        ("11.4.5", 16, 12, 768),
+        ("10.11.11", 4, 12, 3072),
+    ],
+)
+def test_newer_mariadb_keeps_descriptors_of_frames_inside_the_pool(
+    version: str, page_kib: int, pool_mib: int, frames: int
+) -> None:
+    server = Server("mariadb", version)
+    manager = of_server(server)
+    assert manager
+    assert manager.frames(server, page_kib << 10, pool_mib << 20) == frames
 
 
 def test_threads_of_mysql_5_6_do_not_wake_the_cleaner() -> None:

@@ -74,6 +74,12 @@ def test_knobs_become_variables_in_units_the_server_reads() -> None:
         ("io_combine_limit", "128k", "17.2", True),
         ("io_method", "worker", "17.2", False),
         ("io_workers", "3", "18.0", True),
+        ("io_workers", "3", "19rc1", False),
+        ("io_min_workers", "3", "18.6", False),
+        ("io_min_workers", "3", "19rc1", True),
+        ("io_max_workers", "3", "19rc1", True),
+        ("io_max_combine_limit", "128k", "17.12", False),
+        ("io_max_combine_limit", "128k", "18.0", True),
         ("bgwriter_lru_maxpages", "0", "15.18", True),
     ],
 )
@@ -117,6 +123,16 @@ TOLD: dict[str, tuple[str, str | None]] = {
     "autovacuum": ("off", None),
     "server_version": ("15.18", None),
 }
+
+
+def test_a_limit_of_combined_reads_above_the_servers_own_is_a_confound() -> None:
+    told = TOLD | {"io_combine_limit": ("128", "8kB"), "io_max_combine_limit": ("16", "8kB")}
+    knobs = native(io_combine_limit="1MiB")
+    (said,) = postgresql_conf.confounds(postgresql_conf.server_settings("18.6", knobs), knobs, told, None)
+    assert "shown as 1 MiB" in said
+    assert "128 KiB" in said
+    told |= {"io_max_combine_limit": ("128", "8kB")}
+    assert postgresql_conf.confounds(postgresql_conf.server_settings("18.6", knobs), knobs, told, None) == []
 
 
 def test_every_setting_asked_for_reads_back_and_nothing_is_confounded() -> None:

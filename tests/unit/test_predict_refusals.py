@@ -55,7 +55,7 @@ def test_a_setting_that_the_model_does_not_know_may_be_set_to_what_ran(bench: Be
     assert predict(bench, folder.path, "--set", "io_capacity=400").code == 2
 
 
-@pytest.mark.parametrize(("engine", "version"), [("mysql", "8.4.0"), ("mysql", "5.5.60"), ("postgres", "14.9")])
+@pytest.mark.parametrize(("engine", "version"), [("mysql", "10.0.1"), ("mysql", "5.5.60"), ("postgres", "14.9")])
 def test_a_server_without_a_model_is_refused_with_the_models_there_are(
     bench: Bench, tmp_path: Path, engine: str, version: str
 ) -> None:

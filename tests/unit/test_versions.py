@@ -23,6 +23,9 @@ CLEANERS = "mysql >= 5.7.4; mariadb >= 10.2.2, < 10.5"
         ("mysql < 8.0.30", "mysql", "8.0.15", True),
         ("mysql < 8.0.30", "mysql", "8.4.0", False),
         ("mysql >= 5.7.6", "mysql", "5.7", True),
+        ("mysql >= 8.0, < 8.1; mysql >= 9.7, < 9.8", "mysql", "9.7.4", True),
+        ("mysql >= 8.0, < 8.1; mysql >= 9.7, < 9.8", "mysql", "8.4.6", False),
+        ("postgres < 19", "postgres", "19rc1", False),
     ],
 )
 def test_a_version_is_within_its_bounds_or_not(versions: str, flavour: str, version: str, there: bool) -> None:

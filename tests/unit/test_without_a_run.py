@@ -199,13 +199,13 @@ def test_it_tells_how_many_of_the_runs_are_done(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_traces_nobody_saw_has_its_doubt(tmp_path: Path) -> None:
-    knobs = 'server = "mysql-8.0"\nlru_scan_depth = 100\nold_blocks_time = 0'
+    knobs = 'server = "mysql-8.4"\nlru_scan_depth = 100\nold_blocks_time = 0'
     sweep = 'pool_size = ["8MiB"]'
-    folder = build(tmp_path, LOOP, LOOP, sweep=sweep, reads=150, engine="mysql", version="8.0.15", knobs=knobs,
+    folder = build(tmp_path, LOOP, LOOP, sweep=sweep, reads=150, engine="mysql", version="8.4.6", knobs=knobs,
                    page_size="16KiB")  # fmt: skip
-    found, _ = predicted(folder, Server("mysql", "8.0.15"))
+    found, _ = predicted(folder, Server("mysql", "8.4.6"))
     assert found is not None
-    assert found.rules == "innodb"
+    assert found.rules == "innodb80"
     assert "not_calibrated" in [one.name for one in found.points[0].verdicts]
 
 

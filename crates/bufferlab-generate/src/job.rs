@@ -96,7 +96,7 @@ pub enum WarmUpAsked {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// The engine: `innodb`, `postgres` or `sqlite`.
+    /// The engine: `innodb` (up to MySQL 5.7), `innodb80` (from 8.0 on), `postgres` or `sqlite`.
     pub engine: String,
     /// Bytes of a page of the database.
     pub page_size_bytes: u32,

@@ -3,7 +3,7 @@
 use bufferlab_sim::{MODELS, Manager, OneIn};
 
 use crate::engine::Engine;
-use crate::innodb::{self, Innodb};
+use crate::innodb::{self, Innodb, Segments};
 use crate::job::{Job, Limits, MAX_TRANSACTIONS, PoolAsked, STRETCH, Workload};
 use crate::loaded::{Loaded, Records};
 use crate::page_shares::Shares;
@@ -43,7 +43,7 @@ pub fn generate(job: &Job, gate: &MakeGate<'_>, mut watch: Option<&mut Watch<'_>
         runs.push((part, run));
     }
     let mut run = way.combine(job, runs);
-    if job.engine == "innodb" {
+    if innodb_segments(&job.engine).is_some() {
         innodb::count_bitmaps(&mut run);
     }
     Ok(run)
@@ -66,8 +66,9 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
     let gates = all().map(|((shares, _), pool)| {
         (gate(part.frames(pool.frames), STRETCH, part.at_least), u64::from(shares.one_in()))
     });
-    let most_prefill_misses = match (&job.workload, job.engine.as_str()) {
-        (Workload::Tpcc(_), "innodb") => innodb::prefill_misses(job.page_size_bytes),
+    let segments = innodb_segments(&job.engine);
+    let most_prefill_misses = match (&job.workload, segments) {
+        (Workload::Tpcc(_), Some(_)) => innodb::prefill_misses(job.page_size_bytes),
         _ => u64::MAX,
     };
     // A separate closure, because the plan needs one with this call's lifetime.
@@ -87,21 +88,21 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
     let bytes = job.page_size_bytes;
     let (engine, played): (Box<dyn Engine>, Played) = match &part.workload {
         Workload::HotRows(rows) => {
-            let engine: Box<dyn Engine> = match job.engine.as_str() {
-                "innodb" => Box::new(Innodb::of_rows(bytes, rows)),
-                "postgres" => Box::new(Postgres::of_rows(rows, transactions)),
+            let engine: Box<dyn Engine> = match (segments, job.engine.as_str()) {
+                (Some(segments), _) => Box::new(Innodb::with_rows(segments, bytes, rows)),
+                (None, "postgres") => Box::new(Postgres::of_rows(rows, transactions)),
                 _ => Box::new(Sqlite::of_rows(bytes, rows)),
             };
             (engine, Played::HotRows(rows.config()?))
         }
         Workload::Tpcc(config) => {
             let kept = |records: &dyn Records| Loaded::kept(&job.engine, config, records);
-            let (engine, loaded): (Box<dyn Engine>, Loaded) = match job.engine.as_str() {
-                "innodb" => {
+            let (engine, loaded): (Box<dyn Engine>, Loaded) = match (segments, job.engine.as_str()) {
+                (Some(segments), _) => {
                     let loaded = kept(&Innodb::records());
-                    (Box::new(Innodb::new(bytes, &loaded, transactions)), loaded)
+                    (Box::new(Innodb::with(segments, bytes, &loaded, transactions)), loaded)
                 }
-                "postgres" => {
+                (None, "postgres") => {
                     let loaded = kept(&Postgres::records());
                     (Box::new(Postgres::new(&loaded, transactions)), loaded)
                 }
@@ -120,6 +121,15 @@ fn simulate(job: &Job, part: &Simulation, gate: &MakeGate<'_>, watch: &mut Watch
     });
     let pools = made.collect::<Result<_, _>>().map(Pools::of_shares).map_err(RunError::Pool)?;
     run(engine, played, plan, pools.with_times(all().map(|(_, pool)| pool.time)))
+}
+
+/// Returns the rollback segments of InnoDB's rules; none for another engine's.
+fn innodb_segments(engine: &str) -> Option<Segments> {
+    match engine {
+        "innodb" => Some(Segments::OF_5_7),
+        "innodb80" => Some(Segments::OF_8_0),
+        _ => None,
+    }
 }
 
 /// Makes a pool that hears one share of a simulation's pages.
@@ -142,11 +152,13 @@ fn check(job: &Job) -> Result<Limits, RunError> {
     let refuse = |field: &'static str, what: String| Err(RunError::Asked { field, what });
     let bytes = job.page_size_bytes;
     let (pages, limits): (std::ops::RangeInclusive<u32>, fn(u32) -> Limits) = match job.engine.as_str() {
-        "innodb" => (4096..=16384, innodb::limits),
+        "innodb" => (4096..=16384, |bytes| innodb::limits(bytes, Segments::OF_5_7)),
+        "innodb80" => (4096..=16384, |bytes| innodb::limits(bytes, Segments::OF_8_0)),
         "postgres" => (postgres::PAGE_BYTES..=postgres::PAGE_BYTES, postgres::limits),
         "sqlite" => (sqlite::MIN_PAGE_BYTES..=65536, sqlite::limits),
         other => {
-            return refuse("engine", format!("no rules are known for {other}; innodb, postgres and sqlite have them"));
+            let known = "innodb, innodb80, postgres and sqlite have them";
+            return refuse("engine", format!("no rules are known for {other}; {known}"));
         }
     };
     if !pages.contains(&bytes) || !bytes.is_power_of_two() {

@@ -450,3 +450,21 @@ fn what_has_no_rules_is_refused_by_name() {
     assert!(refused(json!({"pools": [{"model": "lru", "settings": {}, "frames": 0}]})).contains("frames"));
     assert!(refused(json!({"pools": [{"model": "arc", "settings": {}, "frames": 9}]})).contains("no model arc"));
 }
+
+#[test]
+fn transactions_of_innodb_take_the_rollback_segments_of_all_undo_tablespaces_in_turn() {
+    for (engine, segments, tablespaces) in [("innodb", 96.0, 1.0), ("innodb80", 256.0, 2.0)] {
+        let run = done(json!({"engine": engine, "connections": 8, "window_transactions": 2000})).unwrap();
+        let pages = |name: &str| {
+            let counted = run.census.iter().find(|counted| counted.name == name).expect("it is an object");
+            counted.all.distinct[2].expect("the window has a stretch of 2,000 transactions")
+        };
+        // Each segment has a header; each tablespace has a header and an inode page, when a segment gets a page.
+        let managing = pages("(system)") - segments;
+        assert!(
+            (0.0..=2.0 * tablespaces).contains(&managing),
+            "{engine}: {managing} pages beside the segments' headers"
+        );
+        assert!(pages("(undo)") >= 2.0 * segments, "{engine}: a page of inserts and one of updates for each segment");
+    }
+}

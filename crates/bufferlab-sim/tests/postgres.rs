@@ -52,7 +52,7 @@ impl Naive {
             scanned: HashMap::new(),
             rings: HashMap::new(),
             buffers: vec![None; frames as usize],
-            free: (0..frames as usize).collect(),
+            free: if settings.has_free_list { (0..frames as usize).collect() } else { Vec::new() },
             hand: 0,
             counts: Counts::default(),
         }
@@ -69,7 +69,10 @@ impl Naive {
         loop {
             let at = self.hand;
             self.hand = (at + 1) % self.buffers.len();
-            let buffer = self.buffers[at].as_mut().expect("no buffer is free");
+            let Some(buffer) = self.buffers[at].as_mut() else {
+                assert!(!self.settings.has_free_list, "no buffer is free");
+                return at;
+            };
             if buffer.usage == 0 {
                 self.counts.evictions += 1;
                 return at;
@@ -148,8 +151,9 @@ impl Naive {
     fn take_from_ring(&mut self, scan: (u16, usize)) -> Option<usize> {
         let empty = || vec![None; self.settings.ring_buffers as usize].into();
         let next = self.rings.entry(scan).or_insert_with(empty).pop_front().expect("a ring has a slot");
-        let usable = next.filter(|&at| self.buffers[at].is_some_and(|buffer| buffer.usage <= 1));
-        self.counts.evictions += u64::from(usable.is_some());
+        let unused = !self.settings.has_free_list;
+        let usable = next.filter(|&at| self.buffers[at].map_or(unused, |buffer| buffer.usage <= 1));
+        self.counts.evictions += u64::from(usable.is_some_and(|at| self.buffers[at].is_some()));
         self.counts.ring_reuses += u64::from(usable.is_some());
         usable
     }
@@ -181,7 +185,9 @@ impl Manager for Naive {
     fn drop_page(&mut self, access: Access) {
         if let Some(at) = self.find(access.page) {
             self.buffers[at] = None;
-            self.free.insert(0, at);
+            if self.settings.has_free_list {
+                self.free.insert(0, at);
+            }
         }
     }
 
@@ -198,8 +204,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn the_clock_sweeps_as_a_searched_vector_does(seed: u64, size in 1u32..40, pages in 1u32..60) {
-        let settings = PostgresSettings { large_tables: Vec::new(), ring_buffers: 1 };
+    fn the_clock_sweeps_as_a_searched_vector_does(
+        seed: u64, size in 1u32..40, pages in 1u32..60, has_free_list: bool
+    ) {
+        let settings = PostgresSettings { large_tables: Vec::new(), ring_buffers: 1, has_free_list };
         let (mut fast, mut naive) =
             (Postgres::new(frames(size), pages, &settings), Naive::new(size, &settings));
         Events::random(seed, pages, 0, 300).play_to_both(&mut fast, &mut naive, |pool| pool.frames_used() <= size);
@@ -212,13 +220,14 @@ proptest! {
         size in 1u32..60,
         ring_buffers in 1u32..9,
         had_rings in any::<[bool; 2]>(),
+        has_free_list: bool,
         scans in prop::collection::vec((0u16..4, 0u32..700, 1u32..40, 1u32..5, 0usize..6), 1..12),
     ) {
         let large_tables = vec![
             LargeTable { first_page: 20, pages: 30, had_rings: had_rings[0] },
             LargeTable { first_page: 50, pages: 650, had_rings: had_rings[1] },
         ];
-        let settings = PostgresSettings { large_tables, ring_buffers };
+        let settings = PostgresSettings { large_tables, ring_buffers, has_free_list };
         let mut events = Events::random(seed, 80, 0, 200);
         for (row, latch) in events.latch.iter_mut().enumerate() {
             *latch = [0, 1, 2, 5, 6, 9, 10, 13, 14][((seed % 9) as usize + row * 7) % 9];

@@ -26,7 +26,7 @@ _OF_THE_REPORT = ("matplotlib.figure", "matplotlib.backends.backend_svg", "scipy
 
 _SECTIONS = {
     "Settings": ("sweep", "set_knobs"),
-    "Of an experiment alone": ("engine", "server", "seed", "profile"),
+    "Of an experiment alone": ("engine", "server", "warehouses", "seed", "profile"),
     "Folders": ("out", "resume"),
 }
 """Heading of a section of the help -> names of the parameters whose options the section lists."""
@@ -49,6 +49,7 @@ _SECTIONS = {
     shell_complete=complete.servers,
     help="A name of `bufferlab engines`, whose version is taken; the server need not be here. Or a path.",
 )
+@click.option("--warehouses", type=int, metavar="N", help="Scale of TPC-C's data: about 75 MB each.")
 @click.option("--seed", type=int, metavar="N", help="Other transactions; the same data.")
 @click.option("--quick", "profile", flag_value="quick", help="The sizes of a look.")
 @click.option("--full", "profile", flag_value="full", help="The source document's sizes.")
@@ -66,6 +67,7 @@ def command(
     set_knobs: tuple[tuple[str, str], ...],
     engine: str | None,
     server: str | None,
+    warehouses: int | None,
     seed: int | None,
     profile: Profile | None,
     out: Path | None,
@@ -77,7 +79,8 @@ def command(
     RUN is the folder of a run that was recorded with --probe page-trace, or of a sweep with such
     runs: the page accesses of one are replayed. Or RUN is an experiment, by its name or the path of
     its TOML: nothing is run, no server need be here, and page accesses are generated. --engine,
-    --server, --seed, --quick and --full are for experiments. A folder wins over an experiment.
+    --server, --warehouses, --seed, --quick and --full are for experiments. A folder wins over an
+    experiment.
 
     Without --sweep the points of the experiment are predicted. A setting that the model does not
     know is refused by name. The answer is a sweep folder with its report; `bufferlab accuracy`
@@ -87,7 +90,7 @@ def command(
       bufferlab predict runs/buffer-size-20260101-120000
       bufferlab predict runs/buffer-size-20260101-120000 --sweep pool_size=10%,20%,30%,40%,50%
       bufferlab predict runs/scan-depth-20260101-120000 --set pool_size=30% --sweep lru_scan_depth=100,400
-      bufferlab predict buffer-size --engine mysql --server mysql-5.7 --set warehouses=100
+      bufferlab predict buffer-size --engine mysql --server mysql-5.7 --warehouses 100
     """
     with beginning("reading the run or experiment"):
         from bufferlab.cli.progress import progress
@@ -95,7 +98,8 @@ def command(
         from bufferlab.results.store import PREDICTED_FROM
         from bufferlab.spec import Overrides
 
-    given = Overrides(profile=profile, engine=engine, set_knobs=(*set_knobs, *server_setting(server)), seed=seed)
+    knobs = (*set_knobs, *server_setting(server))
+    given = Overrides(profile=profile, engine=engine, set_knobs=knobs, warehouses=warehouses, seed=seed)
     overrides = replace(given, sweep=sweep)
     if resume is not None and out is not None:
         raise SpecError("--out and --resume exclude each other", f"--out {out}", "a resumed sweep stays where it is")

@@ -172,7 +172,12 @@ def _origin(asked: Path | None, overrides: Overrides, folder: SweepFolder | None
 
 def _require_for_trace(asked: Path, overrides: Overrides) -> None:
     """Raise SpecError for options that only an experiment can have (--engine, --seed, a profile), not a traced run."""
-    told = {"--engine": overrides.engine, "--seed": overrides.seed, f"--{overrides.profile}": overrides.profile}
+    told = {
+        "--engine": overrides.engine,
+        "--warehouses": overrides.warehouses,
+        "--seed": overrides.seed,
+        f"--{overrides.profile}": overrides.profile,
+    }
     if flags := [flag for flag, value in told.items() if value is not None]:
         what = f"{' and '.join(flags)} cannot be with a traced run, whose transactions are replayed"
         raise SpecError(what, str(asked), "leave them out, or name an experiment in place of the run's folder")

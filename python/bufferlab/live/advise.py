@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -30,7 +31,7 @@ from bufferlab.live.window import LookWindow, SampledRow
 from bufferlab.traces.page_trace import number_of
 
 if TYPE_CHECKING:
-    from bufferlab.models.managers.declaration import BufferManager
+    from bufferlab.models.managers.declaration import BufferManager, Server
 
 FIRST_LOOK_S = 5
 ENOUGH_TURNOVERS = 10.0
@@ -205,16 +206,22 @@ def _require_model(facts: Facts, manager: BufferManager | None, settings: Mappin
 
 def _model_of(facts: Facts) -> BufferManager | None:
     """Return the model of a server; None without one."""
-    from bufferlab.models.managers.declaration import Server  # Imported late: `observe` needs no models.
-    from bufferlab.models.predict import of_server
+    from bufferlab.models.predict import of_server  # Imported late: `observe` needs no models.
 
-    return of_server(Server(facts.flavour, ".".join(map(str, facts.numbers))))
+    return of_server(_server_of(facts))
+
+
+def _server_of(facts: Facts) -> Server:
+    from bufferlab.models.managers.declaration import Server  # Imported late, too.
+
+    return Server(facts.flavour, ".".join(map(str, facts.numbers)))
 
 
 def _settings_of(facts: Facts, manager: BufferManager | None) -> dict[str, int | str]:
     """Return the settings that a model obeys or presumes, by its names, where the server has them."""
-    names = (*manager.defaults, *manager.presumes) if manager else ()
-    told = {name: facts.settings.get(f"innodb_{name}") for name in names}
+    names = (*manager.defaults, *manager.presumes, *manager.asks) if manager else ()
+    prefix = "" if facts.flavour == "postgres" else "innodb_"
+    told = {name: facts.settings.get(f"{prefix}{name}") for name in names}
     return {name: int(text) if text.isdecimal() else text for name, text in told.items() if text is not None}
 
 
@@ -228,14 +235,19 @@ def _pool_facts(
     return PoolFacts(
         engine=facts.flavour,
         model=manager.name if manager else "",
-        settings={name: int(settings[name]) for name in manager.defaults if name in settings} if manager else {},
+        settings=_numbers(manager, settings) if manager else {},
         page_size_bytes=facts.page_size_bytes,
         pool_pages=round(frames),
         data_pages=_mean(rows, "data_pages"),
         read_us=1000 * sum(row.counts["read_ms"] for row in timed) / reads if reads > 0 else None,
         version=".".join(map(str, facts.numbers)),
         pool_size_bytes=facts.pool_size_bytes,
+        by_server=partial(manager.frames, _server_of(facts), facts.page_size_bytes) if manager else None,
     )
+
+
+def _numbers(manager: BufferManager, settings: Mapping[str, int | str]) -> dict[str, int]:
+    return {name: int(settings[name]) for name in (*manager.defaults, *manager.asks) if name in settings}
 
 
 def _mean(rows: Sequence[SampledRow], level: str) -> float | None:

@@ -35,7 +35,7 @@ class PoolFacts:
     model: str
     """The name of the model of the server's buffer manager; "" if bufferlab has none for its version."""
     settings: Mapping[str, int]
-    """The settings that the model obeys, by the model's names."""
+    """The settings that the model obeys or asks for, by the model's names."""
     page_size_bytes: int
     pool_pages: int
     """The frames of the pool now."""
@@ -46,12 +46,15 @@ class PoolFacts:
     version: str = ""
     """The server's version, such as "8.0.41"."""
     pool_size_bytes: int | None = None
-    """The bytes that the server names as its pool's: other sizes have frames in proportion. None: by page size."""
+    """The bytes that the server names as its pool's. None: frames follow from the page size."""
+    by_server: Callable[[int], int] | None = None
+    """Returns the frames of a pool of this many bytes by the server's arithmetic; None: in proportion to the bytes."""
 
     def frames(self, pool_size_bytes: int) -> int:
         """Return the frames of a pool of this size, in proportion to the server's present pool."""
         if self.pool_size_bytes:
-            return max(1, round(pool_size_bytes * self.pool_pages / self.pool_size_bytes))
+            of = self.by_server or (lambda size_bytes: size_bytes)
+            return max(1, round(of(pool_size_bytes) * self.pool_pages / max(1, of(self.pool_size_bytes))))
         return max(1, pool_size_bytes // self.page_size_bytes)
 
 

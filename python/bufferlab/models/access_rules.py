@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bufferlab.versions import has
+
 
 @dataclass(frozen=True)
 class KnownError:
@@ -29,6 +31,8 @@ class AccessRules:
     """The version of the rules. Raise it whenever a prediction by them may change."""
     engines: tuple[str, ...]
     """The engines whose accesses the rules generate. The model of the buffer manager limits the versions."""
+    servers: str
+    """The versions of these engines, in the notation of versions.py; "": all."""
     calibrated: str
     """The servers to whose page traces the rules were fitted, in the notation of versions.py."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
@@ -46,15 +50,26 @@ RULES: tuple[AccessRules, ...] = (
         "innodb",
         5,
         ("mysql", "mariadb"),
+        "mysql < 8.0; mariadb",
         "mysql >= 5.7, < 5.8",
         {"statements": "spec"},
         errors={"tpcc": KnownError(0.127, 11, 0.031), "hot_rows": KnownError(0.023, 8)},
     ),
     AccessRules(
+        "innodb80",
+        1,
+        ("mysql",),
+        "mysql >= 8.0",
+        "mysql >= 8.0, < 8.1; mysql >= 9.7, < 10",
+        {"statements": "spec"},
+        errors={"tpcc": KnownError(0.032, 2, 0.023)},
+    ),
+    AccessRules(
         "postgres",
         1,
         ("postgres",),
-        "postgres >= 17, < 18",
+        "",
+        "postgres >= 17, < 19",
         {"statements": "spec", "autovacuum": "off"},
         errors={"tpcc": KnownError(0.014, 10, 0.007), "hot_rows": KnownError(0.019, 9)},
     ),
@@ -62,6 +77,7 @@ RULES: tuple[AccessRules, ...] = (
         "sqlite",
         3,
         ("sqlite",),
+        "",
         "sqlite",
         {"pcache": "ours"},
         errors={"tpcc": KnownError(0.012, 5, 0.005), "hot_rows": KnownError(0.0, 4)},
@@ -70,6 +86,7 @@ RULES: tuple[AccessRules, ...] = (
 )
 
 
-def of_engine(name: str) -> AccessRules | None:
-    """Return the access rules of the engine of that name; None if it has none."""
-    return next((rules for rules in RULES if name in rules.engines), None)
+def of_server(engine: str, version: str = "") -> AccessRules | None:
+    """Return the access rules of an engine's version; None if it has none. Without a version return any of them."""
+    found = (rules for rules in RULES if engine in rules.engines)
+    return next((rules for rules in found if not version or has(rules.servers, engine, version)), None)

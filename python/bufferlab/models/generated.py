@@ -229,7 +229,8 @@ class Generated:
 
     def _pool(self, point: GridPoint) -> Pool:
         values = {name: _value(point, name, default) for name, default in self.manager.defaults.items()}
-        return Pool(_pool_bytes(self.server.engine, point) // _page_bytes(self.server.engine, point.data), values)
+        page_bytes, pool_bytes = _page_bytes(self.server.engine, point.data), _pool_bytes(self.server.engine, point)
+        return Pool(self.manager.frames(self.server, page_bytes, pool_bytes), values)
 
     def _pools(self, point: GridPoint, pool: Pool, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return the model's pool as the core's job has it, once for each of the speeds `names`."""
@@ -328,7 +329,7 @@ def generated(experiment: Experiment, server: Server, overrides: Overrides, base
     `base` is the experiment without the settings of the command line. Raises SpecError without rules or a model, for a
     setting that neither obeys, and for an impossible point.
     """
-    rules = rules_for(experiment)
+    rules = rules_for(experiment, server.version)
     manager = manager_of(server, f"engine {server.engine}")
 
     def ran(name: str) -> str:
@@ -385,7 +386,7 @@ def of_measured(plan: Plan, server: Server) -> tuple[Generated, list[str]]:
     without rules or a model, and for a setting that neither obeys.
     """
     experiment = plan.experiment
-    rules, manager = rules_for(experiment), manager_of(server, f"engine {server.engine}")
+    rules, manager = rules_for(experiment, server.version), manager_of(server, f"engine {server.engine}")
     _require_obeyed(manager, Overrides(), experiment, lambda _: "")
     databases: dict[DataKnobs, Mapping[str, Any]] = {}
     why_not: dict[DataKnobs, str] = {}
@@ -436,11 +437,14 @@ def notes(experiment: Experiment) -> list[str]:
     return found
 
 
-def rules_for(experiment: Experiment) -> AccessRules:
-    """Return the rules by which page accesses of an experiment are generated. Raises SpecError if none exist."""
-    rules = access_rules.of_engine(experiment.engine)
+def rules_for(experiment: Experiment, version: str = "") -> AccessRules:
+    """Return the rules by which page accesses of an experiment are generated. Raises SpecError if none exist.
+
+    Without the server's version they are any of the engine's.
+    """
+    rules = access_rules.of_server(experiment.engine, version)
     if rules is None:
-        there = ", ".join(name for one in access_rules.RULES for name in one.engines)
+        there = ", ".join(dict.fromkeys(name for one in access_rules.RULES for name in one.engines))
         what = f"no page accesses can be generated for engine {experiment.engine}"
         raise SpecError(what, f"engine {experiment.engine}", f"choose --engine {there}")
     name = experiment.workload.name

@@ -28,9 +28,11 @@ _MOST_SHARE = 0.01
 _TRANSACTION_S = {
     ("tpcc", "sqlite"): 40e-6,
     ("tpcc", "innodb"): 15e-6,
+    ("tpcc", "innodb80"): 15e-6,
     ("tpcc", "postgres"): 30e-6,
     ("hot_rows", "sqlite"): 2e-6,
     ("hot_rows", "innodb"): 2e-6,
+    ("hot_rows", "innodb80"): 2e-6,
     ("hot_rows", "postgres"): 2e-6,
 }
 """The cost of a generated transaction, by workload and rules: the processor time of the shipped experiments, n = 1."""

@@ -1,7 +1,8 @@
 """Predicts the reads of other settings from one traced run: a replay of its accesses for each point.
 
-A pool's frames are its bytes times the frames per byte that the traced engine counted. This file knows no engine: a
-model's declaration has the settings that it obeys and the cases where it must not be believed.
+A pool's frames follow from its bytes by the server's arithmetic, times the share of such frames that the traced engine
+counted. This file knows no engine: a model's declaration has that arithmetic, the settings that the model obeys, and
+the cases where it must not be believed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from bufferlab.engines import registry as engines
@@ -28,6 +29,7 @@ from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
 from bufferlab.traces.page_trace import Columns
 from bufferlab.units import format_bytes, format_count, format_percent
+from bufferlab.versions import SERVERS
 
 MANAGERS: tuple[BufferManager, ...] = (
     *innodb.MANAGERS,
@@ -130,7 +132,8 @@ class Target:
     def prediction_bytes(self) -> int:
         """Return the bytes of memory that the prediction of one point takes besides the trace, at most."""
         source, page = self.source, self.source.trace.columns["page"]
-        frames = max(max(_frames(source, _pool_bytes(source, point), point.label)) for point in self.plan.points)
+        points = [(_pool_bytes(source, point), point.label) for point in self.plan.points]
+        frames = max(max(_frames(source, self.manager, *point)) for point in points)
         return replay_bytes(frames + int(page.max()) + 1, len(page))
 
     def replayed(self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED) -> Replayed:
@@ -170,7 +173,7 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
     seen = source.seen(_values(source, manager, None))
     none = {name: column[:0] for name, column in source.trace.columns.items()}
     for point in plan.points:
-        frames, _ = _frames(source, _pool_bytes(source, point), point.label)
+        frames, _ = _frames(source, manager, _pool_bytes(source, point), point.label)
         pool = Pool(frames, _values(source, manager, point))
         # Settings that this run cannot have had are refused at once.
         _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0), {})
@@ -186,7 +189,7 @@ def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Pred
     """
     source, manager = target.source, target.manager
     pool_bytes = _pool_bytes(source, point)
-    frames, nominal = _frames(source, pool_bytes, point.label)
+    frames, nominal = _frames(source, manager, pool_bytes, point.label)
     pool = Pool(frames, _values(source, manager, point))
     played = _played(target, pool_bytes, pool, check)
 
@@ -217,7 +220,7 @@ def predict_pool(target: Target, pool_bytes: int, check: Callable[[], None]) -> 
 
     Raises the errors of `predict`, and SpecError for an impossible pool.
     """
-    frames, _ = _frames(target.source, pool_bytes, format_bytes(pool_bytes))
+    frames, _ = _frames(target.source, target.manager, pool_bytes, format_bytes(pool_bytes))
     played = _played(target, pool_bytes, Pool(frames, target.seen.pool.values), check)
     return OtherPool(
         pool_bytes=pool_bytes,
@@ -378,12 +381,15 @@ def _pool_bytes(source: Source, point: GridPoint) -> int:
     return point.engine[engines.declaration(source.run.engine).results.pool].number
 
 
-def _frames(source: Source, pool_bytes: int, label: str) -> tuple[int, int]:
+def _frames(source: Source, manager: BufferManager, pool_bytes: int, label: str) -> tuple[int, int]:
     """Return the frames of a pool, as the source's engine counts them, and as its bytes divided by the page size.
 
     Raises SpecError for a pool without frames, and for one that is too large.
     """
-    frames, nominal = round(pool_bytes * source.frames / source.pool_bytes), pool_bytes // source.page_size_bytes
+    nominal, by_server = pool_bytes // source.page_size_bytes, partial(manager.frames, source.server)
+    page_bytes = source.page_size_bytes
+    own = by_server(page_bytes, source.pool_bytes)
+    frames = round(by_server(page_bytes, pool_bytes) * source.frames / own) if own else 0
     if not 0 < min(frames, nominal) <= max(frames, nominal) <= LARGEST_POOL:
         raise SpecError(
             f"a pool of {format_bytes(pool_bytes)} has {format_count(frames)} frames and cannot be replayed",
@@ -500,7 +506,7 @@ def _of_point(target: Target, pool: Pool, found: Replayed, speed: Verdict | None
 
 
 def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
-    found = []
+    found = list(not_compared(manager, source.server))
     (reads, _), (gets, recorded) = source.trace.counted("read"), source.trace.counted("get")
     read_ahead = int(sum(source.edges.change(metric).value or 0.0 for metric in manager.read_ahead))
     if reads and read_ahead / reads > READ_AHEAD_LIMIT:
@@ -512,6 +518,16 @@ def _of_source(source: Source, manager: BufferManager) -> list[Verdict]:
         sentence = f"the engine counted {share} more gets than the trace holds, and the model does not know their pages"
         found.append(Verdict(name="hidden_accesses", sentence=sentence))
     return [*found, *presumed_otherwise(manager.presumes, lambda name: source.setting(name).value)]
+
+
+def not_compared(manager: BufferManager, server: Server) -> Iterable[Verdict]:
+    """Yield a doubt if the model's predictions for this server were never compared with measured reads."""
+    if not manager.is_compared:
+        sentence = (
+            f"the model {manager.name} was compared with no run of {SERVERS[server.engine]} {server.version}: its "
+            "rules are those of the nearest versions that were"
+        )
+        yield Verdict(name="not_calibrated", sentence=sentence)
 
 
 def presumed_otherwise(presumes: Mapping[str, Value], ran: Callable[[str], Value]) -> Iterable[Verdict]:

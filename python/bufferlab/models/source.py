@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, SpecError
+from bufferlab.knob import Value
 from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
@@ -51,7 +53,7 @@ class Source:
             transactions=self.trace.work["transaction"],
             connections=int(self.run.workload.get("connections") or 1),
             objects=self.trace.stored.objects,
-            ran={name: one.value for name, one in self.run.settings.items() if type(one.value) is int},
+            ran={name: int(one.value) for name, one in self.run.settings.items() if _is_whole(one.value)},
             others=self.others,
         )
 
@@ -68,6 +70,11 @@ class Source:
                 edges = Window.of(record.samples())
                 found.append((int(edges.level("pool_frames").value or 0), run.measured.transactions, edges))
         return [one for one in found if one[0]]
+
+
+def _is_whole(value: Value) -> TypeGuard[int | str]:
+    """Return whether a stored value is a whole number, also as the text that a server shows."""
+    return type(value) is int or (isinstance(value, str) and value.isdecimal())
 
 
 def read(path: Path) -> Source:

@@ -1,4 +1,5 @@
-//! InnoDB of MySQL 5.7: which pages each operation gets, by storage/innobase and sql of MySQL 5.7.
+//! InnoDB of MySQL: which pages each operation gets, by storage/innobase and sql of MySQL 5.7. MySQL from 8.0 on differs
+//! in its rollback segments (`undo::Segments`).
 //!
 //! The rules were compared with a page trace of MySQL 5.7.22 (TPC-C, 4 warehouses, 8 connections). Not simulated: old
 //! versions of rows, waits for locks, and growing texts of customers.
@@ -22,6 +23,7 @@ pub(crate) use layout::prefill_misses;
 use layout::{Compact, HEADER, PageSize, SYSTEM_COLUMNS, lay_out, reserved_bytes};
 use space::Space;
 pub use space::count_bitmaps;
+pub(crate) use undo::Segments;
 use undo::{Log, Undo, record_bytes};
 
 /// The most leaves that the optimizer reads to count the rows of a range (btr0cur.cc, `N_PAGES_READ_LIMIT`).
@@ -33,9 +35,9 @@ const HOT_COLUMNS: u32 = 4 + 4 + 120;
 
 /// Returns the limits of InnoDB's rules: rows of STOCK have 32-bit numbers, which bounds the warehouses. All warehouses
 /// share pages of ITEM, of the undo log, and those of the system that transactions use.
-pub(crate) fn limits(page_bytes: u32) -> Limits {
+pub(crate) fn limits(page_bytes: u32, segments: Segments) -> Limits {
     let limits = Limits::of(40_000, page_bytes);
-    Limits { shared_pages: limits.shared_pages + undo::PAGES_IN_USE, ..limits }
+    Limits { shared_pages: limits.shared_pages + segments.pages_in_use(), ..limits }
 }
 
 /// InnoDB's pages and rules.
@@ -60,8 +62,13 @@ impl Innodb {
         Compact::default()
     }
 
-    /// Lays a loaded database out. `transactions` bounds how much it may grow.
+    /// Lays a loaded database of MySQL 5.7 out. `transactions` bounds how much it may grow.
     pub fn new(page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
+        Innodb::with(Segments::OF_5_7, page_bytes, loaded, transactions)
+    }
+
+    /// Does as [`Innodb::new`], for a server with these rollback segments.
+    pub(crate) fn with(segments: Segments, page_bytes: u32, loaded: &Loaded, transactions: u64) -> Self {
         let (size, mut objects) = (PageSize(page_bytes), Objects::default());
         let trees = Relation::lay_out(|of| Some(lay_out(size, loaded, of, &mut objects, transactions)));
         let (space, bytes) = (Space::new(&mut objects), Some(reserved_bytes(size, &trees)));
@@ -70,23 +77,28 @@ impl Innodb {
             inserted,
             last_history: loaded.districts() * CUSTOMERS,
             bytes,
-            ..Innodb::of_trees(size, objects, trees, space)
+            ..Innodb::of_trees(size, objects, trees, space, segments)
         }
     }
 
     /// Lays the table of hot_rows out (crates/bufferlab-drive/dialects/servers/hot_rows/schema.sql).
     pub fn of_rows(page_bytes: u32, asked: &RowsAsked) -> Self {
+        Innodb::with_rows(Segments::OF_5_7, page_bytes, asked)
+    }
+
+    /// Does as [`Innodb::of_rows`], for a server with these rollback segments.
+    pub(crate) fn with_rows(segments: Segments, page_bytes: u32, asked: &RowsAsked) -> Self {
         let (size, mut objects) = (PageSize(page_bytes), Objects::default());
         // CHAR(60) has one character more than sysbench's text.
         let bytes = HEADER + SYSTEM_COLUMNS + HOT_COLUMNS + asked.pad_chars + 1;
         let rows = std::iter::repeat_n(bytes as u16, asked.rows as usize);
         let packing = pack(rows, true, |rows, bytes, record| size.takes_next(rows, bytes, record));
         let tree = Packed::new(&mut objects, Relation::HotRows.name(), packing, 1000, size.fan_out(4));
-        Innodb::of_trees(size, objects, vec![Tree::Packed(tree)], Space::default())
+        Innodb::of_trees(size, objects, vec![Tree::Packed(tree)], Space::default(), segments)
     }
 
-    fn of_trees(size: PageSize, mut objects: Objects, trees: Vec<Tree>, space: Space) -> Self {
-        let undo = Undo::new(&mut objects, size.0);
+    fn of_trees(size: PageSize, mut objects: Objects, trees: Vec<Tree>, space: Space, segments: Segments) -> Self {
+        let undo = Undo::new(&mut objects, size.0, segments);
         let (inserted, changed) = ([0; RELATIONS], Vec::new());
         Innodb { size, objects, trees, inserted, undo, space, changed, last_history: 0, bytes: None }
     }

@@ -1,4 +1,6 @@
-//! InnoDB's undo log and its purge (MySQL 5.7: trx0rseg.cc, trx0undo.cc, trx0purge.cc).
+//! InnoDB's undo log and its purge (trx0rseg.cc, trx0undo.cc, trx0purge.cc).
+//!
+//! Up to MySQL 5.7 rollback segments are in the system tablespace, from 8.0 on in undo tablespaces ([`Segments`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,16 +9,56 @@ use super::latch::{EXCLUSIVE, SHARED, SX};
 use crate::engine::Relation;
 use crate::pools::{Objects, Pools};
 
-/// The number of rollback segments that transactions use: 128 less the 32 for temporary tables (trx0trx.cc,
-/// `get_next_redo_rseg`).
-const SEGMENTS: u32 = 96;
-/// Slots of all rollback segments (trx0sys.h, `TRX_SYS_N_RSEGS`).
-const SLOTS: u32 = SEGMENTS + TEMPORARY;
-/// The number of rollback segments of temporary tables (srv0srv.cc, `srv_tmp_undo_rsegs`).
-const TEMPORARY: u32 = 32;
-/// Pages that transactions use all the time: for each rollback segment its header, a page of inserts and a page of
-/// updates; and the headers for temporary tables.
-pub(super) const PAGES_IN_USE: u32 = 3 * SEGMENTS + TEMPORARY;
+/// The rollback segments of a server, by its default settings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segments {
+    /// The segments that transactions use, of all tablespaces together.
+    used: u32,
+    /// The segments among them that transactions use twice in a round.
+    twice: u32,
+    /// The segments of temporary tables.
+    temporary: u32,
+    /// The tablespaces that have the segments. Transactions take the tablespaces in turn.
+    tablespaces: u32,
+}
+
+impl Segments {
+    /// MySQL 5.7: 128 in the system tablespace (trx0sys.h, `TRX_SYS_N_RSEGS`). Slots 1 to 32 are those of temporary
+    /// tables (srv0srv.cc, `srv_tmp_undo_rsegs`), and the next 32 stand in for them: their segments are used twice in a
+    /// round (trx0trx.cc, `get_next_redo_rseg`).
+    pub const OF_5_7: Segments = Segments { used: 96, twice: 32, temporary: 32, tablespaces: 1 };
+    /// MySQL from 8.0 on: 128 (`innodb_rollback_segments`) in each of two undo tablespaces (`innodb_undo_tablespaces`;
+    /// trx0trx.cc, `get_next_redo_rseg_from_undo_spaces`), and as many in the temporary tablespace.
+    pub const OF_8_0: Segments = Segments { used: 256, twice: 0, temporary: 128, tablespaces: 2 };
+
+    /// Returns the number of pages that transactions use all the time: for each rollback segment its header, a page of
+    /// inserts and a page of updates; and the headers for temporary tables.
+    pub fn pages_in_use(self) -> u32 {
+        3 * self.used + self.temporary
+    }
+
+    /// Returns the number of turns of a round.
+    fn slots(self) -> u32 {
+        self.used + self.twice
+    }
+
+    /// Returns the rollback segment of a slot.
+    fn of(self, slot: u32) -> u32 {
+        if slot <= self.twice { slot } else { slot - self.twice }
+    }
+
+    /// Returns the pages of a tablespace before its undo pages: header, two inode pages, then the headers of rollback
+    /// segments.
+    fn managing(self) -> u32 {
+        3 + self.used / self.tablespaces
+    }
+
+    /// Returns the first managing page of the tablespace that has a segment, counted from that of the first tablespace.
+    fn tablespace(self, segment: u32) -> u32 {
+        segment % self.tablespaces * self.managing()
+    }
+}
+
 /// Bytes of a page before the first log.
 const PAGE_HEADER: u32 = 38 + 18 + 30;
 /// Bytes of a log's header with its XA part (trx0undo.h, `TRX_UNDO_LOG_XA_HDR_SIZE`).
@@ -71,17 +113,11 @@ struct Committed {
     deleted: Vec<(u32, u32)>,
 }
 
-/// Returns the rollback segment of a slot. Slots 1 to 32 are those of temporary tables, and the next 32 stand in for
-/// them: their segments are used twice in a round (trx0trx.cc, `get_next_redo_rseg`).
-fn segment_of(slot: u32) -> u32 {
-    if slot <= TEMPORARY { slot } else { slot - TEMPORARY }
-}
-
 /// The undo log.
-#[derive(Default)]
 pub(super) struct Undo {
+    of: Segments,
     page_bytes: u32,
-    /// First page of the system space: header, two inode pages, then the headers of rollback segments.
+    /// The first managing page of the first tablespace.
     system: u32,
     temporary: u32,
     segments: Vec<Segment>,
@@ -104,32 +140,42 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    pub(super) fn new(objects: &mut Objects, page_bytes: u32) -> Self {
-        let system = objects.add("(system)", 3 + SEGMENTS, 3 + SEGMENTS);
-        let temporary = objects.add("(temporary)", TEMPORARY, TEMPORARY);
-        let room = SEGMENTS * 8 + 1024 * (16384 / page_bytes).max(1);
+    pub(super) fn new(objects: &mut Objects, page_bytes: u32, of: Segments) -> Self {
+        let managing = of.tablespaces * of.managing();
+        let system = objects.add("(system)", managing, managing);
+        let temporary = objects.add("(temporary)", of.temporary, of.temporary);
+        let room = of.used * 8 + 1024 * (16384 / page_bytes).max(1);
         let first = objects.add("(undo)", 0, room);
         Undo {
+            of,
             page_bytes,
             system,
             temporary,
-            segments: vec![Segment::default(); SEGMENTS as usize],
+            segments: vec![Segment::default(); of.used as usize],
+            free: BinaryHeap::new(),
             next_page: first,
             end_page: first + room,
+            next_slot: 0,
             connections: 1,
-            ..Undo::default()
+            history: VecDeque::new(),
+            purged: Vec::new(),
+            freed: Vec::new(),
+            open: None,
+            begun: [false; 2],
+            full: Vec::new(),
+            deleted: Vec::new(),
         }
     }
 
     fn header(&self, segment: u32) -> u32 {
-        self.system + 3 + segment
+        self.system + self.of.tablespace(segment) + 3 + segment / self.of.tablespaces
     }
 
     /// Writes an undo record of `bytes` bytes (trx0rec.cc, `trx_undo_report_row_operation`).
     pub(super) fn write(&mut self, pools: &mut Pools, log: Log, bytes: u32) {
         let segment = *self.open.get_or_insert_with(|| {
-            self.next_slot = (self.next_slot + 1) % SLOTS;
-            segment_of(self.next_slot)
+            self.next_slot = (self.next_slot + 1) % self.of.slots();
+            self.of.of(self.next_slot)
         });
         let begun = std::mem::replace(&mut self.begun[log as usize], true);
         let page = match log {
@@ -175,7 +221,7 @@ impl Undo {
     fn new_page(&mut self, pools: &mut Pools, segment: u32) -> u32 {
         pools.get(self.header(segment), EXCLUSIVE);
         for place in [0, 0, 1, 0, 0, 0] {
-            pools.get(self.system + place, SX);
+            pools.get(self.system + self.of.tablespace(segment) + place, SX);
         }
         let page = self.free.pop().map_or_else(
             || {
@@ -268,11 +314,11 @@ impl Undo {
     fn truncate(&mut self, pools: &mut Pools) {
         self.purged.sort_unstable();
         for (segment, page) in self.purged.drain(..) {
-            pools.get(self.system + 3 + segment, EXCLUSIVE);
+            pools.get(self.system + self.of.tablespace(segment) + 3 + segment / self.of.tablespaces, EXCLUSIVE);
             pools.get(page, EXCLUSIVE);
         }
-        (0..SEGMENTS).for_each(|segment| pools.get(self.header(segment), EXCLUSIVE));
-        (0..TEMPORARY).for_each(|number| pools.get(self.temporary + number, EXCLUSIVE));
+        (0..self.of.used).for_each(|segment| pools.get(self.header(segment), EXCLUSIVE));
+        (0..self.of.temporary).for_each(|number| pools.get(self.temporary + number, EXCLUSIVE));
         for page in self.freed.drain(..) {
             pools.get(page, SX);
             [1, 0, 1, 0, 0, 0].into_iter().for_each(|place| pools.get(self.system + place, SX));

@@ -1,10 +1,14 @@
-//! `postgres`: the shared buffers of PostgreSQL 15 to 18, a clock sweep with usage counts.
+//! `postgres`: the shared buffers of PostgreSQL 15 to 19, a clock sweep with usage counts.
 //!
 //! It follows freelist.c and bufmgr.c in src/backend/storage/buffer: a pin raises the buffer's usage count, up to 5.
 //! The clock's hand lowers it, and a buffer that the hand finds at 0 is the victim.
 //!
 //! A scan of a large table uses a ring of buffers (scans.rs). Its hits raise a usage count only from 0 to 1. Its misses
 //! reuse the ring's buffers, unless another session has used them (freelist.c, `GetBufferFromRing`).
+//!
+//! Up to 18 a miss takes a buffer of the list of free ones first. 19 lacks such a list: the hand takes a
+//! buffer without a page when it comes to it, as one with a usage count of 0, and evicts others before (freelist.c,
+//! `StrategyGetBuffer`; bufmgr.c, `InvalidateBuffer`).
 //!
 //! Approximated: a trace shows pins but no unpins, so the model never treats a buffer as pinned. A table's size is the
 //! number of its pages that the run touched.
@@ -44,7 +48,7 @@ struct Page {
 }
 
 /// The settings of PostgreSQL's model: the rings of sequential scans.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresSettings {
     /// The tables whose scans have a ring: those of more than a quarter of the buffers, 255 of them at most.
@@ -53,15 +57,31 @@ pub struct PostgresSettings {
     /// The number of buffers of a ring.
     #[serde(skip_serializing)]
     pub ring_buffers: u32,
+    /// Whether buffers without a page are in a list, from which a miss takes one first: up to version 18.
+    #[serde(skip_serializing, default = "yes")]
+    pub has_free_list: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for PostgresSettings {
+    fn default() -> Self {
+        PostgresSettings { large_tables: Vec::new(), ring_buffers: 0, has_free_list: true }
+    }
 }
 
 /// PostgreSQL's shared buffers.
 pub struct Postgres {
     pages: Vec<Page>,
-    /// The page in each buffer; the entry of a free one has no meaning.
+    /// The page in each buffer, or `NONE`.
     buffers: Vec<u32>,
-    /// Buffers without a page, the next one last (`StrategyControl->firstFreeBuffer`).
+    /// Buffers without a page, the next one last (`StrategyControl->firstFreeBuffer`); none from version 19 on.
     free: Vec<u32>,
+    has_free_list: bool,
+    /// The number of buffers that have a page.
+    used: u32,
     /// The buffer at which the clock's hand stands (`StrategyControl->nextVictimBuffer`).
     hand: u32,
     scans: Scans,
@@ -85,7 +105,9 @@ impl Model for Postgres {
         Postgres {
             pages: of_pages,
             buffers: vec![NONE; frames as usize],
-            free: (0..frames).rev().collect(),
+            free: if settings.has_free_list { (0..frames).rev().collect() } else { Vec::new() },
+            has_free_list: settings.has_free_list,
+            used: 0,
             hand: 0,
             scans: Scans::new(&settings.large_tables, settings.ring_buffers),
             counts: Counts::default(),
@@ -93,7 +115,7 @@ impl Model for Postgres {
     }
 
     fn sample(settings: &mut PostgresSettings, one_in: OneIn) {
-        let PostgresSettings { large_tables, ring_buffers } = settings;
+        let PostgresSettings { large_tables, ring_buffers, .. } = settings;
         *ring_buffers = one_in.of(*ring_buffers).max(1);
         for LargeTable { first_page, pages, .. } in large_tables {
             (*first_page, *pages) = (one_in.of(*first_page), one_in.of(*pages));
@@ -135,7 +157,9 @@ impl Postgres {
         let next = self.scans.next_buffer(scan);
         let buffer = match next.filter(|&buffer| self.is_fair_game(buffer)) {
             Some(buffer) => {
-                self.evict(buffer);
+                if self.buffers[buffer as usize] != NONE {
+                    self.evict(buffer);
+                }
                 self.counts.ring_reuses += 1;
                 buffer
             }
@@ -147,12 +171,15 @@ impl Postgres {
 
     /// Returns whether a ring may use its buffer again, with any page in it (freelist.c, `GetBufferFromRing`).
     fn is_fair_game(&self, buffer: u32) -> bool {
-        let page = self.pages[self.buffers[buffer as usize] as usize];
-        page.buffer == buffer && page.usage_count <= RING_USAGE_COUNT
+        let page = self.buffers[buffer as usize];
+        // A buffer in the list is the list's, so that it has one owner.
+        if page == NONE { !self.has_free_list } else { self.pages[page as usize].usage_count <= RING_USAGE_COUNT }
     }
 
     fn fill(&mut self, buffer: u32, page: u32) {
+        debug_assert_eq!(self.buffers[buffer as usize], NONE, "buffer {buffer} has a page, and gets page {page} too");
         self.buffers[buffer as usize] = page;
+        self.used += 1;
         let page = &mut self.pages[page as usize];
         debug_assert_eq!(page.buffer, NONE, "a page has one buffer, and gets {buffer} too");
         page.buffer = buffer;
@@ -160,21 +187,33 @@ impl Postgres {
     }
 
     fn evict(&mut self, buffer: u32) {
-        let page = &mut self.pages[self.buffers[buffer as usize] as usize];
-        debug_assert_eq!(page.buffer, buffer, "the page that leaves buffer {buffer} is in another one");
-        page.buffer = NONE;
+        self.empty(buffer);
         self.counts.evictions += 1;
     }
 
-    /// Evicts the page that the clock finds, and returns its buffer; no buffer is free (freelist.c,
-    /// `StrategyGetBuffer`).
+    /// Takes the page out of a buffer, which has one.
+    fn empty(&mut self, buffer: u32) {
+        let page = std::mem::replace(&mut self.buffers[buffer as usize], NONE);
+        let page = &mut self.pages[page as usize];
+        debug_assert_eq!(page.buffer, buffer, "the page that leaves buffer {buffer} is in another one");
+        page.buffer = NONE;
+        self.used -= 1;
+    }
+
+    /// Evicts the page that the clock finds, and returns its buffer; no buffer is in the list of free ones (freelist.c,
+    /// `StrategyGetBuffer`). A buffer without a page has a usage count of 0.
     fn victim(&mut self) -> u32 {
         debug_assert!(self.free.is_empty(), "{} buffers are free: none needs a victim", self.free.len());
         loop {
             let buffer = self.hand;
             self.hand = if buffer as usize + 1 == self.buffers.len() { 0 } else { buffer + 1 };
-            let page = &mut self.pages[self.buffers[buffer as usize] as usize];
-            debug_assert_eq!(page.buffer, buffer, "the hand is at buffer {buffer}, which has no page and is not free");
+            let page = self.buffers[buffer as usize];
+            if page == NONE {
+                debug_assert!(!self.has_free_list, "buffer {buffer} has no page and is not in the list");
+                return buffer;
+            }
+            let page = &mut self.pages[page as usize];
+            debug_assert_eq!(page.buffer, buffer, "the page in buffer {buffer} is in another one");
             if page.usage_count == 0 {
                 self.evict(buffer);
                 return buffer;
@@ -226,10 +265,12 @@ impl Manager for Postgres {
 
     /// Frees the page's buffer (bufmgr.c, `InvalidateBuffer`).
     fn drop_page(&mut self, access: Access) {
-        let page = &mut self.pages[access.page as usize];
-        let buffer = std::mem::replace(&mut page.buffer, NONE);
+        let Page { buffer, .. } = self.pages[access.page as usize];
         if buffer != NONE {
-            self.free.push(buffer);
+            self.empty(buffer);
+            if self.has_free_list {
+                self.free.push(buffer);
+            }
         }
     }
 
@@ -238,7 +279,7 @@ impl Manager for Postgres {
     }
 
     fn frames_used(&self) -> u32 {
-        (self.buffers.len() - self.free.len()) as u32
+        self.used
     }
 }
 
@@ -253,7 +294,8 @@ mod tests {
     /// Returns shared buffers with pages `0..2000`, of which those from 1000 on are a large table.
     fn pool_with_table(frames: u32, ring_buffers: u32, had_rings: bool) -> Postgres {
         let large_tables = vec![LargeTable { first_page: 1000, pages: 1000, had_rings }];
-        Postgres::new(NonZeroU32::new(frames).unwrap(), 2000, &PostgresSettings { large_tables, ring_buffers })
+        let settings = PostgresSettings { large_tables, ring_buffers, ..PostgresSettings::default() };
+        Postgres::new(NonZeroU32::new(frames).unwrap(), 2000, &settings)
     }
 
     /// Gets pages with a latch, by one session.
@@ -277,7 +319,8 @@ mod tests {
     /// Returns the page and the usage count of each buffer, and the hand.
     fn state(pool: &Postgres) -> (String, Vec<u8>, u32) {
         let pages = pool.buffers.iter().map(|&page| char::from(page as u8)).collect();
-        (pages, pool.buffers.iter().map(|&page| pool.pages[page as usize].usage_count).collect(), pool.hand)
+        let usage_count = |page: &u32| pool.pages.get(*page as usize).map_or(0, |page| page.usage_count);
+        (pages, pool.buffers.iter().map(usage_count).collect(), pool.hand)
     }
 
     #[test]
@@ -326,6 +369,34 @@ mod tests {
         assert_eq!(pool.frames_used(), 1);
         get(&mut pool, "C");
         assert_eq!(pool.buffers[..2], [u32::from(b'C'), u32::from(b'B')]);
+    }
+
+    #[test]
+    fn without_a_list_the_hand_evicts_pages_before_it_comes_to_the_buffer_of_a_dropped_one() {
+        let settings = PostgresSettings { has_free_list: false, ..PostgresSettings::default() };
+        let mut pool = Postgres::new(NonZeroU32::new(4).unwrap(), 100, &settings);
+        get(&mut pool, "ABC");
+        assert_eq!((state(&pool).2, pool.frames_used(), pool.counts().evictions), (3, 3, 0));
+        get(&mut pool, "DE");
+        assert_eq!(state(&pool), ("EBCD".into(), vec![1, 0, 0, 0], 1));
+        pool.drop_page(Access { page: u32::from(b'C'), thread: 0, latch: 0, now_us: 0 });
+        assert_eq!((pool.frames_used(), pool.counts().evictions), (3, 1));
+        // Buffer 1 comes before buffer 2, which is without a page.
+        get(&mut pool, "F");
+        assert_eq!((pool.buffers[1], pool.counts().evictions), (u32::from(b'F'), 2));
+        get(&mut pool, "G");
+        assert_eq!((pool.buffers[2], pool.counts().evictions), (u32::from(b'G'), 2));
+    }
+
+    #[test]
+    fn without_a_list_a_ring_reuses_its_buffer_whose_page_was_dropped() {
+        let large_tables = vec![LargeTable { first_page: 10, pages: 90, had_rings: true }];
+        let settings = PostgresSettings { large_tables, ring_buffers: 1, has_free_list: false };
+        let mut pool = Postgres::new(NonZeroU32::new(8).unwrap(), 100, &settings);
+        get_all(&mut pool, [11], 9);
+        pool.drop_page(Access { page: 11, thread: 0, latch: 0, now_us: 0 });
+        get_all(&mut pool, [12], 9);
+        assert_eq!((pool.buffers[0], pool.counts().evictions, pool.counts().ring_reuses), (12, 0, 1));
     }
 
     #[test]
@@ -439,7 +510,7 @@ mod tests {
             LargeTable { first_page: 5, pages: u32::MAX, had_rings: true },
             LargeTable { first_page: 50, pages: 1, had_rings: true },
         ];
-        let settings = PostgresSettings { large_tables, ring_buffers: 0 };
+        let settings = PostgresSettings { large_tables, ..PostgresSettings::default() };
         let mut pool = Postgres::new(NonZeroU32::new(4).unwrap(), 9, &settings);
         get_all(&mut pool, 0..9, 9);
         assert_eq!(pool.counts().misses, 9);

@@ -17,6 +17,8 @@ from bufferlab.engines.servers.server_names import ON_PATH, url_pattern
 from bufferlab.knob import PREFIX, Knob, Value
 from bufferlab.units import GIB, KIB, MIB, TIB
 
+_CHUNKS = "mysql >= 5.7.5; mariadb >= 10.2.2, < 10.11.12; mariadb >= 11.0, < 11.4.6; mariadb >= 11.5, < 11.8.2"
+"""The servers whose pool has chunks; newer MariaDB ignores their size."""
 LARGE_PAGES = "mysql >= 5.7.6; mariadb >= 10.1"
 _ON_OFF = ("on", "off")
 _OWN = ""
@@ -61,7 +63,8 @@ INNODB_KNOBS: tuple[Knob, ...] = (
            auto="1", minimum=1, maximum=64, versions="mysql; mariadb < 10.5",
            confounds="instances: lists, scan depth and locks are per instance"),
     _size("buffer_pool_chunk_size", "the unit a pool is rounded up to, times the instances; auto: an instance has one",
-          minimum=MIB, maximum=64 * GIB, versions="mysql >= 5.7.5; mariadb >= 10.2.2",
+          minimum=MIB, maximum=64 * GIB,
+          versions=_CHUNKS,
           confounds="chunk size, of which the pool is a multiple"),
     _count("lru_scan_depth", "free pages the page cleaner keeps in each instance, and so pages lost to the cache",
            minimum=100, maximum=2**32 - 1),
@@ -91,8 +94,8 @@ INNODB_KNOBS: tuple[Knob, ...] = (
     _choice("adaptive_hash_index", _ON_OFF, "a hash index over hot pages; on, it hides page gets from the counters",
             auto=None, default="off",
             confounds="adaptive hash index, which changes page gets"),
-    # Off, as in MySQL 8.4 and newer MariaDB. A change that waits for its page delays the read, which is then counted
-    # later or not at all. The smaller the pool, the more changes wait.
+    # Off, as in MySQL 8.4 (not in 8.0 and 9.7), and as in newer MariaDB, which has none. A change that waits for its
+    # page delays the read, which is then counted later or not at all. The smaller the pool, the more changes wait.
     _choice("change_buffering", ("none", "inserts", "deletes", "changes", "purges", "all"),
             "changes of secondary index pages that are kept aside until the page is read", auto="none",
             versions="mysql; mariadb < 11.0"),

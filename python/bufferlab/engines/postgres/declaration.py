@@ -1,4 +1,4 @@
-"""The knobs and the declaration of PostgreSQL 15 to 18. Pure data.
+"""The knobs and the declaration of PostgreSQL 15 to 19. Pure data.
 
 The knobs follow the manual's chapter "Server Configuration" and guc_tables.c (guc.c before 16). A knob's name is the
 server's variable. bufferlab sets few of them itself, for the reasons below. Every other knob is "auto" and left to the
@@ -86,11 +86,17 @@ KNOBS: tuple[Knob, ...] = (
             "every read is waited for", auto=_OWN, versions="postgres >= 16"),
     _size("io_combine_limit", "the largest read or write made of several pages", minimum=PAGE_BYTES, maximum=MIB,
           versions="postgres >= 17"),
+    _size("io_max_combine_limit", "the largest io_combine_limit that has an effect", minimum=PAGE_BYTES, maximum=MIB,
+          versions="postgres >= 18"),
     _choice("io_method", ("worker", "io_uring", "sync"),
             "who reads ahead: processes of their own, the kernel (if compiled in), or nobody",
             versions="postgres >= 18"),
     _count("io_workers", "processes that read for others with io_method = worker", minimum=1, maximum=32,
-           versions="postgres >= 18"),
+           versions="postgres >= 18, < 19"),
+    _count("io_min_workers", "the fewest such processes that the server keeps", minimum=1, maximum=32,
+           versions="postgres >= 19"),
+    _count("io_max_workers", "the most such processes that the server starts", minimum=1, maximum=32,
+           versions="postgres >= 19"),
     # When on, a scan begins where another one is: two runs with the same seed would read different pages.
     _choice("synchronize_seqscans", _ON_OFF, "scans of one large table go along with each other", auto=None,
             default="off"),

@@ -59,6 +59,9 @@ current_setting('block_size')::bigint AS page_size, pg_backend_pid() AS pid,
 current_setting('track_io_timing') AS io_timing, current_setting('track_activities') AS activities,
 current_setting('track_counts') AS counts,
 extract(epoch FROM now() - pg_postmaster_start_time()) AS uptime_s,
+(SELECT json_object_agg(name, CASE unit WHEN '8kB' THEN 8192 * setting::bigint ELSE setting::bigint END)::text
+FROM pg_settings WHERE name IN ('io_combine_limit', 'io_max_combine_limit', 'effective_io_concurrency',
+'max_connections', 'autovacuum_worker_slots', 'max_worker_processes', 'max_wal_senders')) AS of_rings,
 (SELECT extract(epoch FROM max(backend_start)) FROM pg_stat_get_activity(NULL) WHERE backend_type = 'checkpointer')
 AS pool_s"""
 _LOG_AGE = """\
@@ -119,7 +122,11 @@ class PostgresLook(Look):
             thread=int(told["pid"]),
             data_directory=data_directory,
             # After a session's crash the first process stays, and shared_buffers and the checkpointer begin anew.
-            settings={"max_wal_size_bytes": str(told["max_wal_size"] or 0), "pool_s": str(told["pool_s"] or 0)},
+            settings={
+                "max_wal_size_bytes": str(told["max_wal_size"] or 0),
+                "pool_s": str(told["pool_s"] or 0),
+                **_numbers_of(told["of_rings"]),
+            },
         )
         return replace(facts, settings={**facts.settings, "own_gets": str(_own_gets(query, major))})
 
@@ -187,6 +194,14 @@ class PostgresLook(Look):
         # The kernel does not add reads by io_uring to those of read calls.
         readers = () if row["io_method"] == "io_uring" else map(int, str(row["readers"] or "").split())
         return Unpublished(int(row["sessions"]), int(row["hidden"]), tuple(readers))
+
+
+def _numbers_of(told: object) -> dict[str, str]:
+    """Return the whole numbers of a JSON object by name. Raises ValueError for anything else."""
+    found = json.loads(str(told or "{}"))
+    if not isinstance(found, dict):
+        raise ValueError("the server's settings are no object")
+    return {str(name): str(int(value)) for name, value in found.items()}
 
 
 _COUNTED = {"read_us", "active_us", *TITLES}

@@ -166,6 +166,9 @@ _ALSO = (
     "huge_pages_status",
     "shared_memory_type",
     "max_connections",
+    "autovacuum_worker_slots",
+    "max_worker_processes",
+    "max_wal_senders",
     "io_max_concurrency",
 )
 
@@ -224,12 +227,24 @@ def confounds(
             actual = as_asked(name, knobs[name], told[behind])
             if actual != knobs[name]:
                 said.append(f"{behind} is {text_of(name, actual)} where {text_of(name, knobs[name])} was asked for")
+    said += _capped(told)
     said += _standing(told).values()
     if told.get("huge_pages_status", ("off", None))[0] == "on" and limit_bytes is not None:
         said.append("shared buffers are in huge pages, which the memory limit does not count")
     if told.get("track_counts", ("on", None))[0] == "off":
         said.append("track_counts is off: the server counts nothing")
     return said
+
+
+def _capped(told: Mapping[str, Told]) -> list[str]:
+    """Return a sentence if the server reads fewer pages at once than io_combine_limit says (bufmgr.c, from 18 on)."""
+    asked, most = (told.get(name) for name in ("io_combine_limit", "io_max_combine_limit"))
+    if asked is None or most is None or bytes_of(asked) <= bytes_of(most):
+        return []
+    return [
+        f"io_combine_limit is shown as {format_bytes(bytes_of(asked))}, and the server reads at most "
+        f"{format_bytes(bytes_of(most))} at once, its io_max_combine_limit"
+    ]
 
 
 def _standing(told: Mapping[str, Told]) -> dict[str, str]:

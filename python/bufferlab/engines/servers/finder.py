@@ -25,6 +25,7 @@ from bufferlab.engines.servers.builds import Ask, Build, Flavour, Listed
 from bufferlab.engines.servers.fetched import all_fetched, fetched, folder, newest_fetched, servers_root
 from bufferlab.engines.servers.server_names import ON_PATH
 from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.versions import numbers
 
 _RECORD = "files.json"
 _FORMAT_VERSION = 1
@@ -180,13 +181,15 @@ class Finder:
                 build = self.by_path(binary, name)
             except BufferlabError:
                 continue
-            if _is_named(build, name):
+            if is_named(build.flavour, build.version, name):
                 return build
-        return next((self._checked(build) for build in all_fetched(self.flavour) if _is_named(build, name)), None)
+        same = (build for build in all_fetched(self.flavour) if is_named(build.flavour, build.version, name))
+        return next((self._checked(build) for build in same), None)
 
 
-def _is_named(build: Build, name: str) -> bool:
-    return f"{build.flavour}-{build.version}.".startswith(f"{name}.")
+def is_named(flavour: str, version: str, name: str) -> bool:
+    """Return whether a server's name has this version, or its first numbers, as "postgres-19" has 19rc1 and 19.1."""
+    return f"{flavour}-{'.'.join(map(str, numbers(version)))}.".startswith(f"{name}.")
 
 
 def program_of(binary: Path, ask: Ask, *arguments: str) -> tuple[Path, Path | None]:

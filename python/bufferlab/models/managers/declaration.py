@@ -69,10 +69,16 @@ class BufferManager:
     meaning: str
     servers: str
     """The engines and versions that the model is for, as versions.py reads them."""
+    is_compared: bool = True
+    """Whether predictions for these servers were compared with measured reads."""
     own_defaults: Mapping[str, int] = field(default_factory=dict)
     """Settings whose default on these servers is not that of the core."""
     further: Callable[[Traced, Pool], Settings] = lambda _traced, _pool: {}
     """Returns settings of the model that follow from the server's version or from the sizes of pools and objects."""
+    frames: Callable[[Server, int, int], int] = lambda _server, page_bytes, pool_bytes: pool_bytes // page_bytes
+    """Returns the frames of a server's pool, from the bytes of a page and of the pool."""
+    asks: tuple[str, ...] = ()
+    """Settings of the engine, by its names, that `further` takes from `Traced.ran`."""
     presumes: Mapping[str, int | str] = field(default_factory=dict)
     """Settings of the engine that the model takes to have these values."""
     filled: float = 1.0

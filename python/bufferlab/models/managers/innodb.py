@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
-from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
+from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
@@ -31,6 +31,25 @@ _WRITES = 0.01
 _DEPTH = "lru_scan_depth"
 _DEEP = 1 / 10
 """The share of the frames above which a free list is filled and emptied in waves, whose height depends on time."""
+
+
+_DESCRIPTORS_INSIDE = "mariadb >= 10.11.12, < 11.0; mariadb >= 11.4.6, < 11.5; mariadb >= 11.8.2"
+"""The servers whose pool's bytes hold the descriptors of its frames too (buf0buf.cc, buf_pool_t::get_n_blocks)."""
+_EXTENT_BYTES = 8 << 20
+"""The part of such a pool that begins with descriptors (buf0buf.cc, innodb_buffer_pool_extent_size)."""
+_DESCRIPTOR_BYTES = 152
+"""The bytes of a frame's descriptor (sizeof buf_block_t), by the frames that 10.11.19 and 11.8.9 count with pages of 4,
+8 and 16 KiB."""
+
+
+def _frames(server: Server, page_bytes: int, pool_bytes: int) -> int:
+    """Return the frames of a pool (buf0buf.cc, buf_pool_t::get_n_blocks, first_page)."""
+    if not server.is_in(_DESCRIPTORS_INSIDE):
+        return pool_bytes // page_bytes
+    in_extent = _EXTENT_BYTES // (page_bytes + _DESCRIPTOR_BYTES)
+    of_descriptors = _EXTENT_BYTES // page_bytes - in_extent
+    extents, rest_bytes = divmod(pool_bytes, _EXTENT_BYTES)
+    return extents * in_extent + max(0, rest_bytes // page_bytes - of_descriptors)
 
 
 def _by_speed(pool: Pool) -> str | None:
@@ -119,16 +138,26 @@ _UP_TO_10_4 = BufferManager(
     doubts=_doubts,
     untraced=_deep,
 )
+_MYSQL_8_0 = replace(_UP_TO_10_4, servers="mysql >= 8.0, < 8.1", own_defaults={"flush_neighbors": 0})
+"""MySQL 8.0. Its later versions have the same rules.
+
+In 8.4 buf0flu.cc's buf_flush_LRU_list_batch, buf_flush_single_page_from_LRU and buf_flush_page_coordinator_thread do
+what they do in 8.0. New there is only that a page of a dropped table stays in the list until a batch or a thread comes
+to it (buf_page_free_stale).
+"""
 MANAGERS = (
     _UP_TO_10_4,
-    replace(_UP_TO_10_4, servers="mysql >= 8.0, < 8.1", own_defaults={"flush_neighbors": 0}),
+    _MYSQL_8_0,
+    replace(_MYSQL_8_0, servers="mysql >= 8.1, < 9.7", is_compared=False),
+    replace(_MYSQL_8_0, servers="mysql >= 9.7, < 10"),
     replace(
         _UP_TO_10_4,
         name="innodb1011",
-        version=1,
+        version=2,
         meaning="InnoDB: a list with a midpoint, and a cleaner that is woken when half of lru_scan_depth is left free",
         servers="mariadb >= 10.5",
+        frames=_frames,
         further=lambda _traced, _pool: {},
     ),
 )
-"""The entries of two models. The first model has two, because its servers differ in a default."""
+"""The entries of two models. The first has four: its servers differ in a default, and some were never compared."""

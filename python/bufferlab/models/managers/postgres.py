@@ -18,12 +18,17 @@ _IO_CONCURRENCY = 16
 _COMBINED_BYTES = 128 << 10
 """The default of io_combine_limit in bytes (bufmgr.h, DEFAULT_IO_COMBINE_LIMIT)."""
 _PAGE_BYTES = 8 << 10
-_OTHER_PROCESSES = 20 + 16 + 8 + 2 + 6 + 32
-"""The number of processes that may pin buffers besides the connections.
-
-The 20 further connections of a private server (postgresql_conf.py), autovacuum_worker_slots and max_worker_processes by
-default, then the special and auxiliary processes of proc.h and its IO workers.
-"""
+_FURTHER_CONNECTIONS = 20
+"""The connections that a private server allows besides the workload's (postgresql_conf.py)."""
+_PROCESSES = {"autovacuum_worker_slots": 16, "max_worker_processes": 8, "max_wal_senders": 0}
+"""Settings that limit processes other than connections, with their values on a private server."""
+_SPECIAL_PROCESSES = 2
+"""The processes that MaxBackends has besides (proc.h, NUM_SPECIAL_WORKER_PROCS)."""
+_AUXILIARY_PROCESSES = 6 + 32
+"""The auxiliary processes and IO workers, which may pin buffers, too (proc.h, NUM_AUXILIARY_PROCS)."""
+_HAS_FREE_LIST = "postgres < 19"
+"""The servers with a list of buffers without a page (freelist.c, StrategyGetBuffer; from 19 on buf_internals.h's
+BufferDesc has no freeNext)."""
 _MOST_TABLES = 255
 """The most tables that the core takes."""
 _FORKS = (" (fsm)", " (vm)", " (init)")
@@ -34,6 +39,7 @@ def _further(traced: Traced, pool: Pool) -> Settings:
     tables = sorted((one for one in traced.objects if _is_large(one, pool.frames)), key=lambda one: -one.pages)
     return {
         "ring_buffers": _ring_buffers(traced, pool),
+        "has_free_list": traced.server.is_in(_HAS_FREE_LIST),
         "large_tables": [
             {
                 "first_page": one.first_page,
@@ -58,17 +64,30 @@ def _ring_buffers(traced: Traced, pool: Pool) -> int:
     """Return the buffers of a bulk read's ring (freelist.c, GetAccessStrategy and GetAccessStrategyWithSize)."""
     buffers = _RING_BUFFERS
     if traced.server.is_in(_RING_GROWS):
-        combined = traced.ran.get("io_combine_limit", _COMBINED_BYTES) // _PAGE_BYTES
+        # The server reads no more at once than io_max_combine_limit, whatever SHOW io_combine_limit says.
+        limits = ("io_combine_limit", "io_max_combine_limit")
+        combined = min(traced.ran.get(name, _COMBINED_BYTES) for name in limits) // _PAGE_BYTES
         wanted = buffers + combined * traced.ran.get("effective_io_concurrency", _IO_CONCURRENCY)
         # A process may pin only its share of the pool (bufmgr.c, GetPinLimit).
-        buffers = min(wanted, max(buffers, pool.frames // (traced.connections + _OTHER_PROCESSES)))
+        buffers = min(wanted, max(buffers, pool.frames // _pinning_processes(traced)))
     return max(1, min(buffers, pool.frames // 8))
+
+
+def _pinning_processes(traced: Traced) -> int:
+    """Return the number of processes that may pin buffers (postinit.c, InitializeMaxBackends; bufmgr.c, GetPinLimit).
+
+    Settings that the run does not have are those of a private server.
+    """
+    connections = traced.ran.get("max_connections", traced.connections + _FURTHER_CONNECTIONS)
+    others = sum(traced.ran.get(name, own) for name, own in _PROCESSES.items())
+    return connections + others + _SPECIAL_PROCESSES + _AUXILIARY_PROCESSES
 
 
 MANAGER = BufferManager(
     name="postgres",
-    version=3,
+    version=4,
     meaning="PostgreSQL's shared buffers: a clock sweep with usage counts, and rings for scans of large tables",
-    servers="postgres >= 15, < 19",
+    servers="postgres >= 15, < 20",
     further=_further,
+    asks=("io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "max_connections", *_PROCESSES),
 )

@@ -1,0 +1,44 @@
+"""A second folder of a fetched server's programs, in which the server is a script that starts it by its own loader.
+
+A server of another release of Debian runs by the loader that came with it. But initdb starts the program `postgres`
+in its folder by its path, and the kernel would take this machine's loader. PostgreSQL finds its files from where
+its program lies (port/path.c, find_my_exec and make_relative_path), so both folders lie at the same depth.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+_FOLDER = "started"
+"""The folder inside the server's `usr` that has the second programs; also a link to the other files."""
+
+
+def made(server: Path, binary: str, others: tuple[str, ...], loader: Path) -> None:
+    """Make the second folder in a server's folder; `binary` and `loader` are the server's program and its loader.
+
+    `others` are the programs of its folder that start the server. Raises OSError.
+    """
+    program = server / binary
+    usr = server / Path(binary).parts[0]
+    place = beside(program, len(program.relative_to(usr).parts))
+    place.mkdir(parents=True)
+    up = "/.." * (len(place.relative_to(usr).parts))
+    script = place / program.name
+    script.write_text(
+        f'#!/bin/sh\nusr="${{0%/*}}{up}"\nlibs="$usr/../{loader.parent.relative_to(server)}"\n'
+        f'exec "$libs/{loader.name}" --library-path "$libs" "$usr/{program.relative_to(usr)}" "$@"\n'
+    )
+    script.chmod(0o755)
+    for name in others:
+        # A program resolves links to itself, so it must be a copy.
+        shutil.copy2(program.with_name(name), place / name)
+    for folder in usr.iterdir():
+        if folder.name not in (_FOLDER, program.relative_to(usr).parts[0]):
+            (usr / _FOLDER / folder.name).symlink_to(f"../{folder.name}")
+
+
+def beside(program: Path, depth: int = 5) -> Path:
+    """Return the second folder for a program that lies `depth` names deep in `usr`: lib/postgresql/19/bin/postgres."""
+    usr = program.parents[min(depth, len(program.parents)) - 1]
+    return usr / _FOLDER / program.parent.relative_to(usr)
