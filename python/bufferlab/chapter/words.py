@@ -275,13 +275,13 @@ def detectable(found: Verdict, unit: str) -> str:
 
 
 _NEAR_ZERO = 1 / 50
-"""The share of a claimed change's upper bound below which its lower bound tells no more than that it is above zero."""
+"""The share of a claimed change's upper bound below which its lower bound only says that it is above zero."""
 
 
 def percent_range(low: float, high: float) -> str:
     """Return the bounds of a claimed change, as shares, in per cent, rounded outward.
 
-    A lower bound near zero, beside the upper one, is left out.
+    A lower bound that is near zero, compared with the upper one, is left out.
 
     >>> percent_range(0.3812, 0.4277), percent_range(0.9712, 0.9731), percent_range(0.957, 0.9961)
     ('38–43 %', '97.1–97.4 %', '95.7–99.7 %')

@@ -111,7 +111,7 @@ class Attached:
     recorded: Recorded
     rows: tuple[SampledRow, ...]
     stops: int
-    """How many stops or calls of the server were recorded in `attached_s`."""
+    """How many stops or calls of the server were recorded while it was attached."""
     attached_s: float
     """The seconds from attaching to detaching; the recorder's window, in which it knew all frames, is shorter."""
     events: Mapping[str, int]
