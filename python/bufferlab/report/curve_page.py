@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _GUIDE = (
     "LRU is a guide, not a prediction of a server: a server keeps part of its pool free and replaces pages by rules of "
-    "its own. InnoDB usually reads more than LRU of the same bytes; PostgreSQL sometimes more, sometimes less."
+    "its own, so that it may read more than LRU of the same bytes, or less."
 )
 #: The number of sizes at which the line of the curve is drawn; more would look the same.
 _DRAWN = 400
