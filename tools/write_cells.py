@@ -122,6 +122,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="mysql57", help="names of loads, with commas between them")
     parser.add_argument("--runs-only", action="store_true", help="measure, and print no table")
+    parser.add_argument("--share-device", action="store_true", help="use the device although another sweep does")
     given = parser.parse_args()
     names, failed = given.only.split(","), []
     if unknown := {*names} - {load.name for load in LOADS}:
@@ -129,8 +130,9 @@ def main() -> int:
     given.folder.mkdir(parents=True, exist_ok=True)
     for load in (one for one in LOADS if one.name in names):
         cells = prediction_cells.Cells(load.name, load.name, load.measured, ("--sweep", "pool_size=15%,30%,60%"))
-        traced = prediction_cells.run(given.folder, f"{load.name}-trace", load.traced)
-        if not traced or not prediction_cells.run(given.folder, load.name, (*load.measured, *cells.points)):
+        shared = ("--share-device",) if given.share_device else ()
+        traced = prediction_cells.run(given.folder, f"{load.name}-trace", (*load.traced, *shared))
+        if not traced or not prediction_cells.run(given.folder, load.name, (*load.measured, *cells.points, *shared)):
             failed.append(load.name)
         elif not given.runs_only:
             if prediction_cells.table(given.folder, cells):

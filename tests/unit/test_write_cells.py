@@ -35,7 +35,7 @@ def test_a_window_is_steady_if_its_halves_write_alike(tool: Any) -> None:
     assert tool.is_steady(steady)
     assert not tool.is_steady(tool.halves(samples([(10.0, 100), (70.0, 1100), (130.0, 2160)]))), "6 % more"
     assert not tool.is_steady(tool.halves(samples([(10.0, 100), (60.0, 1100), (110.0, 2100)]))), "too short"
-    assert not tool.is_steady(tool.halves(samples([(10.0, 100)]).filter(pl.col("phase") == "warm_up")))
+    assert not tool.is_steady(tool.halves(samples([(10.0, 100), (130.0, 900)]).filter(pl.col("phase") == "warm_up")))
     seldom = tool.halves(samples([(0.0, 0), (50.0, 500), (130.0, 1300)]))
     assert seldom[1:] == pytest.approx((650.0, 650.0)), "parts of unequal length are compared by their rates"
 

@@ -1,4 +1,4 @@
-"""Predicts the reads of other settings from one traced run: a replay of its accesses for each point.
+"""Predicts the reads and writes of other settings from one traced run: a replay of its accesses for each point.
 
 A pool's frames are its bytes times the frames per byte that the traced engine counted. This file knows no engine: a
 model's declaration has the settings that it obeys and the cases where it must not be believed.
@@ -20,9 +20,13 @@ from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, READ_AHEAD_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers import innodb, postgres, sqlite
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
+from bufferlab.models.managers.flushing import Age, Flushing
+from bufferlab.models.managers.same_writes import SameWrites
 from bufferlab.models.source import RECORD_AGAIN, Source
+from bufferlab.models.writes import written
 from bufferlab.plan import DataFacts, GridPoint, Plan, PlannedRun, make
 from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
+from bufferlab.results.predicted_writes import PredictedWrites
 from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
@@ -87,6 +91,8 @@ class Target:
     """The facts about the source that the model may use."""
     own: Replayed
     """The model's counts at the traced run's own point."""
+    flushing: Flushing | SameWrites | str | None = None
+    """How the source's server wrote dirty pages, or why that is unknown; None if the model knows no writes."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -133,15 +139,21 @@ class Target:
         frames = max(max(_frames(source, _pool_bytes(source, point), point.label)) for point in self.plan.points)
         return replay_bytes(frames + int(page.max()) + 1, len(page))
 
-    def replayed(self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED) -> Replayed:
-        """Return the model's counts with a pool and its settings. Raises DataFileError, and any error of `check`."""
-        settings = self.manager.settings(self.seen, pool)
+    def replayed(
+        self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED, age: Age | None = None
+    ) -> Replayed:
+        """Return the model's counts with a pool and its settings. Raises DataFileError, and any error of `check`.
+
+        Dirty pages reach `age`; without one, the age that they had in the source.
+        """
+        settings = _with_age(self.manager.settings(self.seen, pool), self.flushing, age)
         return replay(self.source, self.manager.name, settings, pool.frames, check, clock)
 
     @cached_property
     def traced(self) -> TracedRun:
         """The facts about the traced run that a predicted run stores."""
-        source = self.source
+        source, written = self.source, self.source.edges.change("pages_written").value
+        knows_writes = isinstance(self.flushing, Flushing)
         return TracedRun(
             run_id=source.run.run_id,
             point=source.run.point.label,
@@ -154,6 +166,8 @@ class Target:
             work=dict(source.trace.work),
             measured_reads=source.trace.counted("read")[0],
             modelled_reads=self.own.reads,
+            measured_writes=None if written is None else int(written),
+            modelled_writes=self.own.writes if knows_writes else None,
         )
 
 
@@ -174,8 +188,15 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
         pool = Pool(frames, _values(source, manager, point))
         # Settings that this run cannot have had are refused at once.
         _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0), {})
-    own = replay(source, manager.name, manager.settings(seen, seen.pool), seen.pool.frames, lambda: None)
-    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own)
+    flushing = manager.flushing(seen) if manager.flushing else None
+    settings = _with_age(manager.settings(seen, seen.pool), flushing)
+    own = replay(source, manager.name, settings, seen.pool.frames, lambda: None)
+    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own, flushing)
+
+
+def _with_age(settings: Settings, flushing: Flushing | SameWrites | str | None, age: Age | None = None) -> Settings:
+    """Return the model's settings with the age that dirty pages reach: the traced run's own, unless `age` is given."""
+    return {**settings, **flushing.settings(age or flushing.own)} if isinstance(flushing, Flushing) else settings
 
 
 def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Prediction:
@@ -205,6 +226,7 @@ def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Pred
         replays=played.replays,
         lru=yardstick(YARDSTICK, nominal),
         opt=yardstick(FLOOR, frames),
+        writes=played.writes,
         turnovers=played.as_traced.brought_in_since_start / frames,
         turnovers_before=_before(played.as_traced) / frames,
         is_traced_point=played.is_traced_point,
@@ -223,6 +245,7 @@ def predict_pool(target: Target, pool_bytes: int, check: Callable[[], None]) -> 
         pool_bytes=pool_bytes,
         pool_frames=frames,
         reads=played.found.reads if played.found else None,
+        writes=played.writes,
         is_traced_point=played.is_traced_point,
         verdicts=played.verdicts,
     )
@@ -280,6 +303,7 @@ class _Played:
     """The model's counts; None if they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
+    writes: PredictedWrites | None
     verdicts: list[Verdict]
 
 
@@ -291,7 +315,11 @@ def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], Non
     replays = _at_speeds(target, pool, found, check) if why else {}
     speed = depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
     verdicts = [*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)]
-    return _Played(found, None if speed else found, replays, is_traced_point, verdicts)
+    counted = None if speed else found
+    writes = written(
+        target.flushing, target.traced, pool.frames, counted, lambda age: target.replayed(pool, check, age=age)
+    )
+    return _Played(found, counted, replays, is_traced_point, writes, verdicts)
 
 
 def of_server(server: Server) -> BufferManager | None:

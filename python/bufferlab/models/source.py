@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, SpecError
+from bufferlab.models.changes import changes_of
 from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
@@ -53,6 +55,7 @@ class Source:
             objects=self.trace.stored.objects,
             ran={name: one.value for name, one in self.run.settings.items() if type(one.value) is int},
             others=self.others,
+            changes=partial(changes_of, self.trace),
         )
 
     def others(self) -> list[tuple[int, int, Window]]:

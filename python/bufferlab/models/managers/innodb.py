@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.managers.declaration import BufferManager, Pool, Traced
+from bufferlab.models.managers.flushing import flushing
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
@@ -105,7 +106,7 @@ def _kept_up(traced: Traced, pool: Pool) -> bool:
 
 _UP_TO_10_4 = BufferManager(
     name="innodb57",
-    version=2,
+    version=3,
     meaning=(
         "InnoDB: a list with a midpoint, and a cleaner that works once a second or when the tail is dirty and no frame "
         "is free"
@@ -116,6 +117,7 @@ _UP_TO_10_4 = BufferManager(
     read_ahead=("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"),
     filled=_FILLED,
     by_speed=_by_speed,
+    flushing=flushing,
     doubts=_doubts,
     untraced=_deep,
 )
@@ -129,6 +131,7 @@ MANAGERS = (
         meaning="InnoDB: a list with a midpoint, and a cleaner that is woken when half of lru_scan_depth is left free",
         servers="mariadb >= 10.5",
         further=lambda _traced, _pool: {},
+        flushing=None,
     ),
 )
 """The entries of two models. The first model has two, because its servers differ in a default."""
