@@ -5,7 +5,7 @@ mod strings;
 
 use bufferlab_model::trace::Access;
 use bufferlab_sim::{
-    AgeCourse, Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model, OneIn,
+    AgeCourse, Counts, FlushRate, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model, OneIn,
 };
 use proptest::prelude::*;
 
@@ -33,6 +33,8 @@ enum Cleaner {
 struct Flushing {
     /// Changes, and the largest age from each on.
     most_ages: Option<Vec<(u32, u32)>>,
+    rate: Option<(f64, f64)>,
+    rest: f64,
     most_pct: Option<u32>,
 }
 
@@ -143,7 +145,7 @@ impl Naive {
     fn clean(&mut self, now_us: u64) {
         match &mut self.cleaner {
             Cleaner::Clock { next_round_us, neighbors, flushing, .. } => {
-                let (neighbors, flushing) = (*neighbors, flushing.clone());
+                let (neighbors, mut listed) = (*neighbors, flushing.clone());
                 let timely = now_us >= *next_round_us;
                 if timely {
                     *next_round_us = now_us + 1_000_000;
@@ -152,7 +154,10 @@ impl Naive {
                     self.batch(neighbors);
                 }
                 if timely {
-                    self.flush(neighbors, flushing);
+                    self.flush(neighbors, &mut listed);
+                    if let Cleaner::Clock { flushing, .. } = &mut self.cleaner {
+                        flushing.rest = listed.rest;
+                    }
                 }
             }
             Cleaner::FewFrames => {
@@ -192,8 +197,21 @@ impl Naive {
     }
 
     /// The pages from the flush list, once a second.
-    fn flush(&mut self, neighbors: u32, flushing: Flushing) {
-        let most_age = flushing.most_ages.map(|steps| {
+    fn flush(&mut self, neighbors: u32, flushing: &mut Flushing) {
+        let first = self.list.iter().filter_map(|page| page.dirty_since).min();
+        let asked = flushing.rate.map_or(0.0, |(pages, at)| {
+            let ages = first.map_or(0.0, |since| f64::from(self.position - since)) / at;
+            pages * ages * ages.sqrt() + flushing.rest
+        });
+        let before = self.counts.flush_list_writes;
+        self.flush_asked(neighbors, flushing, asked);
+        let written = (self.counts.flush_list_writes - before) as f64;
+        flushing.rest = if written >= asked { 0.0 } else { (asked - written).min(1.0) };
+    }
+
+    fn flush_asked(&mut self, neighbors: u32, flushing: &Flushing, asked: f64) {
+        let before = self.counts.flush_list_writes;
+        let most_age = flushing.most_ages.as_ref().map(|steps| {
             let begun = steps.iter().rev().find(|(change, _)| *change <= self.position);
             begun.unwrap_or(&steps[0]).1
         });
@@ -203,7 +221,8 @@ impl Naive {
             let Some(&(since, oldest)) = dirty.iter().min() else { return };
             let too_old = most_age.is_some_and(|most| self.position - since > most);
             let too_many = flushing.most_pct.is_some_and(|most| 100 * dirty.len() >= most as usize * (self.frames + 1));
-            if !too_old && !too_many {
+            let wanted = (self.counts.flush_list_writes - before) as f64 + 1.0 <= asked;
+            if !too_old && !too_many && !wanted {
                 return;
             }
             for page in self.with_neighbors(oldest, neighbors, usize::MAX, false) {
@@ -387,6 +406,7 @@ proptest! {
         wakes_cleaner: bool,
         flush_age in prop::option::of(prop::collection::btree_map(0u32..400, 0u32..200, 1..4)),
         max_dirty_pages_pct in prop::option::of(0u32..60),
+        rate in prop::option::of((0.0..20.0f64, 1.0..300.0f64)),
         one_in in prop::sample::select(vec![1.0, 1.0, 1.5, 3.0, 9.0, 50.0, 700.0]),
     ) {
         let pages = size + more_pages;
@@ -396,10 +416,11 @@ proptest! {
         let course = steps.clone().map(AgeCourse::from);
         let old = Innodb57Settings {
             old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner, flush_age: course,
+            flush_rate: rate.map(|(pages, age_changes)| FlushRate { pages, age_changes }),
             max_dirty_pages_pct, sampled_one_in,
         };
         let mut fast = Innodb57::new(frames(size), pages, &old);
-        let flushing = Flushing { most_ages: steps, most_pct: max_dirty_pages_pct };
+        let flushing = Flushing { most_ages: steps, rate, rest: 0.0, most_pct: max_dirty_pages_pct };
         let clock =
             Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors, flushing };
         let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock, one_in);

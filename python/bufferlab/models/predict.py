@@ -20,10 +20,9 @@ from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, READ_AHEAD_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers import innodb, postgres, sqlite
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
-from bufferlab.models.managers.flushing import Age, Flushing
-from bufferlab.models.managers.same_writes import SameWrites
+from bufferlab.models.managers.flushing import Flushing, Limit
 from bufferlab.models.source import RECORD_AGAIN, Source
-from bufferlab.models.writes import written
+from bufferlab.models.writes import Writing, limits, written
 from bufferlab.plan import DataFacts, GridPoint, Plan, PlannedRun, make
 from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
 from bufferlab.results.predicted_writes import PredictedWrites
@@ -91,7 +90,7 @@ class Target:
     """The facts about the source that the model may use."""
     own: Replayed
     """The model's counts at the traced run's own point."""
-    flushing: Flushing | SameWrites | str | None = None
+    writing: Writing = None
     """How the source's server wrote dirty pages, or why that is unknown; None if the model knows no writes."""
 
     @property
@@ -140,20 +139,25 @@ class Target:
         return replay_bytes(frames + int(page.max()) + 1, len(page))
 
     def replayed(
-        self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED, age: Age | None = None
+        self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED, limit: Limit | None = None
     ) -> Replayed:
         """Return the model's counts with a pool and its settings. Raises DataFileError, and any error of `check`.
 
-        Dirty pages reach `age`; without one, the age that they had in the source.
+        Pages stay dirty up to `limit`; without one, up to the first of the pool's own limits.
         """
-        settings = _with_age(self.manager.settings(self.seen, pool), self.flushing, age)
+        limit = limit or next(iter(self.limits(pool)), None)
+        settings = {**self.manager.settings(self.seen, pool), **(limit.settings if limit else {})}
         return replay(self.source, self.manager.name, settings, pool.frames, check, clock)
+
+    def limits(self, pool: Pool) -> Sequence[Limit]:
+        """Return the limits up to which pages stay dirty in a pool: none if the model knows no writes of this run."""
+        return limits(self.writing, pool.frames, self.seen.pool.frames, self.own)
 
     @cached_property
     def traced(self) -> TracedRun:
         """The facts about the traced run that a predicted run stores."""
         source, written = self.source, self.source.edges.change("pages_written").value
-        knows_writes = isinstance(self.flushing, Flushing)
+        knows_writes = isinstance(self.writing, Flushing)
         return TracedRun(
             run_id=source.run.run_id,
             point=source.run.point.label,
@@ -188,15 +192,12 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
         pool = Pool(frames, _values(source, manager, point))
         # Settings that this run cannot have had are refused at once.
         _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0), {})
-    flushing = manager.flushing(seen) if manager.flushing else None
-    settings = _with_age(manager.settings(seen, seen.pool), flushing)
+    writing = manager.writing(seen) if manager.writing else None
+    settings = dict(manager.settings(seen, seen.pool))
+    for limit in limits(writing, seen.pool.frames, seen.pool.frames, None):
+        settings |= limit.settings
     own = replay(source, manager.name, settings, seen.pool.frames, lambda: None)
-    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own, flushing)
-
-
-def _with_age(settings: Settings, flushing: Flushing | SameWrites | str | None, age: Age | None = None) -> Settings:
-    """Return the model's settings with the age that dirty pages reach: the traced run's own, unless `age` is given."""
-    return {**settings, **flushing.settings(age or flushing.own)} if isinstance(flushing, Flushing) else settings
+    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own, writing)
 
 
 def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Prediction:
@@ -317,7 +318,12 @@ def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], Non
     verdicts = [*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)]
     counted = None if speed else found
     writes = written(
-        target.flushing, target.traced, pool.frames, counted, lambda age: target.replayed(pool, check, age=age)
+        target.writing,
+        target.traced,
+        target.limits(pool),
+        pool.frames,
+        counted,
+        lambda limit: target.replayed(pool, check, limit=limit),
     )
     return _Played(found, counted, replays, is_traced_point, writes, verdicts)
 

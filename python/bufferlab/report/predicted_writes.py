@@ -1,6 +1,6 @@
 """The part of a predicted sweep's chapter on writes: a figure and a table of pages and bytes written per unit of work.
 
-Where the age of dirty pages depends on the device, a pool has a range: both ends stand in the table.
+Where the age of dirty pages depends on the load's speed, a pool has a range: both ends stand in the table.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ _ID = "predicted-writes"
 _CAPTION = (
     "Pages written to the data files in the traced run's window, predicted by the model: for their frames (LRU), for "
     "their age or number (flush list), by threads that waited for a frame (single page), and by checkpoints. A range "
-    "has two ends: at the age that dirty pages had in the traced run, and at the age at which the server flushes at "
-    "any cost. Copies are those in the doublewrite buffer; the log's bytes are the traced run's. Measured is the "
-    "traced run's own count."
+    "has two ends: for loads of half and of twice the traced run's speed. Copies are those in the doublewrite buffer; "
+    "the log's bytes are the traced run's. Reads that wait are a lower bound. Measured is the traced run's own count."
 )
 
 
@@ -70,7 +69,7 @@ def table(found: Sequence[tuple[str, Prediction]], unit: Work) -> Table | None:
     heads = ("<Point", "Pool", writes, "LRU", "Flush list", "Single page", "Checkpoint", "Reads that wait",
              "Page bytes", "Copies", "Log", "Oldest dirty page", "Measured", "Error",
              "Error at the own point")  # fmt: skip
-    brief = ("Point", "Pool", writes, "Reads that wait", "Page bytes", "Copies", "Log", "Measured", "Error")
+    brief = ("Point", "Pool", writes, "Reads that wait", "Page bytes", "Log", "Measured", "Error")
     return Table.of(_ID, _TITLE, heads, rows, _CAPTION, brief=brief)
 
 
@@ -92,7 +91,7 @@ def _cells(label: str, prediction: Prediction, writes: PredictedWrites, unit: Wo
         by_end(end.flush_list_writes for end in ends),
         by_end(end.single_page_writes for end in ends),
         by_end(end.checkpoint_writes for end in ends),
-        words.NOTHING if writes.waiting_share is None else words.two_digits(writes.waiting_share),
+        words.share(writes.waiting_share),
         in_bytes(writes.page_bytes),
         in_bytes(writes.copy_bytes),
         in_bytes(writes.redo_bytes),

@@ -23,7 +23,8 @@ class WritesEnd(_Strict):
     why: str
     """The reason for this end."""
     age_bytes: int | None = Field(default=None, ge=0)
-    """InnoDB's largest age of a dirty page, in bytes of redo, in the mean over the window; None in other engines."""
+    """InnoDB's largest age of a dirty page, in bytes of redo, in the mean over the window; None if it follows from the
+    replay, and in other engines."""
     lru_writes: int = Field(default=0, ge=0)
     """Dirty pages that InnoDB's page cleaner wrote for their frames."""
     flush_list_writes: int = Field(default=0, ge=0)
@@ -51,14 +52,13 @@ class WritesDoubt(_Strict):
 class PredictedWrites(_Strict):
     """The pages and bytes that a model predicts to be written in the window.
 
-    The largest age of a dirty page may depend on the device. Then there are two ends: at the traced run's own age, and
-    at the age at which the server would flush at any cost.
+    The age that dirty pages reach in a larger pool depends on the speed of the load. Such a pool has two ends.
     """
 
     ALSO_PRINTED: ClassVar = ("pages", "least_pages", "most_pages", "page_bytes", "copy_bytes", "waiting_share")
 
     ends: list[WritesEnd] = Field(max_length=2)
-    """The first is that of the traced run's own age. Empty if nothing is predicted."""
+    """The first is that of the slower load. Empty if nothing is predicted."""
     why_not: str | None = None
     """The reason why the pages are not predicted; None if they are."""
     page_size_bytes: int = Field(gt=0)

@@ -89,7 +89,7 @@ class BufferManager:
     """Counters of pages that the server read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
     """Returns which setting makes the reads of a pool depend on the speed of the run; None if no setting does."""
-    flushing: Callable[[Traced], Flushing | SameWrites | str] | None = None
+    writing: Callable[[Traced], Flushing | SameWrites | str] | None = None
     """Returns how the traced run's server wrote dirty pages, or why that is unknown.
 
     None for a model without writes.

@@ -1,8 +1,10 @@
-"""How InnoDB of a traced run wrote its dirty pages: the age that they reached, and the redo that ages are counted in.
+"""How InnoDB of a traced run wrote its dirty pages, and the limits up to which pages stay dirty in other pools.
 
-The page cleaner writes the oldest dirty pages so fast that their age stays where the speed of the device and of the
-load meet (buf0flu.cc, page_cleaner_flush_pages_recommendation). The model takes this age from the run's samples. The
-server's limits of the age follow from the size of the redo log (log0log.cc, log_calc_max_ages), and are sampled, too.
+The page cleaner writes the oldest dirty pages. Each second it finds the number of pages from the age of the oldest one
+(buf0flu.cc, page_cleaner_flush_pages_recommendation). The model takes the age from the run's samples, in the run's pool
+and in smaller ones. In a larger pool more pages reach this age, so that it rises. There the model takes the number of
+pages: that of the run, times the age's growth to the power of 1.5 (buf0flu.cc, af_get_pct_for_lsn). How much redo is
+written between two rounds of the cleaner depends on the load's speed, which is taken to be half or twice the run's.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bufferlab.models.limits import FEW_READS
 from bufferlab.models.managers.declaration import Traced
 
 EXCLUSIVE = frozenset((2, 4))
@@ -30,29 +33,48 @@ _DIRTY_LIMITS = (("mysql >= 8.0; mariadb >= 10.5", 90), ("mysql; mariadb", 75))
 
 
 @dataclass(frozen=True)
-class Age:
-    """A largest age of dirty pages: in the run's time, and in the mean over the window."""
+class Limit:
+    """A limit up to which pages stay dirty, as settings of the model."""
 
-    steps: Sequence[tuple[int, int]]
-    """Changes since the trace's first access, and the age in changes from there on."""
-    bytes: int
+    settings: Mapping[str, Any]
     why: str
+    age_bytes: int | None = None
+    """The largest age of a dirty page in bytes of redo, in the mean over the window; None if it follows from the
+    replay."""
 
 
 @dataclass(frozen=True)
 class Flushing:
     """How the traced run's server wrote dirty pages."""
 
-    own: Age
-    latest: Age | None
-    """The age at which the server makes changes wait for flushing; None if the run did not sample it."""
-    most_dirty_pct: int
+    own: Limit
+    """The age that dirty pages had in the run."""
+    latest: Limit | None
+    """The age from which on changes wait for flushing; None if the run did not sample it."""
+    changes_at_a_round: float
+    """The mean age of the oldest dirty page when the page cleaner begins a round, in changes."""
+    seconds: float
+    """The length of the window."""
     copies_per_page: float | None
     redo_bytes: int | None
 
-    def settings(self, age: Age) -> Mapping[str, Any]:
-        """Return the model's settings with an age."""
-        return {"flush_age": [list(step) for step in age.steps], _DIRTY_LIMIT: self.most_dirty_pct}
+    def of_larger(self, list_writes: int) -> tuple[Limit, Limit] | None:
+        """Return the two limits of a larger pool, for loads of half and of twice the run's speed.
+
+        `list_writes` is how many pages the model writes from the flush list at the run's own point. If these are too
+        few for a rate, the limits are the run's age and the latest one; None if the run did not sample the latter.
+        """
+        if list_writes <= FEW_READS or self.changes_at_a_round <= 0:
+            return (self.own, self.latest) if self.latest else None
+
+        def at(speed: float, why: str) -> Limit:
+            pages = list_writes * _ROUND_S / self.seconds / speed
+            rate = {"flush_rate": {"pages": pages, "age_changes": self.changes_at_a_round}}
+            return Limit(
+                {**(self.latest or self.own).settings, **rate, **({} if self.latest else {"flush_age": None})}, why
+            )
+
+        return at(0.5, "half the speed of the traced run"), at(2.0, "twice the speed of the traced run")
 
 
 def flushing(traced: Traced) -> Flushing | str:
@@ -72,14 +94,17 @@ def flushing(traced: Traced) -> Flushing | str:
     steps = [(at, _changes(age - round_bytes / 2, per_change)) for _, at, age in course]
     first, last = changes.window
     inside = [age for _, at, age in course if first <= at <= last] or [course[-1][2]]
+    mean_bytes, most_dirty = sum(inside) / len(inside), {_DIRTY_LIMIT: _most_dirty(traced)}
     limit = edges.level(_SYNC).value
     pages, copies = edges.change("pages_written").value, edges.change(_COPIES).value
+    latest = {"flush_age": [(0, _changes(limit or 0.0, per_change))], **most_dirty}
     return Flushing(
-        own=Age(steps, round(sum(inside) / len(inside)), "the traced run's own age"),
-        latest=Age([(0, _changes(limit, per_change))], round(limit), "the age from which on changes wait for flushing")
-        if limit
-        else None,
-        most_dirty_pct=_most_dirty(traced),
+        own=Limit(
+            {"flush_age": steps, **most_dirty}, "the age that dirty pages had in the traced run", round(mean_bytes)
+        ),
+        latest=Limit(latest, "the age from which on changes wait for flushing", round(limit)) if limit else None,
+        changes_at_a_round=(mean_bytes + round_bytes / 2) / per_change if mean_bytes else 0.0,
+        seconds=edges.seconds,
         copies_per_page=copies / pages if pages and copies is not None else None,
         redo_bytes=None if written is None else round(written),
     )

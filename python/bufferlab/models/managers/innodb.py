@@ -117,7 +117,7 @@ _UP_TO_10_4 = BufferManager(
     read_ahead=("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"),
     filled=_FILLED,
     by_speed=_by_speed,
-    flushing=flushing,
+    writing=flushing,
     doubts=_doubts,
     untraced=_deep,
 )
@@ -131,7 +131,7 @@ MANAGERS = (
         meaning="InnoDB: a list with a midpoint, and a cleaner that is woken when half of lru_scan_depth is left free",
         servers="mariadb >= 10.5",
         further=lambda _traced, _pool: {},
-        flushing=None,
+        writing=None,
     ),
 )
 """The entries of two models. The first model has two, because its servers differ in a default."""

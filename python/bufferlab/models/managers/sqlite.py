@@ -6,5 +6,5 @@ from bufferlab.models.managers.declaration import BufferManager
 from bufferlab.models.managers.same_writes import of_log
 
 MANAGER = BufferManager(
-    name="sqlite", version=1, meaning="bufferlab's page pool for SQLite", servers="sqlite", flushing=of_log
+    name="sqlite", version=1, meaning="bufferlab's page pool for SQLite", servers="sqlite", writing=of_log
 )

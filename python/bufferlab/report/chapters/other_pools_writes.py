@@ -1,6 +1,6 @@
 """The second figure of the chapter on other pools: pages written, predicted for each pool, beside the measured points.
 
-A pool whose writes depend on the device has a range, which is drawn as an interval.
+A pool whose writes depend on the speed of the load has a range, which is drawn as an interval.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ _ID = "other-pools-writes"
 _TITLE = "What other pools would have written"
 _CAPTION = (
     "Predicted: a model of the server's buffer manager replayed the page accesses of the traced run, once for each "
-    "pool. An interval is a range: at the age that dirty pages had in the traced run, and at the age at which the "
-    "server flushes at any cost. Measured: the runs of this sweep, means with their 95 % intervals where there are "
-    "several."
+    "pool. An interval is a range: for loads of half and of twice the traced run's speed. Measured: the runs of this "
+    "sweep, means with their 95 % intervals where there are several."
 )
 
 

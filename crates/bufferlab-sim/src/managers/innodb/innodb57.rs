@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::flush_list::AgeCourse;
-use super::flushing::Flushing;
+use super::flushing::{FlushRate, Flushing};
 use super::midpoint::MidpointSettings;
 use super::neighbors::Neighbors;
 use super::{Cleaner, Innodb, Pool};
@@ -58,6 +58,9 @@ pub struct Innodb57Settings {
     /// adaptive flushing holds, which depends on the device. None: no page is written because of its age.
     #[serde(skip_serializing)]
     pub flush_age: Option<AgeCourse>,
+    /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.
+    #[serde(skip_serializing)]
+    pub flush_rate: Option<FlushRate>,
     /// The dirty pages, in percent of the pool, from which on the cleaner writes the oldest ones. None: any number.
     #[serde(skip_serializing)]
     pub max_dirty_pages_pct: Option<u32>,
@@ -76,6 +79,7 @@ impl Default for Innodb57Settings {
             flush_neighbors: 1,
             wakes_cleaner: true,
             flush_age: None,
+            flush_rate: None,
             max_dirty_pages_pct: None,
             sampled_one_in: OneIn::ONE,
         }
@@ -118,7 +122,12 @@ impl Model for Innodb57 {
             doublewrite: at_least_one(DOUBLEWRITE, one_in),
             neighbors_min_len: one_in.of(NEIGHBORS_MIN_LEN),
             wakes_cleaner,
-            flushing: Flushing { age: settings.flush_age.clone(), max_dirty_pages_pct: settings.max_dirty_pages_pct },
+            flushing: Flushing {
+                age: settings.flush_age.clone(),
+                rate: settings.flush_rate,
+                rest: 0.0,
+                max_dirty_pages_pct: settings.max_dirty_pages_pct,
+            },
             next_round_us: ROUND_US,
             due_us: ROUND_US,
         };
@@ -132,10 +141,14 @@ impl Model for Innodb57 {
         if let Some(age) = &mut settings.flush_age {
             age.sample(one_in);
         }
+        if let Some(rate) = &mut settings.flush_rate {
+            rate.sample(one_in);
+        }
     }
 
     fn check(settings: &Innodb57Settings, _frames: NonZeroU32) -> Result<(), String> {
         settings.flush_age.as_ref().map_or(Ok(()), AgeCourse::check)?;
+        settings.flush_rate.as_ref().map_or(Ok(()), FlushRate::check)?;
         MidpointSettings::check(settings.old_blocks_pct)
     }
 }
