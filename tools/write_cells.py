@@ -26,7 +26,7 @@ LEAST_S = 120.0
 """The shortest window of a cell."""
 LIMITS = {"own": 0.05, "half": 0.10, "double": 0.0}
 """The largest error of a cell, by its pool."""
-POOLS = {"pool_size 15%": "half", "pool_size 30%": "own", "pool_size 60%": "double"}
+POOLS = {"15%": "half", "30%": "own", "60%": "double"}
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,11 @@ def rows(folder: Path, load: Load) -> Iterator[str]:
         told = json.loads(run.read_text())
         if told["status"] == "ok":
             found = halves(pl.read_parquet(run.parent / "samples.parquet"))
-            windows.setdefault(told["point"]["label"], []).append(found)
+            windows.setdefault(told["point"]["swept"]["pool_size"], []).append(found)
     for row in json.loads((folder / f"{load.name}.json").read_text())["writes"]:
-        of = windows.get(row["label"], []) or windows.get(f"pool_size {row['label']}", [])
-        pool = POOLS.get(row["label"]) or POOLS[f"pool_size {row['label']}"]
+        # A report writes 15 % where the setting is 15%.
+        size = row["label"].replace(" ", "")
+        of, pool = windows.get(size, []), POOLS[size]
         steady = bool(of) and all(map(is_steady, of))
         apart = ", ".join("-" if one is None else f"{one[2] / one[1] - 1:+.1%}" for one in of)
         measured, ends = row["measured"], (row["least"], row["most"])

@@ -65,11 +65,11 @@ def test_a_line_tells_each_cell(tool: Any, tmp_path: Path) -> None:
     for place, status in enumerate(("ok", "failed")):
         run = sweep / "runs" / str(place)
         run.mkdir(parents=True)
-        run.joinpath("run.json").write_text(json.dumps({"status": status, "point": {"label": "pool_size 30%"}}))
+        run.joinpath("run.json").write_text(json.dumps({"status": status, "point": {"swept": {"pool_size": "30%"}}}))
         samples([(10.0, 0), (70.0, 1000), (130.0, 2010)]).write_parquet(run / "samples.parquet")
     (sweep / "plan.json").write_text("{}")
     measured = {"value": 2.0, "ci_low": 1.9, "ci_high": 2.1, "n": 1}
-    row = {"label": "30%", "measured": measured, "least": 2.06, "most": 2.06, "error": 0.03, "inside": True}
+    row = {"label": "30 %", "measured": measured, "least": 2.06, "most": 2.06, "error": 0.03, "inside": True}
     (tmp_path / f"{load.name}.json").write_text(json.dumps({"writes": [row]}))
     assert list(tool.rows(tmp_path, load)) == [
         "mysql57 own: measured 2 (1.9 to 2.1), n = 1, predicted 2.06, +3.0%, halves +1.0%: kept"

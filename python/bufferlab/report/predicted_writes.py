@@ -27,7 +27,7 @@ _CAPTION = (
 
 
 def told_pages(writes: PredictedWrites, count: int) -> str:
-    """Return the pages written per unit of work in words: a number, a range, or that there is no prediction."""
+    """Return the pages written per unit of work in words: a number, a range, or "not predicted"."""
     least, most = writes.least_pages, writes.most_pages
     if writes.pages is None or least is None or most is None:
         return "not predicted"

@@ -1,4 +1,4 @@
-"""The second figure of the chapter on other pools: pages written, predicted for each pool, beside the measured points.
+"""The second figure of the chapter on other pools: pages written, predicted for each pool, with the measured points.
 
 A pool whose writes depend on the speed of the load has a range, which is drawn as an interval.
 """
