@@ -18,8 +18,6 @@ from bufferlab.results.window import Window
 
 if TYPE_CHECKING:
     from bufferlab.models.changes import Changes
-    from bufferlab.models.managers.flushing import Flushing
-    from bufferlab.models.managers.same_writes import SameWrites
 
 Settings = Mapping[str, Any]
 """The settings of a model as the core takes them."""
@@ -89,8 +87,8 @@ class BufferManager:
     """Counters of pages that the server read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
     """Returns which setting makes the reads of a pool depend on the speed of the run; None if no setting does."""
-    writing: Callable[[Traced], Flushing | SameWrites | str] | None = None
-    """Returns how the traced run's server wrote dirty pages, or why that is unknown.
+    writing: Callable[[Traced], Any] | None = None
+    """Returns how the traced run's server wrote dirty pages, or why that is unknown: a `Writing` of models/writes.py.
 
     None for a model without writes.
     """
