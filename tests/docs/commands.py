@@ -35,6 +35,7 @@ EXCUSED: dict[str, str] = {
     "tools/prediction-cells /var/tmp/borders --borders": "takes an hour, as root",
     "tools/prediction-cells /var/tmp/newer --newer": "takes an hour, as root",
     "tools/prediction-cells /var/tmp/no-run --no-run": "takes an hour, as root",
+    "tools/write-cells /var/tmp/write-cells": "takes half an hour for each server, as root",
     "tools/labs runs/labs": "takes half an hour, and fetched servers; tests/real/test_labs.py runs it",
     "./bufferlab engines fetch mysql-5.7 postgres-17": "of tools/labs, as the ones below down to its reports; "
     "tests/unit/test_labs.py reads their options",

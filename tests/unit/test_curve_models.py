@@ -135,7 +135,7 @@ def test_the_command_shows_the_model_beside_lru(tmp_path: Path) -> None:
     assert "Misses of postgres" in ended.out
     document = bench.bufferlab("curve", TEN, "--model", "innodb57", "--sizes", "4pages", "--json").json
     model = document["model"]
-    assert (model["name"], model["version"], model["misses"]) == ("innodb57", 2, [3])
+    assert (model["name"], model["version"], model["misses"]) == ("innodb57", 3, [3])
     assert [pool["pool_pages"] for pool in document["curve"]] == [4]
     for arguments in (("--set", "lru_scan_depth=1"), ("--model", "innodb57", "--set", "lru_scan_depth")):
         assert bench.bufferlab("curve", TEN, *arguments).code == 2

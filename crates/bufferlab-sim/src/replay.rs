@@ -31,6 +31,12 @@ pub struct Counts {
     /// Misses that took a buffer of their scan's own ring in PostgreSQL's model: no other page left the pool for them.
     /// Zero in other managers.
     pub ring_reuses: u64,
+    /// Dirty pages that InnoDB's cleaner wrote to free their frames. Zero in other managers.
+    pub lru_writes: u64,
+    /// Dirty pages that InnoDB's cleaner wrote from the flush list; they stayed in the pool. Zero in other managers.
+    pub flush_list_writes: u64,
+    /// Dirty pages that a thread of InnoDB wrote itself, for a frame that it waited for. Zero in other managers.
+    pub single_page_writes: u64,
 }
 
 impl Counts {
@@ -45,6 +51,9 @@ impl Counts {
             not_made_young: of(self.not_made_young, other.not_made_young),
             guessed_scan_gets: of(self.guessed_scan_gets, other.guessed_scan_gets),
             ring_reuses: of(self.ring_reuses, other.ring_reuses),
+            lru_writes: of(self.lru_writes, other.lru_writes),
+            flush_list_writes: of(self.flush_list_writes, other.flush_list_writes),
+            single_page_writes: of(self.single_page_writes, other.single_page_writes),
         }
     }
 
@@ -356,16 +365,17 @@ mod tests {
 
     #[test]
     fn a_window_has_what_each_count_grew_by() {
-        let of = |counts: [u64; 8]| {
-            let [misses, prefetch_reads, creates, evictions, made_young, not_made_young, ..] = counts;
-            let [.., guessed_scan_gets, ring_reuses] = counts;
+        let of = |counts: [u64; 11]| {
+            let [misses, prefetch_reads, creates, evictions, made_young, not_made_young, rest @ ..] = counts;
+            let [guessed_scan_gets, ring_reuses, lru_writes, flush_list_writes, single_page_writes] = rest;
             let of_managers =
                 Counts { made_young, not_made_young, guessed_scan_gets, ring_reuses, ..Counts::default() };
-            Counts { misses, prefetch_reads, creates, evictions, ..of_managers }
+            let written = Counts { lru_writes, flush_list_writes, single_page_writes, ..of_managers };
+            Counts { misses, prefetch_reads, creates, evictions, ..written }
         };
-        let grown = of([11, 22, 33, 44, 55, 66, 77, 88]) - of([1, 3, 5, 7, 9, 13, 17, 19]);
-        assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69]));
+        let grown = of([11, 22, 33, 44, 55, 66, 77, 88, 99, 110, 121]) - of([1, 3, 5, 7, 9, 13, 17, 19, 23, 29, 31]);
+        assert_eq!(grown, of([10, 19, 28, 37, 46, 53, 60, 69, 76, 81, 90]));
         assert_eq!(grown + grown, grown.times(2.0));
-        assert_eq!(of([3; 8]).times(0.5), of([2; 8]), "half a page is rounded up");
+        assert_eq!(of([3; 11]).times(0.5), of([2; 11]), "half a page is rounded up");
     }
 }

@@ -4,7 +4,9 @@
 mod strings;
 
 use bufferlab_model::trace::Access;
-use bufferlab_sim::{Counts, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model, OneIn};
+use bufferlab_sim::{
+    AgeCourse, Counts, FlushRate, Innodb57, Innodb57Settings, Innodb1011, Innodb1011Settings, Manager, Model, OneIn,
+};
 use proptest::prelude::*;
 
 use strings::{Events, frames};
@@ -12,7 +14,8 @@ use strings::{Events, frames};
 struct Page {
     number: u32,
     old: bool,
-    dirty: bool,
+    /// The position of the change that made the page dirty.
+    dirty_since: Option<u32>,
     first_access_ms: Option<u64>,
     clock: u64,
 }
@@ -20,9 +23,19 @@ struct Page {
 /// The rule that wakes the cleaner.
 enum Cleaner {
     /// MySQL 5.7: the clock, and a thread without a frame or a clean page. MySQL 5.6: the clock.
-    Clock { next_round_us: u64, threads_too: bool, neighbors: u32 },
+    Clock { next_round_us: u64, threads_too: bool, neighbors: u32, flushing: Flushing },
     /// MariaDB 10.5: a thread that leaves few frames.
     FewFrames,
+}
+
+/// When the cleaner writes from the flush list.
+#[derive(Clone)]
+struct Flushing {
+    /// Changes, and the largest age from each on.
+    most_ages: Option<Vec<(u32, u32)>>,
+    rate: Option<(f64, f64)>,
+    rest: f64,
+    most_pct: Option<u32>,
 }
 
 struct Naive {
@@ -35,6 +48,8 @@ struct Naive {
     woken: bool,
     list: Vec<Page>,
     clock: u64,
+    /// The number of changes.
+    position: u32,
     counts: Counts,
 }
 
@@ -51,6 +66,7 @@ impl Naive {
             woken: false,
             list: Vec::new(),
             clock: 0,
+            position: 0,
             counts: Counts::default(),
         }
     }
@@ -128,14 +144,20 @@ impl Naive {
 
     fn clean(&mut self, now_us: u64) {
         match &mut self.cleaner {
-            Cleaner::Clock { next_round_us, neighbors, .. } => {
-                let neighbors = *neighbors;
-                self.woken |= now_us >= *next_round_us;
-                if now_us >= *next_round_us {
+            Cleaner::Clock { next_round_us, neighbors, flushing, .. } => {
+                let (neighbors, mut listed) = (*neighbors, flushing.clone());
+                let timely = now_us >= *next_round_us;
+                if timely {
                     *next_round_us = now_us + 1_000_000;
                 }
-                if std::mem::take(&mut self.woken) {
+                if std::mem::take(&mut self.woken) || timely {
                     self.batch(neighbors);
+                }
+                if timely {
+                    self.flush(neighbors, &mut listed);
+                    if let Cleaner::Clock { flushing, .. } = &mut self.cleaner {
+                        flushing.rest = listed.rest;
+                    }
                 }
             }
             Cleaner::FewFrames => {
@@ -159,28 +181,69 @@ impl Naive {
             && self.list.len() > self.share(256)
         {
             let tail = self.list.last().expect("more than a share of 256");
-            if !tail.dirty {
+            if tail.dirty_since.is_none() {
                 self.evict();
                 taken += 1;
                 continue;
             }
-            for page in self.with_neighbors(tail.number, neighbors, most - written.min(most)) {
+            for page in self.with_neighbors(tail.number, neighbors, most - written.min(most), true) {
                 let place = self.find(page).expect("it is in the list");
                 self.lose(place);
                 self.counts.evictions += 1;
+                self.counts.lru_writes += 1;
                 (taken, written) = (taken + 1, written + 1);
             }
         }
     }
 
-    /// Returns a dirty page, and those that are written with it.
-    fn with_neighbors(&self, page: u32, neighbors: u32, most: usize) -> Vec<u32> {
+    /// The pages from the flush list, once a second.
+    fn flush(&mut self, neighbors: u32, flushing: &mut Flushing) {
+        let first = self.list.iter().filter_map(|page| page.dirty_since).min();
+        let asked = flushing.rate.map_or(0.0, |(pages, at)| {
+            let ages = first.map_or(0.0, |since| f64::from(self.position - since)) / at;
+            pages * ages * ages.sqrt() + flushing.rest
+        });
+        let before = self.counts.flush_list_writes;
+        self.flush_asked(neighbors, flushing, asked);
+        let written = (self.counts.flush_list_writes - before) as f64;
+        flushing.rest = if written >= asked { 0.0 } else { (asked - written).min(1.0) };
+    }
+
+    fn flush_asked(&mut self, neighbors: u32, flushing: &Flushing, asked: f64) {
+        let before = self.counts.flush_list_writes;
+        let most_age = flushing.most_ages.as_ref().map(|steps| {
+            let begun = steps.iter().rev().find(|(change, _)| *change <= self.position);
+            begun.unwrap_or(&steps[0]).1
+        });
+        loop {
+            let dirty: Vec<(u32, u32)> =
+                self.list.iter().filter_map(|page| Some((page.dirty_since?, page.number))).collect();
+            let Some(&(since, oldest)) = dirty.iter().min() else { return };
+            let too_old = most_age.is_some_and(|most| self.position - since > most);
+            let too_many = flushing.most_pct.is_some_and(|most| 100 * dirty.len() >= most as usize * (self.frames + 1));
+            let wanted = (self.counts.flush_list_writes - before) as f64 + 1.0 <= asked;
+            if !too_old && !too_many && !wanted {
+                return;
+            }
+            for page in self.with_neighbors(oldest, neighbors, usize::MAX, false) {
+                let place = self.find(page).expect("it is in the list");
+                self.list[place].dirty_since = None;
+                self.counts.flush_list_writes += 1;
+            }
+        }
+    }
+
+    /// Returns a dirty page, and those that are written with it; `old_only` is whether these must be old.
+    fn with_neighbors(&self, page: u32, neighbors: u32, most: usize, old_only: bool) -> Vec<u32> {
         if neighbors == 0 || self.list.len() < self.share(512) {
             return vec![page];
         }
         let power = (0..).map(|bit| 1usize << bit).find(|&power| power >= self.frames / 32).expect("some power");
         let area = power.min(64).min(self.frames / 16).max(1) as u32;
-        let dirty = |number: u32| self.list.iter().any(|page| page.number == number && page.old && page.dirty);
+        let dirty = |number: u32| {
+            let fits = |page: &Page| page.dirty_since.is_some() && (page.old || !old_only);
+            self.list.iter().any(|page| page.number == number && fits(page))
+        };
         let extent: Vec<u32> = (page / area * area..(page / area + 1) * area).collect();
         let mut chosen: Vec<u32> = Vec::new();
         for &other in &extent {
@@ -203,13 +266,15 @@ impl Naive {
                 Cleaner::Clock { threads_too: false, .. } => self.depth.max(1),
                 Cleaner::FewFrames => 0,
             };
-            match self.list.iter().rev().take(searched).position(|page| !page.dirty) {
+            match self.list.iter().rev().take(searched).position(|page| page.dirty_since.is_none()) {
                 Some(from_tail) => {
                     self.lose(self.list.len() - 1 - from_tail);
                     self.counts.evictions += 1;
                 }
                 None => {
                     none_clean = true;
+                    // MariaDB's model has no dirty pages yet.
+                    self.counts.single_page_writes += u64::from(matches!(self.cleaner, Cleaner::Clock { .. }));
                     self.evict();
                 }
             }
@@ -221,13 +286,16 @@ impl Naive {
     }
 
     fn admit(&mut self, page: u32, old: bool) {
-        self.add(Page { number: page, old, dirty: false, first_access_ms: None, clock: 0 }, old);
+        self.add(Page { number: page, old, dirty_since: None, first_access_ms: None, clock: 0 }, old);
     }
 
     fn access(&mut self, access: Access) {
         let (now_ms, place) = (access.now_us / 1000, self.find(access.page).expect("in the pool"));
         let first_ms = *self.list[place].first_access_ms.get_or_insert(now_ms);
-        self.list[place].dirty |= access.latch == 2 || access.latch == 4;
+        if access.latch == 2 || access.latch == 4 {
+            self.position += 1;
+            self.list[place].dirty_since.get_or_insert(self.position);
+        }
         let page = &self.list[place];
         if self.clock == 0 {
             return;
@@ -336,14 +404,25 @@ proptest! {
         lru_scan_depth in prop_oneof![0u32..120, 400u32..900],
         flush_neighbors in 0u32..3,
         wakes_cleaner: bool,
+        flush_age in prop::option::of(prop::collection::btree_map(0u32..400, 0u32..200, 1..4)),
+        max_dirty_pages_pct in prop::option::of(0u32..60),
+        rate in prop::option::of((0.0..20.0f64, 1.0..300.0f64)),
         one_in in prop::sample::select(vec![1.0, 1.0, 1.5, 3.0, 9.0, 50.0, 700.0]),
     ) {
         let pages = size + more_pages;
         let events = Events::random(seed, pages, size.min(pages), 600);
         let sampled_one_in = OneIn::new(one_in);
-        let old = Innodb57Settings { old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner, sampled_one_in };
+        let steps: Option<Vec<(u32, u32)>> = flush_age.map(|steps| steps.into_iter().collect());
+        let course = steps.clone().map(AgeCourse::from);
+        let old = Innodb57Settings {
+            old_blocks_pct, old_blocks_time_ms, lru_scan_depth, flush_neighbors, wakes_cleaner, flush_age: course,
+            flush_rate: rate.map(|(pages, age_changes)| FlushRate { pages, age_changes }),
+            max_dirty_pages_pct, sampled_one_in,
+        };
         let mut fast = Innodb57::new(frames(size), pages, &old);
-        let clock = Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors };
+        let flushing = Flushing { most_ages: steps, rate, rest: 0.0, most_pct: max_dirty_pages_pct };
+        let clock =
+            Cleaner::Clock { next_round_us: 1_000_000, threads_too: wakes_cleaner, neighbors: flush_neighbors, flushing };
         let mut naive = Naive::new(size, lru_scan_depth, old_blocks_pct, old_blocks_time_ms, clock, one_in);
         events.play_to_both(&mut fast, &mut naive, |pool| {
             holds(size, old_blocks_pct, one_in, [pool.free_len(), pool.lru_len(), pool.old_len()])

@@ -279,18 +279,19 @@ def _settings(point: GridPoint, predicted: Predicted) -> dict[str, StoredSetting
 
 def _samples(predicted: Predicted) -> Iterator[dict[str, Any]]:
     """Yield the rows of the window's two edges: each metric that a measured run samples, or why it has none."""
-    counted, why = _counted(predicted.prediction), _why_null(predicted.prediction)
+    counted, prediction = _counted(predicted.prediction), predicted.prediction
     for metric, subject, change in predicted.counted:
         told = counted.pop(metric, None) if not subject else None
-        yield from _rows(metric, subject, change if told is None else told, why)
+        yield from _rows(metric, subject, change if told is None else told, _why_null(prediction, metric))
     for metric, number in counted.items():
-        yield from _rows(metric, "", number, why)
+        yield from _rows(metric, "", number, _why_null(prediction, metric))
 
 
 def _counted(prediction: Prediction) -> dict[str, float | None]:
     """Return a model's counts, by the names of the metrics that every engine may have."""
-    found = prediction.found
+    found, writes = prediction.found, prediction.writes
     return {
+        **({"pages_written": writes.pages} if writes else {}),
         "pages_read": found.reads if found else None,
         "demand_misses": found.misses if found else None,
         "pages_created": found.creates if found else None,
@@ -301,9 +302,13 @@ def _counted(prediction: Prediction) -> dict[str, float | None]:
     }
 
 
-def _why_null(prediction: Prediction) -> str:
+def _why_null(prediction: Prediction, metric: str) -> str:
+    writes = prediction.writes
+    if writes and metric == "pages_written" and writes.why_not:
+        return f"not predicted: {writes.why_not}"
     speed = next((one.sentence for one in prediction.verdicts if one.name == "depends_on_speed"), None)
-    return speed or f"not predicted: the model {prediction.model} knows reads, and neither writes nor time"
+    knows = "pages read and written, and no time" if writes else "reads, and neither writes nor time"
+    return speed or f"not predicted: the model {prediction.model} knows {knows}"
 
 
 def _rows(metric: str, subject: str, number: float | None, why: str) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 _SHARE_OF_MEMORY = 2
 """The part of the free memory that all threads may take together: one half."""
 _INTERVAL_S = 0.1
-_BYTES_OF_PAGE = 40
+_BYTES_OF_PAGE = 52
 """The most bytes that a model keeps for each page and frame."""
 _BYTES_OF_ROW = 5
 """The bytes for each access that OPT keeps, because it looks ahead, or that a replay at another speed needs."""

@@ -4,6 +4,8 @@ READ_AHEAD_LIMIT = 0.05
 """The share of a run's reads that may be read ahead: with more, another pool may read ahead more or less."""
 OWN_LIMIT = 0.05
 """The model's error at the traced run's own point above which no point is believed."""
+OWN_WRITES_LIMIT = 0.1
+"""The error of the model's writes at the traced run's own point above which no point's writes are believed."""
 SPEED_LIMIT = 0.03
 """The share of the reads by which replays at several speeds may differ and still agree."""
 FEW_READS = 30

@@ -1,4 +1,4 @@
-"""Predicts the reads of other settings from one traced run: a replay of its accesses for each point.
+"""Predicts the reads and writes of other settings from one traced run: a replay of its accesses for each point.
 
 A pool's frames follow from its bytes by the server's arithmetic, times the share of such frames that the traced engine
 counted. This file knows no engine: a model's declaration has that arithmetic, the settings that the model obeys, and
@@ -21,9 +21,12 @@ from bufferlab.models.ahead import Watch, replay_bytes
 from bufferlab.models.limits import FEW_READS, OWN_LIMIT, READ_AHEAD_LIMIT, SPEED_LIMIT
 from bufferlab.models.managers import innodb, postgres, sqlite
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Settings, Traced
+from bufferlab.models.managers.flushing import Flushing, Limit
 from bufferlab.models.source import RECORD_AGAIN, Source
+from bufferlab.models.writes import Writing, limits, written
 from bufferlab.plan import DataFacts, GridPoint, Plan, PlannedRun, make
 from bufferlab.results.page_traces import OtherPool, Prediction, Replayed, TracedRun, Verdict
+from bufferlab.results.predicted_writes import PredictedWrites
 from bufferlab.results.schema import WarmUp
 from bufferlab.results.store import PAGE_TRACE_FILE
 from bufferlab.spec import Experiment, Overrides, loads
@@ -89,6 +92,8 @@ class Target:
     """The facts about the source that the model may use."""
     own: Replayed
     """The model's counts at the traced run's own point."""
+    writing: Writing = None
+    """How the source's server wrote dirty pages, or why that is unknown; None if the model knows no writes."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -136,15 +141,26 @@ class Target:
         frames = max(max(_frames(source, self.manager, *point)) for point in points)
         return replay_bytes(frames + int(page.max()) + 1, len(page))
 
-    def replayed(self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED) -> Replayed:
-        """Return the model's counts with a pool and its settings. Raises DataFileError, and any error of `check`."""
-        settings = self.manager.settings(self.seen, pool)
+    def replayed(
+        self, pool: Pool, check: Callable[[], None], clock: Clock = AS_TRACED, limit: Limit | None = None
+    ) -> Replayed:
+        """Return the model's counts with a pool and its settings. Raises DataFileError, and any error of `check`.
+
+        Pages stay dirty up to `limit`; without one, up to the first of the pool's own limits.
+        """
+        limit = limit or next(iter(self.limits(pool)), None)
+        settings = {**self.manager.settings(self.seen, pool), **(limit.settings if limit else {})}
         return replay(self.source, self.manager.name, settings, pool.frames, check, clock)
+
+    def limits(self, pool: Pool) -> Sequence[Limit]:
+        """Return the limits up to which pages stay dirty in a pool: none if the model knows no writes of this run."""
+        return limits(self.writing, pool.frames, self.seen.pool.frames, self.own)
 
     @cached_property
     def traced(self) -> TracedRun:
         """The facts about the traced run that a predicted run stores."""
-        source = self.source
+        source, written = self.source, self.source.edges.change("pages_written").value
+        knows_writes = isinstance(self.writing, Flushing)
         return TracedRun(
             run_id=source.run.run_id,
             point=source.run.point.label,
@@ -157,6 +173,8 @@ class Target:
             work=dict(source.trace.work),
             measured_reads=source.trace.counted("read")[0],
             modelled_reads=self.own.reads,
+            measured_writes=None if written is None else int(written),
+            modelled_writes=self.own.writes if knows_writes else None,
         )
 
 
@@ -177,8 +195,12 @@ def target(source: Source, overrides: Overrides, stored: Experiment | None = Non
         pool = Pool(frames, _values(source, manager, point))
         # Settings that this run cannot have had are refused at once.
         _play(source, manager.name, manager.settings(seen, pool), frames, none, (0, 0, 0), {})
-    own = replay(source, manager.name, manager.settings(seen, seen.pool), seen.pool.frames, lambda: None)
-    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own)
+    writing = manager.writing(seen) if manager.writing else None
+    settings = dict(manager.settings(seen, seen.pool))
+    for limit in limits(writing, seen.pool.frames, seen.pool.frames, None):
+        settings |= limit.settings
+    own = replay(source, manager.name, settings, seen.pool.frames, lambda: None)
+    return Target(source, manager, plan, tuple(_of_source(source, manager)), seen, own, writing)
 
 
 def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Prediction:
@@ -208,6 +230,7 @@ def predict(target: Target, point: GridPoint, check: Callable[[], None]) -> Pred
         replays=played.replays,
         lru=yardstick(YARDSTICK, nominal),
         opt=yardstick(FLOOR, frames),
+        writes=played.writes,
         turnovers=played.as_traced.brought_in_since_start / frames,
         turnovers_before=_before(played.as_traced) / frames,
         is_traced_point=played.is_traced_point,
@@ -226,6 +249,7 @@ def predict_pool(target: Target, pool_bytes: int, check: Callable[[], None]) -> 
         pool_bytes=pool_bytes,
         pool_frames=frames,
         reads=played.found.reads if played.found else None,
+        writes=played.writes,
         is_traced_point=played.is_traced_point,
         verdicts=played.verdicts,
     )
@@ -283,6 +307,7 @@ class _Played:
     """The model's counts; None if they depend on the speed of the run."""
     replays: dict[str, Replayed]
     is_traced_point: bool
+    writes: PredictedWrites | None
     verdicts: list[Verdict]
 
 
@@ -294,7 +319,16 @@ def _played(target: Target, pool_bytes: int, pool: Pool, check: Callable[[], Non
     replays = _at_speeds(target, pool, found, check) if why else {}
     speed = depends_on_speed(why, replays, source.trace.work["transaction"]) if why else None
     verdicts = [*_own_point(target), *target.verdicts, *_of_point(target, pool, found, speed)]
-    return _Played(found, None if speed else found, replays, is_traced_point, verdicts)
+    counted = None if speed else found
+    writes = written(
+        target.writing,
+        target.traced,
+        target.limits(pool),
+        pool.frames,
+        counted,
+        lambda limit: target.replayed(pool, check, limit=limit),
+    )
+    return _Played(found, counted, replays, is_traced_point, writes, verdicts)
 
 
 def of_server(server: Server) -> BufferManager | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeGuard
 
 from bufferlab.engines import registry as engines
 from bufferlab.errors import DataFileError, SpecError
 from bufferlab.knob import Value
+from bufferlab.models.changes import changes_of
 from bufferlab.models.managers.declaration import Pool, Server, Traced
 from bufferlab.results.schema import Run, StoredSetting
 from bufferlab.results.store import SweepFolder
@@ -55,6 +57,7 @@ class Source:
             objects=self.trace.stored.objects,
             ran={name: int(one.value) for name, one in self.run.settings.items() if _is_whole(one.value)},
             others=self.others,
+            changes=partial(changes_of, self.trace),
         )
 
     def others(self) -> list[tuple[int, int, Window]]:

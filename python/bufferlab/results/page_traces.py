@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from bufferlab.results.blocks import KeepTraces
+from bufferlab.results.predicted_writes import PredictedWrites
 
 #: A stored table refuses unknown fields: a misspelt field must not be lost silently.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -121,6 +122,12 @@ class Replayed(_Strict):
     """Gets that PostgreSQL's model took for a scan's, because the trace has no mark; 0 in other managers."""
     ring_reuses: int = Field(default=0, ge=0)
     """Misses that took a buffer of their scan's own ring, so that no other page left; 0 in other managers."""
+    lru_writes: int = Field(default=0, ge=0)
+    """Dirty pages that InnoDB's page cleaner wrote for their frames; 0 in other managers."""
+    flush_list_writes: int = Field(default=0, ge=0)
+    """Dirty pages that InnoDB's page cleaner wrote for their age or number; 0 in other managers."""
+    single_page_writes: int = Field(default=0, ge=0)
+    """Dirty pages that a thread of InnoDB wrote for a frame that it waited for; 0 in other managers."""
     frames_used: int = Field(ge=0)
     """Frames that hold a page at the window's end."""
     brought_in_since_start: int = Field(ge=0)
@@ -130,6 +137,11 @@ class Replayed(_Strict):
     def reads(self) -> int:
         """Return all pages read."""
         return self.misses + self.prefetch_reads
+
+    @property
+    def writes(self) -> int:
+        """Return all pages written. It is 0 in a replay that did not follow dirty pages."""
+        return self.lru_writes + self.flush_list_writes + self.single_page_writes
 
     @property
     def brought_in(self) -> int:
@@ -173,7 +185,7 @@ Work = Annotated[
 class TracedRun(_Strict):
     """The run from whose page trace others were predicted."""
 
-    ALSO_PRINTED: ClassVar = ("own_error",)
+    ALSO_PRINTED: ClassVar = ("own_error", "own_writes_error")
 
     run_id: str
     point: str
@@ -188,6 +200,17 @@ class TracedRun(_Strict):
     """Pages that the engine itself counted as read in the window."""
     modelled_reads: int = Field(ge=0)
     """Pages that the model reads in the window at the run's own point."""
+    measured_writes: int | None = Field(default=None, ge=0)
+    """Pages that the engine itself counted as written in the window; None in earlier predictions, and if unknown."""
+    modelled_writes: int | None = Field(default=None, ge=0)
+    """Pages that the model writes in the window at the run's own point; None if it predicts no writes."""
+
+    @property
+    def own_writes_error(self) -> float | None:
+        """Return how far the model's writes are from the count at the run's own point; 0.01 is 1 %."""
+        if not self.measured_writes or self.modelled_writes is None:
+            return None
+        return self.modelled_writes / self.measured_writes - 1
 
     @property
     def own_error(self) -> float | None:
@@ -269,7 +292,7 @@ class Prediction(_Strict):
     The accesses are those of a traced run, or they were generated.
     """
 
-    ALSO_PRINTED: ClassVar = ("reads_per", "misses_per")
+    ALSO_PRINTED: ClassVar = ("reads_per", "misses_per", "writes_per")
 
     model: str = Field(pattern=r"^[a-z0-9_]+$")
     model_version: int = Field(ge=1)
@@ -290,6 +313,8 @@ class Prediction(_Strict):
     lru: Replayed
     opt: Replayed | None = None
     """The counts of OPT with `nominal_frames`; None for generated accesses: OPT looks ahead, and they are not kept."""
+    writes: PredictedWrites | None = None
+    """The predicted writes; None in earlier predictions, and for models and accesses that have none."""
     turnovers: float = Field(ge=0)
     """Pages that the accesses bring into this pool, from the load's first transaction on, divided by the pool's
     frames."""
@@ -334,6 +359,15 @@ class Prediction(_Strict):
         """Return the misses in the same way."""
         return self._per(lambda one: one.misses)
 
+    @property
+    def writes_per(self) -> dict[str, dict[str, float]]:
+        """Return the pages written by unit of work: "least", "pages", "most"; empty if they are not predicted."""
+        told = self.writes
+        if told is None or told.pages is None or told.least_pages is None or told.most_pages is None:
+            return {}
+        counts = {"least": told.least_pages, "pages": told.pages, "most": told.most_pages}
+        return {name: {unit: pages / count for unit, count in self.work.items()} for name, pages in counts.items()}
+
     def _per(self, of: Callable[[Replayed], int]) -> dict[str, dict[str, float]]:
         replayed = {"found": self.found, "lru": self.lru, "opt": self.opt, **self.replays}
         return {
@@ -350,6 +384,8 @@ class OtherPool(_Strict):
     pool_frames: int = Field(gt=0)
     reads: int | None = Field(ge=0)
     """Pages read in the traced window; None if the number depends on the speed of the run."""
+    writes: PredictedWrites | None = None
+    """The predicted writes; None in earlier predictions, and for models that have none."""
     is_traced_point: bool
     verdicts: list[Verdict]
 

@@ -115,11 +115,18 @@ const METRICS: &[(&str, &[&str])] = &[
     ("innodb_metric_ibuf_merges", &["ibuf_merges"]),
     ("innodb_metric_adaptive_hash_searches", &["adaptive_hash_searches"]),
     ("innodb_metric_adaptive_hash_searches_btree", &["adaptive_hash_searches_btree"]),
+    ("innodb_metric_log_lsn_current", &["log_lsn_current"]),
+    ("innodb_metric_log_max_modified_age_async", &["log_max_modified_age_async"]),
+    ("innodb_metric_log_max_modified_age_sync", &["log_max_modified_age_sync"]),
 ];
 
 /// Metrics that the server sets to its latest value instead of adding to them: levels, which may fall.
-const METRIC_LEVELS: [&str; 2] =
-    ["innodb_metric_buffer_flush_n_to_flush_requested", "innodb_metric_trx_rseg_history_len"];
+const METRIC_LEVELS: [&str; 4] = [
+    "innodb_metric_buffer_flush_n_to_flush_requested",
+    "innodb_metric_trx_rseg_history_len",
+    "innodb_metric_log_max_modified_age_async",
+    "innodb_metric_log_max_modified_age_sync",
+];
 
 /// Metrics that own a set: the server counts a set's members only while the set's owner is on. The other owners stand
 /// in [`METRICS`].
@@ -132,6 +139,10 @@ const READ_AHEAD: [&str; 2] = ["innodb_buffer_pool_read_ahead", "innodb_buffer_p
 /// of the two metrics in `LSN`.
 const CHECKPOINT_AGE: &str = "innodb_checkpoint_age";
 const LSN: [&str; 2] = ["log_lsn_current", "log_lsn_last_checkpoint"];
+
+/// The LSN of the change that made the oldest dirty page dirty, in MySQL up to 5.7 and MariaDB, and from MySQL 8.0 on.
+/// It is zero while no page is dirty.
+const OLDEST_LSN: [&str; 2] = ["log_lsn_buf_pool_oldest", "log_lsn_buf_pool_oldest_approx"];
 
 type Values = HashMap<String, i64>;
 
@@ -189,6 +200,13 @@ fn metrics_known(control: &mut Control) -> Result<Values, Failure> {
     let action = "listing InnoDB's metrics";
     let known = control.pairs(action, &ask("STATUS = 'enabled'"));
     Ok(values(known.or_else(|_| control.pairs(action, &ask("ENABLED = 1")))?))
+}
+
+/// Returns the redo bytes since the change that made the oldest dirty page dirty, 0 without a dirty page; none if the
+/// server does not report it.
+fn oldest_change_age(metrics: &Values) -> Option<i64> {
+    let (current, oldest) = (*metrics.get(LSN[0])?, OLDEST_LSN.iter().find_map(|name| metrics.get(*name))?);
+    Some(if *oldest == 0 { 0 } else { (current - oldest).max(0) })
 }
 
 fn quoted(names: &[&str]) -> String {
@@ -251,10 +269,10 @@ impl Counters {
             let found = names.iter().find(|name| known.contains_key(**name)).ok_or_else(|| Arc::clone(&absent));
             metrics.push(found.and_then(|name| enable(name).map(|()| *name)));
         }
-        for name in OWNERS.iter().chain(&LSN).filter(|name| known.contains_key(**name)) {
+        for name in OWNERS.iter().chain(&LSN).chain(&OLDEST_LSN).filter(|name| known.contains_key(**name)) {
             let _ = enable(name);
         }
-        let read: Vec<&str> = metrics.iter().flatten().copied().chain(LSN).collect();
+        let read: Vec<&str> = metrics.iter().flatten().copied().chain(LSN).chain(OLDEST_LSN).collect();
         let shared = SHARED.iter().map(|(_, variable)| variable);
         let own = STATUS_COUNTERS.iter().chain(STATUS_LEVELS).chain(&[READS, CHECKPOINT_AGE]);
         let variables: Vec<&str> = shared.chain(own).copied().collect();
@@ -319,6 +337,7 @@ impl EngineCounters for Counters {
         self.gauge(out, "pool_frames_used", total.zip(free).map(|(total, free)| total - free), &absent);
         let age = status.get(CHECKPOINT_AGE).copied().or_else(|| Some(metrics.get(LSN[0])? - metrics.get(LSN[1])?));
         self.gauge(out, "innodb_lsn_age_bytes", age, &absent);
+        self.gauge(out, "innodb_oldest_change_age_bytes", oldest_change_age(&metrics), &absent);
         let db_bytes = self.tablespaces.clone().and_then(|schema| tablespace_bytes(&schema));
         match db_bytes {
             Ok(bytes) => out.push(Reading::gauge(PROBE, "db_bytes", &self.no_subject, bytes as f64)),
@@ -364,6 +383,16 @@ mod tests {
         assert_eq!(demand_misses(&values, true), Some(160));
         assert_eq!(demand_misses(&values, false), Some(4_660));
         assert_eq!(demand_misses(&Values::new(), true), None);
+    }
+
+    #[test]
+    fn the_oldest_change_has_no_age_while_no_page_is_dirty() {
+        let age = |name: &'static str, oldest| {
+            oldest_change_age(&[(LSN[0], 900), (name, oldest)].map(|(name, value)| (name.to_owned(), value)).into())
+        };
+        assert_eq!(OLDEST_LSN.map(|name| age(name, 700)), [Some(200); 2]);
+        assert_eq!((age(OLDEST_LSN[0], 0), age(OLDEST_LSN[0], 901)), (Some(0), Some(0)));
+        assert_eq!(age("log_lsn_last_checkpoint", 700), None);
     }
 
     #[test]

@@ -65,6 +65,7 @@ class Status(MetricTable, probe="engine", source=_STATUS_SOURCE):
     innodb_buffer_pool_pages_misc = gauge("pages", "neither", "frames used for other things (adaptive hash index, row locks): total - data - free")
     innodb_buffer_pool_bytes_data = gauge("bytes", "neither", "bytes of the frames that hold a page, by their own sizes (the LRU lists' bytes)")
     innodb_lsn_age_bytes = gauge("bytes", "neither", "redo written since the last checkpoint (Log sequence number - Last checkpoint at)")
+    innodb_oldest_change_age_bytes = gauge("bytes", "neither", "redo written since the change that made the oldest dirty page dirty; 0 without a dirty page (log_lsn_current - log_lsn_buf_pool_oldest)")
 
 
 class Metrics(MetricTable, probe="engine", source=_METRICS_SOURCE, prefix=METRIC_PREFIX):
@@ -97,6 +98,10 @@ class Metrics(MetricTable, probe="engine", source=_METRICS_SOURCE, prefix=METRIC
     ibuf_merges = counter("merges", "neither", "merges of buffered changes into secondary index pages (ibuf0ibuf.cc)")
     adaptive_hash_searches = counter("searches", "neither", "searches answered by the adaptive hash index (btr0cur.cc: btr_cur_search_to_nth_level)")
     adaptive_hash_searches_btree = counter("searches", "neither", "searches that went down a B-tree (btr0cur.cc: btr_cur_search_to_nth_level)")
+
+    log_lsn_current = counter("bytes", "lower", "redo that changes made, written or not (log0log.h: log_get_lsn)")
+    log_max_modified_age_async = gauge("bytes", "neither", "age of the oldest dirty page at which the server flushes in the background as fast as it can (log0log.cc: log_calc_max_ages)")
+    log_max_modified_age_sync = gauge("bytes", "neither", "age of the oldest dirty page at which changes wait for flushing (log0log.cc: log_calc_max_ages)")
 
     trx_rseg_history_len = gauge("transactions", "lower", "undo logs of committed transactions that purge has not removed yet (trx0purge.cc: trx_purge)")
     buffer_flush_n_to_flush_requested = gauge("pages", "neither", "pages that the page cleaner asked of its last batch (buf0flu.cc: page_cleaner_flush_pages_recommendation)")

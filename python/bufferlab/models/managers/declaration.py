@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bufferlab import versions
 from bufferlab.engines.native import native
 from bufferlab.results.page_traces import PagesOfObject, Verdict
 from bufferlab.results.window import Window
+
+if TYPE_CHECKING:
+    from bufferlab.models.changes import Changes
 
 Settings = Mapping[str, Any]
 """The settings of a model as the core takes them."""
@@ -57,6 +61,8 @@ class Traced:
     """The settings that are whole numbers, by the engine's names."""
     others: Callable[[], Sequence[tuple[int, int, Window]]]
     """Returns frames, transactions and windows of the other measured runs in the traced run's sweep folder."""
+    changes: Callable[[AbstractSet[int]], Changes] | None = None
+    """Returns the changes of pages in the trace: accesses under latches of these numbers. None without a trace."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,11 @@ class BufferManager:
     """Counters of pages that the server read ahead."""
     by_speed: Callable[[Pool], str | None] = lambda _: None
     """Returns which setting makes the reads of a pool depend on the speed of the run; None if no setting does."""
+    writing: Callable[[Traced], Any] | None = None
+    """Returns how the traced run's server wrote dirty pages, or why that is unknown: a `Writing` of models/writes.py.
+
+    None for a model without writes.
+    """
     doubts: Callable[[Traced, Pool], Iterable[Verdict]] = lambda _traced, _pool: ()
     """Returns why the model must not be believed at a point."""
     untraced: Callable[[Pool], Iterable[Verdict]] = lambda _: ()

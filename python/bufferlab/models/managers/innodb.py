@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from bufferlab.models.limits import MOST_HISTORY, MOST_HISTORY_GROWTH
 from bufferlab.models.managers.declaration import BufferManager, Pool, Server, Traced
+from bufferlab.models.managers.flushing import flushing
 from bufferlab.results.page_traces import Verdict
 from bufferlab.results.window import Window
 
@@ -124,7 +125,7 @@ def _kept_up(traced: Traced, pool: Pool) -> bool:
 
 _UP_TO_10_4 = BufferManager(
     name="innodb57",
-    version=2,
+    version=3,
     meaning=(
         "InnoDB: a list with a midpoint, and a cleaner that works once a second or when the tail is dirty and no frame "
         "is free"
@@ -135,6 +136,7 @@ _UP_TO_10_4 = BufferManager(
     read_ahead=("innodb_buffer_pool_read_ahead", "innodb_buffer_pool_read_ahead_rnd"),
     filled=_FILLED,
     by_speed=_by_speed,
+    writing=flushing,
     doubts=_doubts,
     untraced=_deep,
 )
@@ -158,6 +160,7 @@ MANAGERS = (
         servers="mariadb >= 10.5",
         frames=_frames,
         further=lambda _traced, _pool: {},
+        writing=None,
     ),
 )
 """The entries of two models. The first has four: its servers differ in a default, and some were never compared."""

@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from bufferlab.models.managers.declaration import BufferManager
+from bufferlab.models.managers.same_writes import of_log
 
-MANAGER = BufferManager(name="sqlite", version=1, meaning="bufferlab's page pool for SQLite", servers="sqlite")
+MANAGER = BufferManager(
+    name="sqlite", version=1, meaning="bufferlab's page pool for SQLite", servers="sqlite", writing=of_log
+)

@@ -14,6 +14,7 @@ from bufferlab.chapter.analysis import Analysis, PointRuns
 from bufferlab.chapter.elements import Curve, Dot, Figure, PointsPlot, Section, Series, Table
 from bufferlab.chapter.points_figure import dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.engines import registry as engines
+from bufferlab.report.chapters.other_pools_writes import told_writes, written_figure, written_plot
 from bufferlab.report.chapters.without_a_run import DOUBTED, LABEL, WithoutRun, curve_of, with_series_alike, without_run
 from bufferlab.report.predicted import own_point, verdicts_said
 from bufferlab.results.metrics import WORK, Work
@@ -64,7 +65,15 @@ def other_pools(analysis: Analysis) -> Section | None:
     groups = sorted(_groups(analysis, found.of), key=lambda group: group.points[0].index) if found else []
     if not groups:
         return None
-    return Section(_ID, _TITLE, " ".join(_lead(groups)), (_figure(analysis, groups), _table(analysis, groups)))
+    of_writes = [
+        written_plot(analysis, group.of, group.points, group.pool, group.unit, group.label) for group in groups
+    ]
+    blocks = (
+        _figure(analysis, groups),
+        written_figure([plot for plot in of_writes if plot]),
+        _table(analysis, groups),
+    )
+    return Section(_ID, _TITLE, " ".join(_lead(groups)), tuple(block for block in blocks if block))
 
 
 def _groups(analysis: Analysis, of_traces: Sequence[PoolsOfTrace]) -> Iterator[_Group]:
@@ -163,9 +172,9 @@ def _plot(analysis: Analysis, group: _Group) -> PointsPlot:
 
 
 def _table(analysis: Analysis, groups: Sequence[_Group]) -> Table:
-    heads = ("<Pool", "Measured", "Predicted", "Difference", "<Doubts")
+    heads = ("<Pool", "Measured", "Predicted", "Difference", "Predicted writes", "<Doubts")
     rows = (_cells(analysis, group, pool) for group in groups for pool in group.of.pools)
-    title = f"Reads per {WORK[groups[0].unit]}, measured and predicted"
+    title = f"Reads and writes per {WORK[groups[0].unit]}, measured and predicted"
     return Table.of(f"{_ID}-table", title, heads, rows, _CAPTION, folded=True)
 
 
@@ -181,5 +190,6 @@ def _cells(analysis: Analysis, group: _Group, pool: OtherPool) -> tuple[str, ...
         words.cell(analysis.metric(group.metric), mean) if point else "",
         "" if reads is None else words.four_digits(reads),
         "" if off is None else words.signed_share(off),
+        told_writes(pool, group.of.traced.work[group.unit]),
         ", ".join(verdict.name.replace("_", " ") for verdict in pool.verdicts),
     )

@@ -17,6 +17,7 @@ from bufferlab.registry import declared
 from bufferlab.report.comparison.guard import require_prediction
 from bufferlab.report.comparison.sides import MatchedPoint, Sides, asked_of, of_two_folders
 from bufferlab.report.comparison.touched_pages import Touched, touched
+from bufferlab.report.comparison.written_pages import PointWrites, written
 from bufferlab.results.metrics import Work
 from bufferlab.results.page_traces import Prediction
 from bufferlab.results.schema import Run
@@ -134,6 +135,10 @@ class Accuracy:
     stretches: tuple[Stretches, ...]
     touched: tuple[Touched, ...]
     """The touched pages by table and index, for points with a generated side and a page trace on the measured side."""
+    writes: tuple[PointWrites, ...]
+    """Measured and predicted writes of each point; empty for a model without writes."""
+    work: Work
+    """The unit of work by which reads and writes are divided."""
 
     @property
     def unit(self) -> str:
@@ -186,7 +191,17 @@ def accuracy(measured: SweepFolder, predicted: SweepFolder) -> Accuracy:
         what = f"no point has {metric.replace('_', ' ')} on both sides"
         raise SpecError(what, str(predicted.path), "look at the reports of both sweeps for the reason")
     steps, summaries = tuple(_steps(sides.a, metric, points)), tuple(_summaries(points))
-    return Accuracy(sides, metric, points, steps, summaries, tuple(_stretches(points)), tuple(touched(sides.matched)))
+    return Accuracy(
+        sides=sides,
+        metric=metric,
+        points=points,
+        steps=steps,
+        summaries=summaries,
+        stretches=tuple(_stretches(points)),
+        touched=tuple(touched(sides.matched)),
+        writes=tuple(written(sides, unit)),
+        work=unit,
+    )
 
 
 def _stretches(points: Sequence[PointAccuracy]) -> Iterable[Stretches]:

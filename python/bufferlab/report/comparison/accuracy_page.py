@@ -17,13 +17,14 @@ from bufferlab.chapter.elements import (
 )
 from bufferlab.chapter.points_figure import Axis, dot, reads_better_on_a_log_axis, side_by_side
 from bufferlab.registry import declared
-from bufferlab.report.comparison import touched_pages
+from bufferlab.report.comparison import touched_pages, written_pages
 from bufferlab.report.comparison.accuracy import Accuracy, ErrorSummary
 from bufferlab.report.document import Report, stamped
 from bufferlab.report.predicted import doubts, said
 
 _YES = {None: words.NOTHING, True: "yes", False: "no"}
-_LIMIT = "The model predicts pages read alone: writes, time and throughput are not judged here."
+_LIMIT = "The model predicts pages{} alone: {}time and throughput are not judged here."
+_OF_READS, _OF_WRITES = _LIMIT.format(" read", "writes, "), _LIMIT.format(" read and written", "")
 _SEEN = "Looked at while the models were developed: such a point is no test of them (development_cells.toml)."
 
 
@@ -45,9 +46,15 @@ def as_report(accuracy: Accuracy) -> Report:
         ),
         headline=_figure(accuracy),
         steps=_errors_table(accuracy),
-        limits=(said(b) or "", *doubts(b), *_left_out(accuracy), *_unlike(accuracy), _LIMIT),
+        limits=(
+            said(b) or "",
+            *doubts(b),
+            *_left_out(accuracy),
+            *_unlike(accuracy),
+            _OF_WRITES if accuracy.writes else _OF_READS,
+        ),
         sections=(
-            Section("points", "Points", "", (_table(accuracy),)),
+            Section("points", "Points", "", (_table(accuracy), *_written(accuracy))),
             Section("summary", "Errors", "", (_summary_table(accuracy),)),
             *((Section("steps", "Steps", "", (_steps_table(accuracy),)),) if accuracy.steps else ()),
             *((Section("touched", "Touched pages", "", told),) if told else ()),
@@ -79,7 +86,8 @@ def answer(accuracy: Accuracy) -> str:
     if accuracy.chosen and accuracy.regret is not None:
         more = f"which reads {_share(accuracy.regret)} more than the best, {accuracy.best.label}"
         lines.append(f"It would choose {accuracy.chosen.label}, {more if accuracy.regret else 'which is the best'}.")
-    return " ".join(lines)
+    lines.append(written_pages.answer(accuracy.writes, accuracy.work))
+    return " ".join(filter(None, lines))
 
 
 def _without_errors(accuracy: Accuracy) -> str:
@@ -119,6 +127,10 @@ def _table(accuracy: Accuracy) -> Table:
         rows.append(cells)
     caption = f"{words.axis_title(declared(accuracy.metric))}. Measured: mean with its 95 % interval. {_SEEN}"
     return Table.of("accuracy", "Point by point", heads, rows, caption, brief=True)
+
+
+def _written(accuracy: Accuracy) -> tuple[Table, ...]:
+    return (written_pages.table(accuracy.writes, accuracy.work),) if accuracy.writes else ()
 
 
 def _summary_table(accuracy: Accuracy) -> Table:

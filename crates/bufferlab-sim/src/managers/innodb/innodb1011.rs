@@ -73,7 +73,13 @@ impl Model for Innodb1011 {
         // buf0flu.cc, buf_flush_LRU_list_batch: one page less than a twentieth of a small pool.
         let least_len = (frames.get() / 20).saturating_sub(1).min(lru_min_len);
         let cleaner = Cleaner1011 { lru_scan_depth, least_len, lru_min_len, woken: false };
-        Innodb::with(frames, pages, MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in }, cleaner)
+        Innodb::with(
+            frames,
+            pages,
+            MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in },
+            cleaner,
+            false,
+        )
     }
 
     fn sample(settings: &mut Innodb1011Settings, one_in: OneIn) {

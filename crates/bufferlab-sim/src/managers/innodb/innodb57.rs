@@ -7,10 +7,8 @@
 //!
 //! Approximated: the cleaner does its whole work between two events. On a server threads go on taking frames. On MySQL
 //! 5.7.22 they took some 250 while a batch freed 1,024 in 0.1 s, so that the free list often had 850 frames and not
-//! 1,024. The model takes pages of one index with numbers in a row as neighbours in the file: the trace shows neither
-//! where an extent begins nor untouched pages between them. Threads always search from the tail; in a list of less than
-//! 512 pages a server goes on where the last search ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a batch
-//! writes until the next one, and frees no neighbours.
+//! 1,024. Threads always search from the tail; in a list of less than 512 pages a server goes on where the last search
+//! ended (buf0buf.cc, `LRUItr::start`). MySQL 5.6 keeps what a batch writes until the next one, and frees no neighbours.
 //!
 //! docs/prediction.md has the model's errors.
 
@@ -18,7 +16,10 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use super::flush_list::AgeCourse;
+use super::flushing::{FlushRate, Flushing};
 use super::midpoint::MidpointSettings;
+use super::neighbors::Neighbors;
 use super::{Cleaner, Innodb, Pool};
 use crate::replay::{Model, OneIn};
 
@@ -28,15 +29,13 @@ const LRU_MIN_LEN: u32 = 256;
 const SEARCHED: u32 = 100;
 /// Pages of the doublewrite buffer, which InnoDB writes together (`innodb_doublewrite_batch_size`).
 const DOUBLEWRITE: u32 = 120;
-/// Pages of the largest extent within which neighbours lie (buf0rea.h, `BUF_READ_AHEAD_PAGES`).
-const EXTENT: u32 = 64;
 /// Shortest list in which InnoDB writes neighbours too (buf0lru.h, `BUF_LRU_OLD_MIN_LEN`).
 const NEIGHBORS_MIN_LEN: u32 = 512;
 /// Time between two rounds of a cleaner that no thread wakes (buf0flu.cc, `buf_flush_page_cleaner_coordinator`).
 const ROUND_US: u64 = 1_000_000;
 
 /// Settings, by the server's names without `innodb_`, with the servers' defaults.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Innodb57Settings {
     /// Share of the old sublist in percent, 5 to 95. The default is 37.
@@ -55,6 +54,16 @@ pub struct Innodb57Settings {
     /// among `lru_scan_depth`.
     #[serde(skip_serializing)]
     pub wakes_cleaner: bool,
+    /// The changes for which a page may stay dirty before the cleaner writes it from the flush list: the age that
+    /// adaptive flushing holds, which depends on the device. None: no page is written because of its age.
+    #[serde(skip_serializing)]
+    pub flush_age: Option<AgeCourse>,
+    /// The pages that the cleaner writes from the flush list in a round. None: only those that are too old or too many.
+    #[serde(skip_serializing)]
+    pub flush_rate: Option<FlushRate>,
+    /// The dirty pages, in percent of the pool, from which on the cleaner writes the oldest ones. None: any number.
+    #[serde(skip_serializing)]
+    pub max_dirty_pages_pct: Option<u32>,
     /// The share of the pages that the pool gets; the caller sets it. The depth and InnoDB's constants are
     /// divided by it.
     #[serde(skip)]
@@ -69,6 +78,9 @@ impl Default for Innodb57Settings {
             lru_scan_depth: 1024,
             flush_neighbors: 1,
             wakes_cleaner: true,
+            flush_age: None,
+            flush_rate: None,
+            max_dirty_pages_pct: None,
             sampled_one_in: OneIn::ONE,
         }
     }
@@ -77,7 +89,7 @@ impl Default for Innodb57Settings {
 /// InnoDB's page cleaner up to MySQL 8.0 and MariaDB 10.4.
 pub struct Cleaner57 {
     lru_scan_depth: u32,
-    flush_neighbors: u32,
+    neighbors: Neighbors,
     /// Pages from the tail among which a thread looks for a clean one.
     searched: u32,
     /// This field and the next two have the values of the constants of the same names, divided for a sample.
@@ -85,10 +97,7 @@ pub struct Cleaner57 {
     doublewrite: u32,
     neighbors_min_len: u32,
     wakes_cleaner: bool,
-    /// The number of pages that the pool may hold. They are numbered from 0.
-    pages: u32,
-    /// Pages of an extent, within which neighbours lie.
-    area: u32,
+    flushing: Flushing,
     next_round_us: u64,
     /// The time of the cleaner's next work: that of its next round, or 0 for at once.
     due_us: u64,
@@ -105,31 +114,41 @@ impl Model for Innodb57 {
         let &Innodb57Settings { old_blocks_pct, old_blocks_time_ms, flush_neighbors, wakes_cleaner, .. } = settings;
         let one_in = settings.sampled_one_in;
         let lru_scan_depth = at_least_one(settings.lru_scan_depth, one_in);
-        // buf0rea.h, BUF_READ_AHEAD_AREA; buf0flu.cc, buf_flush_try_neighbors. A sample takes pages in runs, so it has
-        // as many neighbours.
-        let area = (frames.get() / 32).next_power_of_two().min(EXTENT).min(frames.get() / 16);
         let cleaner = Cleaner57 {
             lru_scan_depth,
-            flush_neighbors,
+            neighbors: Neighbors::new(frames.get(), pages, flush_neighbors),
             searched: if wakes_cleaner { at_least_one(SEARCHED, one_in) } else { lru_scan_depth },
             lru_min_len: one_in.of(LRU_MIN_LEN),
             doublewrite: at_least_one(DOUBLEWRITE, one_in),
             neighbors_min_len: one_in.of(NEIGHBORS_MIN_LEN),
             wakes_cleaner,
-            pages,
-            area: area.max(1),
+            flushing: Flushing {
+                age: settings.flush_age.clone(),
+                rate: settings.flush_rate,
+                rest: 0.0,
+                max_dirty_pages_pct: settings.max_dirty_pages_pct,
+            },
             next_round_us: ROUND_US,
             due_us: ROUND_US,
         };
         let midpoint = MidpointSettings { old_blocks_pct, old_blocks_time_ms, sampled_one_in: one_in };
-        Innodb::with(frames, pages, midpoint, cleaner)
+        let flushes = cleaner.flushing.is_on();
+        Innodb::with(frames, pages, midpoint, cleaner, flushes)
     }
 
     fn sample(settings: &mut Innodb57Settings, one_in: OneIn) {
         settings.sampled_one_in = one_in;
+        if let Some(age) = &mut settings.flush_age {
+            age.sample(one_in);
+        }
+        if let Some(rate) = &mut settings.flush_rate {
+            rate.sample(one_in);
+        }
     }
 
     fn check(settings: &Innodb57Settings, _frames: NonZeroU32) -> Result<(), String> {
+        settings.flush_age.as_ref().map_or(Ok(()), AgeCourse::check)?;
+        settings.flush_rate.as_ref().map_or(Ok(()), FlushRate::check)?;
         MidpointSettings::check(settings.old_blocks_pct)
     }
 }
@@ -140,16 +159,21 @@ fn at_least_one(count: u32, one_in: OneIn) -> u32 {
 }
 
 impl Cleaner57 {
-    /// Does one round; a woken cleaner keeps the time of its next round (buf0flu.cc,
-    /// `buf_flush_page_cleaner_coordinator`).
+    /// Does one round: evicts, and if no thread woke the cleaner, also writes from the flush list (buf0flu.cc,
+    /// `buf_flush_page_cleaner_coordinator`, `pc_flush_slot`). A woken cleaner keeps the time of its next round.
     #[cold]
     fn round(&mut self, pool: &mut Pool, now_us: u64) {
-        if now_us >= self.next_round_us {
+        let by_the_clock = now_us >= self.next_round_us;
+        if by_the_clock {
             self.next_round_us = now_us + ROUND_US;
         }
         self.due_us = self.next_round_us;
         debug_assert!(now_us < self.due_us, "the next round is due before this one");
         self.batch(pool);
+        if by_the_clock {
+            let any = self.has_neighbors(pool);
+            self.flushing.batch(pool, &self.neighbors, any);
+        }
     }
 
     /// Evicts pages from the tail until enough frames are free (buf0flu.cc, `buf_flush_LRU_list_batch`). Frames of
@@ -174,32 +198,20 @@ impl Cleaner57 {
         }
     }
 
-    /// Frees the frames of a dirty page and of its dirty neighbours, but no more than `most` of these; returns how many
-    /// (buf0flu.cc, `buf_flush_try_neighbors`; `buf_page_io_complete` frees a page that was written for a batch).
+    /// Writes a dirty page and its old dirty neighbours, but no more than `most` of these, and frees their frames;
+    /// returns how many (buf0flu.cc, `buf_flush_try_neighbors`; `buf_page_io_complete` frees a page that was written
+    /// for a batch).
     fn flush(&self, pool: &mut Pool, page: u32, most: u32) -> u32 {
-        debug_assert!(
-            pool.lru.contains(page) && pool.lru.is_dirty(page),
-            "page {page} is clean: nothing is to be written"
-        );
-        let (mut low, mut high) = (page, page + 1);
-        if self.flush_neighbors > 0 && pool.lru.len() >= self.neighbors_min_len {
-            let first = page / self.area * self.area;
-            let end = (first + self.area).min(self.pages);
-            let joins = |page| self.flush_neighbors == 2 || pool.lru.is_old_and_dirty(page);
-            low = (first..page).rev().take_while(|&page| joins(page)).last().unwrap_or(page);
-            high = (high..end).take_while(|&page| joins(page)).last().map_or(high, |last| last + 1);
-        }
+        debug_assert!(pool.is_dirty(page), "page {page} is clean: nothing is to be written");
         // The pages keep their places in the list until all are written.
-        let (mut chosen, mut flushed) = ([0; EXTENT as usize], 0);
-        for other in low..high {
-            if other == page || flushed < most && pool.lru.is_old_and_dirty(other) {
-                chosen[flushed as usize] = other;
-                flushed += 1;
-            }
-        }
-        debug_assert!((1..=EXTENT).contains(&flushed), "{flushed} pages are written together, of an extent's {EXTENT}");
-        chosen[..flushed as usize].iter().for_each(|&page| pool.evict(page));
-        flushed
+        let chosen = self.neighbors.of(page, most, self.has_neighbors(pool), |page| pool.lru.is_old_and_dirty(page));
+        chosen.pages().iter().for_each(|&page| pool.evict(page));
+        pool.counts.lru_writes += u64::from(chosen.len());
+        chosen.len()
+    }
+
+    fn has_neighbors(&self, pool: &Pool) -> bool {
+        pool.lru.len() >= self.neighbors_min_len
     }
 
     /// Looks for a clean page from the tail on (buf0lru.cc, `buf_LRU_free_from_common_LRU_list`).
@@ -233,7 +245,10 @@ impl Cleaner for Cleaner57 {
         if let Some(page) = self.clean_page(pool) {
             pool.evict(page);
         } else {
-            pool.evict(pool.lru.tail());
+            let tail = pool.lru.tail();
+            debug_assert!(pool.lru.is_dirty(tail), "page {tail} is clean: the search begins with it");
+            pool.counts.single_page_writes += 1;
+            pool.evict(tail);
             if self.wakes_cleaner {
                 self.due_us = 0;
             }
@@ -249,6 +264,66 @@ mod tests {
     use bufferlab_model::trace::Access;
 
     use crate::replay::Manager;
+
+    fn age(changes: u32) -> Option<AgeCourse> {
+        Some(AgeCourse::from(vec![(0, changes)]))
+    }
+
+    /// Returns a pool with pages 0 to 9 dirty since the changes 1 to 10, after a round at one second.
+    fn flushed(settings: Innodb57Settings) -> Innodb57 {
+        let settings = Innodb57Settings { lru_scan_depth: 100, ..settings };
+        let mut pool = Innodb57::new(NonZeroU32::new(1000).unwrap(), 5000, &settings);
+        (0..10).for_each(|page| change(&mut pool, page));
+        (2000..2500).for_each(|page| get(&mut pool, page, 0));
+        get(&mut pool, 2000, 1_000_000);
+        pool
+    }
+
+    fn dirty(pool: &Innodb57) -> Vec<u32> {
+        (0..10).filter(|&page| pool.pool.is_dirty(page)).collect()
+    }
+
+    #[test]
+    fn the_cleaner_writes_what_is_too_old_and_the_pages_stay() {
+        let alone = Innodb57Settings { flush_neighbors: 0, ..Innodb57Settings::default() };
+        let pool = flushed(Innodb57Settings { flush_age: age(6), ..alone.clone() });
+        assert_eq!(dirty(&pool), [3, 4, 5, 6, 7, 8, 9], "the change 4 is 6 changes old");
+        assert_eq!((pool.counts().flush_list_writes, pool.counts().evictions, pool.lru_len()), (3, 0, 510));
+        assert_eq!((pool.flush_list_len(), flushed(alone).flush_list_len()), (Some(7), None));
+    }
+
+    #[test]
+    fn a_page_that_is_too_old_takes_its_dirty_neighbours_along() {
+        let written = |changes| {
+            flushed(Innodb57Settings { flush_age: age(changes), ..Innodb57Settings::default() })
+                .counts()
+                .flush_list_writes
+        };
+        assert_eq!((written(8), written(9)), (10, 0), "the first of ten changes is 9 changes old");
+    }
+
+    #[test]
+    fn the_cleaner_writes_the_oldest_until_the_share_of_dirty_pages_is_below_its_limit() {
+        let settings =
+            Innodb57Settings { flush_neighbors: 0, max_dirty_pages_pct: Some(1), ..Innodb57Settings::default() };
+        let mut pool = flushed(settings);
+        assert_eq!(dirty(&pool).len(), 10, "1 % of 1,001 is more than 10");
+        change(&mut pool, 10);
+        get(&mut pool, 2000, 2_000_000);
+        assert_eq!(dirty(&pool), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert!(pool.pool.is_dirty(10));
+    }
+
+    #[test]
+    fn a_woken_cleaner_does_not_write_from_the_flush_list() {
+        let settings = Innodb57Settings { lru_scan_depth: 100, flush_age: age(0), ..Innodb57Settings::default() };
+        let mut pool = Innodb57::new(NonZeroU32::new(1000).unwrap(), 5000, &settings);
+        (0..1000).for_each(|page| change(&mut pool, page * 2));
+        get(&mut pool, 3000, 0);
+        get(&mut pool, 3000, 0);
+        let counts = pool.counts();
+        assert_eq!((counts.single_page_writes, counts.lru_writes, counts.flush_list_writes), (1, 100, 0));
+    }
 
     fn pool(frames: u32, lru_scan_depth: u32) -> Innodb57 {
         let settings = Innodb57Settings { lru_scan_depth, ..Innodb57Settings::default() };

@@ -34,7 +34,8 @@ struct Page {
     /// The first access since the page got its frame, in ms from 1 on; 0 before it (`access_time`).
     first_access_ms: u32,
     old: bool,
-    /// Whether the page was changed since it got its frame (`oldest_modification`).
+    /// Whether the page was changed since it got its frame, or was last written (`oldest_modification`). It stands here
+    /// and not in the flush list alone because a search for a clean page walks this list.
     dirty: bool,
 }
 
@@ -120,8 +121,8 @@ impl Midpoint {
     }
 
     #[inline]
-    pub fn make_dirty(&mut self, page: u32) {
-        self.list[page].dirty = true;
+    pub fn set_dirty(&mut self, page: u32, dirty: bool) {
+        self.list[page].dirty = dirty;
     }
 
     /// Puts a page that got a frame into the list. `old` is true for a page that was read, false for a new one.

@@ -7,23 +7,32 @@
 //! (TPC-C, 1 warehouse, pool of 30 %, `lru_scan_depth` 100, 400 and 1024) the server's I/O threads freed pages after a
 //! write: by this rule 98 to 100 % of them are dirty. Of the pages that its cleaner freed, 98 to 99 % are clean.
 //!
-//! Left out: writes from the flush list, after which a page stays in the pool and is clean; pages in use; more than one
-//! buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
+//! A page that the cleaner writes from the flush list stays in the pool, clean. When the cleaner does so follows from the
+//! age of the oldest dirty page, which the caller gives: on a server it depends on the device and on the speed of the
+//! load.
+//!
+//! Left out: pages in use; more than one buffer pool instance; the change buffer; and how long anything takes. The model plays read-ahead as the traced
 //! server asked for it, though a pool of another size may ask for more or less. `frames` is the server's
 //! `Innodb_buffer_pool_pages_total` without the pages that it uses itself (`pages_misc`), not its bytes divided by the
 //! page size.
 
+mod flush_list;
+mod flushing;
 mod innodb1011;
 mod innodb57;
 mod midpoint;
+mod neighbors;
 
 use std::num::NonZeroU32;
 
+pub use flush_list::AgeCourse;
+pub use flushing::FlushRate;
 pub use innodb57::{Innodb57, Innodb57Settings};
 pub use innodb1011::{Innodb1011, Innodb1011Settings};
 
 use bufferlab_model::trace::Access;
 
+use self::flush_list::FlushList;
 use self::midpoint::{Midpoint, MidpointSettings};
 use crate::replay::{Counts, Manager};
 
@@ -49,6 +58,8 @@ pub trait Cleaner {
 /// The frames: each is free or in the LRU list.
 pub struct Pool {
     lru: Midpoint,
+    /// The dirty pages by age; none in a pool whose cleaner does not write from the flush list.
+    flush_list: Option<FlushList>,
     free: u32,
     /// The number of the pool's frames, free ones included.
     frames: u32,
@@ -58,6 +69,9 @@ pub struct Pool {
 impl Pool {
     /// Takes a page out of the LRU list; the page's frame is free from then on.
     fn release(&mut self, page: u32) {
+        if let Some(list) = &mut self.flush_list {
+            list.remove(page);
+        }
         self.lru.free(page);
         self.free += 1;
         debug_assert!(self.free <= self.frames, "{} of {} frames are free", self.free, self.frames);
@@ -74,8 +88,29 @@ impl Pool {
     fn access(&mut self, access: Access) {
         self.lru.access(access.page, access.now_us);
         if EXCLUSIVE.contains(&access.latch) {
-            self.lru.make_dirty(access.page);
+            self.change(access.page);
         }
+    }
+
+    /// Notes a change of a page that is in the list (buf0flu.ic, `buf_flush_note_modification`).
+    #[inline]
+    fn change(&mut self, page: u32) {
+        if let Some(list) = &mut self.flush_list {
+            debug_assert_eq!(list.contains(page), self.lru.is_dirty(page), "page {page} is dirty in one list alone");
+            list.change(page);
+        }
+        self.lru.set_dirty(page, true);
+    }
+
+    /// Returns whether a page is in the list and dirty.
+    fn is_dirty(&self, page: u32) -> bool {
+        self.lru.contains(page) && self.lru.is_dirty(page)
+    }
+
+    /// Makes a page clean that was written and stays in the list (buf0flu.cc, `buf_flush_write_complete`).
+    fn clean(&mut self, page: u32) {
+        self.lru.set_dirty(page, false);
+        self.flush_list.as_mut().expect("a cleaner that writes from the flush list has one").remove(page);
     }
 }
 
@@ -86,10 +121,12 @@ pub struct Innodb<C> {
 }
 
 impl<C: Cleaner> Innodb<C> {
-    fn with(frames: NonZeroU32, pages: u32, midpoint: MidpointSettings, cleaner: C) -> Self {
+    /// Makes an empty pool. `flushes` is whether the cleaner writes from the flush list.
+    fn with(frames: NonZeroU32, pages: u32, midpoint: MidpointSettings, cleaner: C, flushes: bool) -> Self {
         let frames = frames.get();
         let lru = Midpoint::new(frames, pages, midpoint);
-        Innodb { pool: Pool { lru, free: frames, frames, counts: Counts::default() }, cleaner }
+        let flush_list = flushes.then(|| FlushList::new(pages));
+        Innodb { pool: Pool { lru, flush_list, free: frames, frames, counts: Counts::default() }, cleaner }
     }
 
     /// Returns whether the pool has a page.
@@ -105,6 +142,11 @@ impl<C: Cleaner> Innodb<C> {
     /// Returns the length of the LRU list (`Database pages` of the monitor).
     pub fn lru_len(&self) -> u32 {
         self.pool.lru.len()
+    }
+
+    /// Returns the length of the flush list (`Modified db pages` of the monitor); none if the pool has none.
+    pub fn flush_list_len(&self) -> Option<u32> {
+        self.pool.flush_list.as_ref().map(FlushList::len)
     }
 
     /// Returns the length of the old sublist (`Old database pages` of the monitor); 0 below 512 pages, which have none.
@@ -162,8 +204,8 @@ impl<C: Cleaner> Manager for Innodb<C> {
             self.pool.counts.creates += 1;
             self.pool.lru.admit(access.page, false);
         }
-        self.pool.access(access);
-        self.pool.lru.make_dirty(access.page);
+        self.pool.lru.access(access.page, access.now_us);
+        self.pool.change(access.page);
     }
 
     /// Reads the page ahead, as read-ahead does, and buf0rea.cc's `buf_read_page_background`, which btr0cur.cc's

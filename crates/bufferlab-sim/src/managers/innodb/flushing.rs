@@ -1,0 +1,94 @@
+//! When the page cleaner writes pages of the flush list: because of their age, or because too many pages are dirty.
+//!
+//! A server finds the number of pages for each second from the age, the redo rate, the dirty pages and `io_capacity`
+//! (buf0flu.cc, `page_cleaner_flush_pages_recommendation`, `af_get_pct_for_lsn`, `af_get_pct_for_dirty`), and so holds
+//! an age that depends on the load's speed. The model takes this age as given, or the pages for each second at one age.
+
+use serde::{Deserialize, Serialize};
+
+use super::Pool;
+use super::flush_list::AgeCourse;
+use super::neighbors::Neighbors;
+use crate::replay::OneIn;
+
+/// The pages that adaptive flushing writes in a round, by the age of the oldest dirty page.
+///
+/// The number grows with the age to the power of 1.5 (buf0flu.cc, `af_get_pct_for_lsn`). In a steady state the other
+/// terms of `page_cleaner_flush_pages_recommendation`, the mean rate and the pages by age, are the same number.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlushRate {
+    /// The pages of a round at the age `age_changes`.
+    pub pages: f64,
+    /// An age, in changes; above 0.
+    pub age_changes: f64,
+}
+
+impl FlushRate {
+    /// Refuses numbers that no server has.
+    pub fn check(&self) -> Result<(), String> {
+        let fits = (0.0..1e9).contains(&self.pages) && self.age_changes > 0.0 && self.age_changes.is_finite();
+        fits.then_some(()).ok_or_else(|| "flush_rate has pages from 0 on, at an age above 0".to_owned())
+    }
+
+    /// Adapts the rate to a pool that gets a share of the pages, and so of their changes.
+    pub fn sample(&mut self, one_in: OneIn) {
+        let share = f64::from(one_in.of(1 << 20)) / f64::from(1 << 20);
+        (self.pages, self.age_changes) = (self.pages * share, self.age_changes * share);
+    }
+
+    fn at(&self, age: u32) -> f64 {
+        let ages = f64::from(age) / self.age_changes;
+        self.pages * ages * ages.sqrt()
+    }
+}
+
+/// The limits up to which pages stay dirty.
+pub struct Flushing {
+    /// The largest age; none for any age.
+    pub age: Option<AgeCourse>,
+    /// The pages of each round; none for no pages besides those of the other limits.
+    pub rate: Option<FlushRate>,
+    /// The part of a page that the rounds so far did not write.
+    pub rest: f64,
+    /// The share of dirty pages from which on the oldest are written, in percent; none for any share.
+    pub max_dirty_pages_pct: Option<u32>,
+}
+
+impl Flushing {
+    /// Returns whether there is a limit.
+    pub fn is_on(&self) -> bool {
+        self.age.is_some() || self.rate.is_some() || self.max_dirty_pages_pct.is_some()
+    }
+
+    /// Writes the pages that have been dirty for longest, with their dirty neighbours if `any` may be written, until
+    /// the round has its pages, none is too old, and there are not too many (buf0flu.cc, `buf_do_flush_list_batch`).
+    /// The pages stay in the pool.
+    pub fn batch(&mut self, pool: &mut Pool, neighbors: &Neighbors, any: bool) {
+        let Some(list) = &pool.flush_list else { return };
+        let most_age = self.age.as_mut().map(|course| course.at(list.position()));
+        let oldest_age = list.oldest().map_or(0, |(_, age)| age);
+        let asked = self.rate.map_or(0.0, |rate| rate.at(oldest_age) + self.rest);
+        let mut written = 0;
+        while let Some(page) = self.due(pool, most_age, f64::from(written) + 1.0 <= asked) {
+            let chosen = neighbors.of(page, u32::MAX, any, |page| pool.is_dirty(page));
+            chosen.pages().iter().for_each(|&page| pool.clean(page));
+            written += chosen.len();
+        }
+        pool.counts.flush_list_writes += u64::from(written);
+        // Neighbours beyond the round's pages do not make later rounds shorter.
+        self.rest = (asked - f64::from(written)).clamp(0.0, 1.0);
+    }
+
+    /// Returns the page that has been dirty for longest if it is to be written: the round wants more (`wanted`), the
+    /// page is older than `most_age` changes, or the pool has too many dirty pages (buf0buf.cc,
+    /// `buf_get_modified_ratio_pct`).
+    fn due(&self, pool: &Pool, most_age: Option<u32>, wanted: bool) -> Option<u32> {
+        let list = pool.flush_list.as_ref()?;
+        let (page, age) = list.oldest()?;
+        let is_old = most_age.is_some_and(|most| age > most);
+        let share = u64::from(list.len()) * 100;
+        let are_many = |most: u32| share >= u64::from(most) * (u64::from(pool.frames) + 1);
+        (wanted || is_old || self.max_dirty_pages_pct.is_some_and(are_many)).then_some(page)
+    }
+}

@@ -1,0 +1,61 @@
+"""Counts the changes of pages in a page trace: accesses under a latch with which a thread changes the page.
+
+The redo position of the traced server follows from them: a change has a constant number of bytes of redo in a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bufferlab.results.window import MEASURE
+from bufferlab.traces.page_trace import RunTrace, number_of
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of pages in a page trace."""
+
+    trace: RunTrace
+    so_far: npt.NDArray[np.uint32]
+    """The number of changes up to each row, the row's own included."""
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """Return the numbers of changes before the measured window, and up to its end."""
+        before, up_to_end = (int(self.so_far[row - 1]) if row else 0 for row in self.trace.window)
+        return before, up_to_end
+
+    @property
+    def in_window(self) -> int:
+        """Return the number of changes in the measured window."""
+        before, up_to_end = self.window
+        return up_to_end - before
+
+    def course(self, gauge: str) -> list[tuple[float, int, float]]:
+        """Return each sample of a gauge since the trace's first access: seconds, changes so far, and the value."""
+        import polars as pl
+
+        samples = self.trace.samples
+        starts = samples.filter((pl.col("phase") == MEASURE) & (pl.col("edge") == "start"))["t_s"]
+        if starts.is_empty() or not len(self.so_far):
+            return []
+        # The window's first edge connects the clock of the samples with that of the trace.
+        rows = samples.filter((pl.col("metric") == gauge) & pl.col("value").is_not_null()).sort("t_s")
+        times_s = rows["t_s"].to_numpy() - float(starts[0]) + self.trace.window_s[0]
+        ends_us = self.trace.table["delta_us"].to_numpy().cumsum(dtype=np.uint64)
+        places = np.searchsorted(ends_us, np.maximum(times_s, 0.0) * 1e6, side="right")
+        counts = [int(self.so_far[place - 1]) if place else 0 for place in places.tolist()]
+        return list(zip(times_s.tolist(), counts, rows["value"].to_list(), strict=True))
+
+
+def changes_of(trace: RunTrace, latches: AbstractSet[int]) -> Changes:
+    """Return the changes of a trace: new pages, and gets under one of the latches, by the engine's numbers."""
+    columns = trace.columns
+    kind = columns["kind"]
+    gets = np.isin(kind, [number_of("get"), number_of("get_if_in_pool")])
+    is_change = (gets & np.isin(columns["latch"], sorted(latches))) | (kind == number_of("create"))
+    return Changes(trace, np.cumsum(is_change, dtype=np.uint32))

@@ -1,0 +1,130 @@
+"""How InnoDB of a traced run wrote its dirty pages, and the limits up to which pages stay dirty in other pools.
+
+The page cleaner writes the oldest dirty pages. Each second it finds the number of pages from the age of the oldest one
+(buf0flu.cc, page_cleaner_flush_pages_recommendation). The model takes the age from the run's samples, in the run's pool
+and in smaller ones. In a larger pool more pages reach this age, so that it rises. There the model takes the number of
+pages: that of the run, times the age's growth to the power of 1.5 (buf0flu.cc, af_get_pct_for_lsn). How much redo is
+written between two rounds of the cleaner depends on the load's speed, which is taken to be half or twice the run's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bufferlab.models.limits import FEW_READS
+from bufferlab.models.managers.declaration import Traced
+
+EXCLUSIVE = frozenset((2, 4))
+"""Latches under which a thread changes a page (sync0types.h, RW_X_LATCH and RW_SX_LATCH)."""
+_AGE, _CHECKPOINT_AGE = "innodb_oldest_change_age_bytes", "innodb_lsn_age_bytes"
+_LSN, _REDO_WRITTEN = "innodb_metric_log_lsn_current", "innodb_os_log_written"
+_COPIES = "innodb_dblwr_pages_written"
+_SYNC = "innodb_metric_log_max_modified_age_sync"
+_ROUND_S = 1.0
+"""Time between two rounds of the page cleaner: before a round the oldest page is older by a round's redo."""
+_CHECKPOINTS_S = 7.0
+"""Time between two checkpoints of servers before MySQL 8.0 (srv0srv.cc, SRV_MASTER_CHECKPOINT_INTERVAL)."""
+_MOST_CHANGES = (1 << 32) - 1
+_DIRTY_LIMIT = "max_dirty_pages_pct"
+_DIRTY_LIMITS = (("mysql >= 8.0; mariadb >= 10.5", 90), ("mysql; mariadb", 75))
+"""The default of innodb_max_dirty_pages_pct, by version (ha_innodb.cc)."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit up to which pages stay dirty, as settings of the model."""
+
+    settings: Mapping[str, Any]
+    why: str
+    age_bytes: int | None = None
+    """The largest age of a dirty page in bytes of redo, in the mean over the window; None if it follows from the
+    replay."""
+
+
+@dataclass(frozen=True)
+class Flushing:
+    """How the traced run's server wrote dirty pages."""
+
+    own: Limit
+    """The age that dirty pages had in the run."""
+    latest: Limit | None
+    """The age from which on changes wait for flushing; None if the run did not sample it."""
+    changes_at_a_round: float
+    """The mean age of the oldest dirty page when the page cleaner begins a round, in changes."""
+    seconds: float
+    """The length of the window."""
+    copies_per_page: float | None
+    redo_bytes: int | None
+
+    def of_larger(self, list_writes: int) -> tuple[Limit, Limit] | None:
+        """Return the two limits of a larger pool, for loads of half and of twice the run's speed.
+
+        `list_writes` is how many pages the model writes from the flush list at the run's own point. If these are too
+        few for a rate, the limits are the run's age and the latest one; None if the run did not sample the latter.
+        """
+        if list_writes <= FEW_READS or self.changes_at_a_round <= 0:
+            return (self.own, self.latest) if self.latest else None
+
+        def at(speed: float, why: str) -> Limit:
+            pages = list_writes * _ROUND_S / self.seconds / speed
+            rate = {"flush_rate": {"pages": pages, "age_changes": self.changes_at_a_round}}
+            return Limit(
+                {**(self.latest or self.own).settings, **rate, **({} if self.latest else {"flush_age": None})}, why
+            )
+
+        return at(0.5, "half the speed of the traced run"), at(2.0, "twice the speed of the traced run")
+
+
+def flushing(traced: Traced) -> Flushing | str:
+    """Return how the server of a traced run wrote dirty pages, or the reason why the run lacks that."""
+    changes = traced.changes(EXCLUSIVE) if traced.changes else None
+    if changes is None or not changes.in_window:
+        return "the trace shows no access under an exclusive latch, so that no page is known to be dirty"
+    edges = traced.edges
+    written = edges.change(_REDO_WRITTEN).value
+    redo = edges.change(_LSN).value or written
+    if not redo or not edges.seconds:
+        return f"the run did not count its redo: {edges.change(_REDO_WRITTEN).reason or 'it is zero'}"
+    per_change, round_bytes = redo / changes.in_window, _ROUND_S * redo / edges.seconds
+    course = changes.course(_AGE) or _lowest_near(changes.course(_CHECKPOINT_AGE))
+    if not course:
+        return "the age of the oldest dirty page was not sampled"
+    steps = [(at, _changes(age - round_bytes / 2, per_change)) for _, at, age in course]
+    first, last = changes.window
+    inside = [age for _, at, age in course if first <= at <= last] or [course[-1][2]]
+    mean_bytes, most_dirty = sum(inside) / len(inside), {_DIRTY_LIMIT: _most_dirty(traced)}
+    limit = edges.level(_SYNC).value
+    pages, copies = edges.change("pages_written").value, edges.change(_COPIES).value
+    latest = {"flush_age": [(0, _changes(limit or 0.0, per_change))], **most_dirty}
+    return Flushing(
+        own=Limit(
+            {"flush_age": steps, **most_dirty}, "the age that dirty pages had in the traced run", round(mean_bytes)
+        ),
+        latest=Limit(latest, "the age from which on changes wait for flushing", round(limit)) if limit else None,
+        changes_at_a_round=(mean_bytes + round_bytes / 2) / per_change if mean_bytes else 0.0,
+        seconds=edges.seconds,
+        copies_per_page=copies / pages if pages and copies is not None else None,
+        redo_bytes=None if written is None else round(written),
+    )
+
+
+def _changes(age_bytes: float, per_change: float) -> int:
+    return min(max(round(age_bytes / per_change), 0), _MOST_CHANGES)
+
+
+def _lowest_near(course: Sequence[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
+    """Return a course of the age of the last checkpoint, each value replaced by the lowest one near it.
+
+    Just after a checkpoint its age is that of the oldest dirty page; until the next one it grows by all redo.
+    """
+    return [
+        (time_s, at, min(age for other_s, _, age in course if abs(other_s - time_s) <= _CHECKPOINTS_S / 2))
+        for time_s, at, _ in course
+    ]
+
+
+def _most_dirty(traced: Traced) -> int:
+    default = next(pct for servers, pct in _DIRTY_LIMITS if traced.server.is_in(servers))
+    return traced.ran.get(_DIRTY_LIMIT, default)

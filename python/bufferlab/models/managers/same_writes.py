@@ -1,0 +1,37 @@
+"""Writes that do not depend on the pool: those of a log and of its checkpoints (SQLite's write-ahead log).
+
+A commit appends each page that it changed to the log (wal.c, sqlite3WalFrames). When the log has reached its limit, a
+checkpoint writes each page of the log once into the database file (wal.c, walCheckpoint). A dirty page leaves the pool
+earlier only if the pool is full of pages in use (pcache.c, sqlite3PcacheFetchStress): it spills.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bufferlab.models.managers.declaration import Traced
+
+_SPILLED_LIMIT = 0.01
+"""The share of the pages written that may have spilled: with more, another pool may spill more or fewer."""
+
+
+@dataclass(frozen=True)
+class SameWrites:
+    """The writes of the traced run's window, which a pool of any size has."""
+
+    pages: int
+    log_bytes: int
+    why: str = "checkpoints write the pages of the log, and every pool has the same log"
+
+
+def of_log(traced: Traced) -> SameWrites | str:
+    """Return the writes of a run of SQLite, or the reason why other pools have others."""
+    pages, log = (traced.edges.change(name) for name in ("pages_written", "wal_write_bytes"))
+    if pages.value is None or log.value is None:
+        return f"the run did not count its writes: {pages.reason or log.reason}"
+    if not log.value:
+        return "the run wrote no write-ahead log"
+    spilled = traced.edges.change("pages_spilled").value or 0.0
+    if spilled > _SPILLED_LIMIT * pages.value:
+        return f"{spilled:,.0f} dirty pages were written before their commit, and another pool may write more or fewer"
+    return SameWrites(round(pages.value), round(log.value))

@@ -1,0 +1,105 @@
+"""The writes that a model predicts for a pool, as run.json stores them: part of the schema (page_traces.py)."""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+WIDEST = 1.5
+"""The largest ratio of a range's ends at which the range is still a prediction."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+class WritesEnd(_Strict):
+    """The pages that a model writes in the window, by their reason: one end of a range, or the only one."""
+
+    ALSO_PRINTED: ClassVar = ("pages",)
+
+    why: str
+    """The reason for this end."""
+    age_bytes: int | None = Field(default=None, ge=0)
+    """InnoDB's largest age of a dirty page, in bytes of redo, in the mean over the window; None if it follows from the
+    replay, and in other engines."""
+    lru_writes: int = Field(default=0, ge=0)
+    """Dirty pages that InnoDB's page cleaner wrote for their frames."""
+    flush_list_writes: int = Field(default=0, ge=0)
+    """Dirty pages that InnoDB's page cleaner wrote for their age, or because too many were dirty."""
+    single_page_writes: int = Field(default=0, ge=0)
+    """Dirty pages that a thread wrote which waited for a frame."""
+    checkpoint_writes: int = Field(default=0, ge=0)
+    """Dirty pages that a checkpoint wrote."""
+    reads: int = Field(ge=0)
+    """Pages read in the same replay."""
+
+    @property
+    def pages(self) -> int:
+        """Return all pages written."""
+        return self.lru_writes + self.flush_list_writes + self.single_page_writes + self.checkpoint_writes
+
+
+class WritesDoubt(_Strict):
+    """A reason not to believe predicted writes, as a name for programs and a sentence."""
+
+    name: Literal["own_writes", "device_decides"]
+    sentence: str
+
+
+class PredictedWrites(_Strict):
+    """The pages and bytes that a model predicts to be written in the window.
+
+    The age that dirty pages reach in a larger pool depends on the speed of the load. Such a pool has two ends.
+    """
+
+    ALSO_PRINTED: ClassVar = ("pages", "least_pages", "most_pages", "page_bytes", "copy_bytes", "waiting_share")
+
+    ends: list[WritesEnd] = Field(max_length=2)
+    """The first is that of the slower load. Empty if nothing is predicted."""
+    why_not: str | None = None
+    """The reason why the pages are not predicted; None if they are."""
+    page_size_bytes: int = Field(gt=0)
+    copies_per_page: float | None = Field(default=None, ge=0)
+    """Copies in the doublewrite buffer for each page written, in the traced run; None if it did not count them."""
+    redo_bytes: int | None = Field(default=None, ge=0)
+    """Bytes written to the redo log, or to the WAL, in the traced window; None if the run did not count them."""
+    doubts: list[WritesDoubt] = []
+
+    @property
+    def least_pages(self) -> int | None:
+        """Return the fewer pages of the two ends; None if nothing is predicted."""
+        return min((end.pages for end in self.ends), default=None)
+
+    @property
+    def most_pages(self) -> int | None:
+        """Return the more pages of the two ends; None if nothing is predicted."""
+        return max((end.pages for end in self.ends), default=None)
+
+    @property
+    def pages(self) -> int | None:
+        """Return the predicted pages: of two ends their geometric mean; None if the ends are too far apart."""
+        least, most = self.least_pages, self.most_pages
+        if least is None or most is None or self.why_not:
+            return None
+        return least if least == most else isqrt(least * most)
+
+    @property
+    def page_bytes(self) -> int | None:
+        """Return the bytes of the pages written to the data files."""
+        return None if self.pages is None else self.pages * self.page_size_bytes
+
+    @property
+    def copy_bytes(self) -> int | None:
+        """Return the bytes of their copies in the doublewrite buffer."""
+        if self.page_bytes is None or self.copies_per_page is None:
+            return None
+        return round(self.page_bytes * self.copies_per_page)
+
+    @property
+    def waiting_share(self) -> float | None:
+        """Return the share of reads that first waited for a write of a dirty page; of two ends the larger share."""
+        shares = [end.single_page_writes / end.reads for end in self.ends if end.reads]
+        return None if self.pages is None else max(shares, default=0.0)

@@ -1,0 +1,149 @@
+"""Predicted writes are set beside measured ones, in the pool of a traced run, in half of it and in twice of it.
+
+The rules were written before the runs. A cell counts if the pages written in the two halves of each of its windows, of
+120 s or more, differ by 5 % at most; otherwise its row says "not steady". In the traced run's own pool the predicted
+pages a transaction are within 5 % of the measured mean, in half the pool within 10 %; in twice the pool the mean lies
+in the predicted range, which is at most 1.5 wide. A prediction that the measured interval contains has no error.
+Called by write-cells; every sweep keeps its folder, and a sweep that was broken off is resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import prediction_cells
+
+STEADY = 0.05
+"""The largest difference between the pages written in a window's halves, as a share of the lesser half."""
+LEAST_S = 120.0
+"""The shortest window of a cell."""
+LIMITS = {"own": 0.05, "half": 0.10, "double": 0.0}
+"""The largest error of a cell, by its pool."""
+POOLS = {"15%": "half", "30%": "own", "60%": "double"}
+
+
+@dataclass(frozen=True)
+class Load:
+    """A server under one load: what its traced run and its measured sweep are asked."""
+
+    name: str
+    asked: tuple[str, ...]
+
+    @property
+    def traced(self) -> tuple[str, ...]:
+        return (*self.asked, "--repetitions", "1", "--sweep", "pool_size=30%", "--probe", "page-trace")
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return (*self.asked, "--no-page-trace")
+
+
+def _tpcc(engine: str, server: str) -> tuple[str, ...]:
+    return ("tools/write-cells.toml", "--engine", engine, "--server", server, "--connections", "8")
+
+
+LOADS = (
+    Load("mysql57", _tpcc("mysql", "mysql-5.7")),
+    Load("mysql80", _tpcc("mysql", "mysql-8.0")),
+)
+
+
+def halves(samples: pl.DataFrame) -> tuple[float, float, float] | None:
+    """Return a window's seconds, and the pages written in its first and in its second half; None without samples."""
+    rows = samples.filter((pl.col("metric") == "pages_written") & (pl.col("phase") == "measure")).sort("t_s")
+    edges = {edge: rows.filter(pl.col("edge") == edge).row(0, named=True) for edge in ("start", "end")
+             if not rows.filter(pl.col("edge") == edge).is_empty()}  # fmt: skip
+    if len(edges) < 2:
+        return None
+    start, end = edges["start"], edges["end"]
+    middle_s = (start["t_s"] + end["t_s"]) / 2
+    middle = rows.sort((pl.col("t_s") - middle_s).abs()).row(0, named=True)
+    # The sample nearest to the middle divides the window in unequal parts: rates are compared, as pages per half.
+    first, second = (
+        (b["count"] - a["count"]) / (b["t_s"] - a["t_s"]) if b["t_s"] > a["t_s"] else 0.0
+        for a, b in ((start, middle), (middle, end))
+    )
+    seconds = end["t_s"] - start["t_s"]
+    return seconds, first * seconds / 2, second * seconds / 2
+
+
+def is_steady(found: tuple[float, float, float] | None) -> bool:
+    """Return whether a window is long enough, and its halves alike."""
+    if found is None or found[0] < LEAST_S:
+        return False
+    least, most = sorted(found[1:])
+    return most <= (1 + STEADY) * least
+
+
+def verdict(pool: str, row: dict[str, Any], *, steady: bool) -> str:
+    """Return whether a row of `accuracy` keeps the rule of its pool."""
+    if not steady:
+        return "not steady"
+    if row["error"] is None:
+        return "not predicted"
+    return "kept" if row["inside"] or abs(row["error"]) <= LIMITS[pool] else "missed"
+
+
+def rows(folder: Path, load: Load) -> Iterator[str]:
+    """Yield a line for each cell of a load, from its measured sweep and its accuracy."""
+    sweep = prediction_cells.sweep_folder(folder / load.name)
+    assert sweep is not None
+    windows: dict[str, list[tuple[float, float, float] | None]] = {}
+    for run in sorted(sweep.glob("runs/*/run.json")):
+        told = json.loads(run.read_text())
+        if told["status"] == "ok":
+            found = halves(pl.read_parquet(run.parent / "samples.parquet"))
+            windows.setdefault(told["point"]["swept"]["pool_size"], []).append(found)
+    for row in json.loads((folder / f"{load.name}.json").read_text())["writes"]:
+        # A report writes 15 % where the setting is 15%.
+        size = row["label"].replace(" ", "")
+        of, pool = windows.get(size, []), POOLS[size]
+        steady = bool(of) and all(map(is_steady, of))
+        apart = ", ".join("-" if one is None else f"{one[2] / one[1] - 1:+.1%}" for one in of)
+        measured, ends = row["measured"], (row["least"], row["most"])
+        predicted = "not predicted" if None in ends else " to ".join(f"{one:.4g}" for one in sorted({*ends}))
+        error = "" if row["error"] is None else f"{row['error']:+.1%}"
+        interval = "" if measured["ci_low"] is None else f" ({measured['ci_low']:.4g} to {measured['ci_high']:.4g})"
+        yield (
+            f"{load.name} {pool}: measured {measured['value']:.4g}{interval}, n = {measured['n']}, predicted "
+            f"{predicted}, {error}, halves {apart}: {verdict(pool, row, steady=steady)}"
+        )
+
+
+def main() -> int:
+    """Do what the arguments ask; return 1 when something could not be done."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="mysql57", help="names of loads, with commas between them")
+    parser.add_argument("--runs-only", action="store_true", help="measure, and print no table")
+    parser.add_argument("--share-device", action="store_true", help="use the device although another sweep does")
+    given = parser.parse_args()
+    names, failed = given.only.split(","), []
+    if unknown := {*names} - {load.name for load in LOADS}:
+        parser.error(f"no loads are named {', '.join(sorted(unknown))}")
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for load in (one for one in LOADS if one.name in names):
+        cells = prediction_cells.Cells(load.name, load.name, load.measured, ("--sweep", "pool_size=15%,30%,60%"))
+        shared = ("--share-device",) if given.share_device else ()
+        traced = prediction_cells.run(given.folder, f"{load.name}-trace", (*load.traced, *shared))
+        if not traced or not prediction_cells.run(given.folder, load.name, (*load.measured, *cells.points, *shared)):
+            failed.append(load.name)
+        elif not given.runs_only:
+            if prediction_cells.table(given.folder, cells):
+                print("\n".join(rows(given.folder, load)), flush=True)
+            else:
+                failed.append(f"{load.name}, its prediction")
+    for name in failed:
+        print(f"not done: {name}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
