@@ -1,4 +1,4 @@
-"""What a private MySQL is asked while bufferlab learns its build.
+"""What a private MySQL or MariaDB is asked while bufferlab learns its build.
 
 Purge, the page cleaner and the change buffer go on behind the load. So counters are taken once they stand still.
 """
@@ -24,6 +24,10 @@ _OF_NUMBERS = f"{_DIGITS} AS a, {_DIGITS} AS b, {_DIGITS} AS c"
 _OF_THE_SERVER = ("event_scheduler", "system user")
 _STILL_SECONDS = 0.25
 _PATIENCE_SECONDS = 60.0
+_FIRST_WITHOUT_CHANGE_BUFFER = (11, 0)
+"""The first version of MariaDB without a change buffer (server change MDEV-29694)."""
+_STANDING = ((10, 11, 5),)
+"""The versions of MariaDB whose counter of gets stands still: `srv_export_innodb_status` does not copy it."""
 _COUNTERS = ("buffer_pool_read_requests", "pages_read", "pages_created", "buffer_pool_pages_data")
 
 
@@ -115,4 +119,29 @@ def _counted(connection: Client) -> Counted:
     return Counted(get, read, create, read + create - there)
 
 
-LESSON = MysqlLesson()
+class MariadbLesson(MysqlLesson):
+    """The lesson of MariaDB."""
+
+    programs = ("mariadbd",)
+    never_listed = frozenset({(0, 0)})
+
+    def settings(self, build: Build) -> Mapping[str, str]:
+        asked = dict(super().settings(build))
+        if build.numbers >= _FIRST_WITHOUT_CHANGE_BUFFER:
+            del asked["innodb_change_buffering"]
+        return asked
+
+    def compared(self, build: Build, window: str) -> Iterator[tuple[str, ...]]:
+        every = super().compared(build, window)
+        return (kinds for kinds in every if kinds[0] != "get" or build.numbers not in _STANDING)
+
+    def resident(self, connection: Client) -> set[Page]:
+        """Return the listed pages. Those that are free in their tablespace are all listed as the first of the first."""
+        return super().resident(connection) - self.never_listed
+
+    def nameless(self, connection: Client, listed: int) -> int:
+        rows = dict(connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_data'"))
+        return max(int(rows["Innodb_buffer_pool_pages_data"]) - listed, 0)
+
+
+LESSONS: Mapping[str, Lesson] = {"mysql": MysqlLesson(), "mariadb": MariadbLesson()}
