@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -161,7 +161,7 @@ def found(place: PrivateCopy, told: Mapping[str, Any], say: Callable[[str], None
     return [{**head, "site": [*gets, maker, *fixed]} for maker in makers]
 
 
-def _refuse(place: PrivateCopy, what: str) -> None:
+def _refuse(place: PrivateCopy, what: str) -> NoReturn:
     told = f"{_UNKNOWN}: no function was found that {what} as often as the server counts"
     raise EnvironmentLackingError(told, str(place.build.binary), "use another build of this version")
 
@@ -292,7 +292,7 @@ class _Search:
             for getter in owners:
                 getter.found[one["offset"], expression] = _Named(
                     len(of_site), sum(page != (0, 0) for page in of_site),
-                    sum(page in there for page in of_site) / max(len(of_site), 1), _plausible(of_site, self.spaces),
+                    sum(page in there for page in of_site) / max(len(of_site), 1), _plausible(of_site, self.spaces - {0}),
                     len(set(of_site)), counts.get(getter.site["offset"], 0),
                 )  # fmt: skip
 
@@ -302,7 +302,8 @@ class _Search:
         places = list({getter.site["offset"]: getter.site for getter in getters}.values())
         with closing(self.server.connect(DATABASE, patient=True)) as connection:
             connection.ask(f"{_HASH_INDEX}OFF")
-        sites = [_site("try", one, ["get"], _fetch(width, "\\0")) for one in places]
+        # What is fetched does not matter, but a record has a page.
+        sites = [_site("try", one, ["get"], _fetch(width, "%di")) for one in places]
         records = self._recorded(sites, self._work)
         counts = np.bincount(records.records["site"], minlength=len(sites)).tolist()
         passed = {one["offset"]: count for one, count in zip(places, counts, strict=False)}
@@ -359,7 +360,7 @@ def _of_getters(
     getters: Sequence[_Getter], fields: Sequence[str], *, counts_transactions: bool
 ) -> list[dict[str, Any]]:
     width, sites = len(fields), {}
-    with_page = [(getter, best) for getter in getters if (best := _best(getter))]
+    with_page = [(getter, best) for getter in getters if (best := _best(getter, at_site=counts_transactions))]
     busiest = max(with_page, key=lambda one: one[1][1].of_site, default=(None,))[0]
     for getter, ((offset, expression), named) in with_page:
         place = next(one for one in _places(getter.told) if one["offset"] == offset)
@@ -386,8 +387,11 @@ def _of_getters(
     return list(sites.values())
 
 
-def _best(getter: _Getter) -> tuple[tuple[int, str], _Named] | None:
-    """Return the place and expression that name the page of each get: passed as often as the site is."""
+def _best(getter: _Getter, *, at_site: bool = False) -> tuple[tuple[int, str], _Named] | None:
+    """Return the place and expression that name the page of each get: passed as often as the site is.
+
+    `at_site`: only the site itself, since another place may be passed by gets of purge that are not counted.
+    """
     entry = (getter.told["entry"] or {}).get("offset")
 
     def rank(one: tuple[tuple[int, str], _Named]) -> tuple[Any, ...]:
@@ -398,7 +402,9 @@ def _best(getter: _Getter) -> tuple[tuple[int, str], _Named] | None:
     often = {
         key: named
         for key, named in getter.found.items()
-        if named.count >= _LEAST and abs(named.count - named.of_site) <= 1 + _OFF * named.of_site
+        if named.count >= _LEAST
+        and (not at_site or key[0] == getter.site["offset"])
+        and abs(named.count - named.of_site) <= 1 + _OFF * named.of_site
     }
     good = {key: named for key, named in often.items() if max(named.resident, named.plausible) >= _NAMES}
     most = max((named.distinct / named.count for named in good.values()), default=0.0)
@@ -417,5 +423,6 @@ def _further(getter: _Getter) -> tuple[Place, str, str] | None:
                  and abs(told.nonzero - told.of_site) <= 1 + _OFF * told.of_site]  # fmt: skip
         pages = [name for name, told in named.items() if told.resident >= _NAMES]
         if flags and pages:
-            return one, pages[0], flags[0]
+            # Other registers have the page of a get before it.
+            return one, max(pages, key=lambda name: (named[name].resident, named[name].distinct)), flags[0]
     return None

@@ -193,10 +193,14 @@ fn calls_with_six(program: &Program, function: &Function) -> Vec<Candidate> {
     };
     let is_tail =
         |one: &Instruction| is_jump(one) && !(function.start..function.end).contains(&one.near_branch_target());
-    let calls = code.iter().enumerate().filter(|(_, one)| is_call(one) || is_tail(one));
-    let found = calls.filter(|(at, one)| has_six(*at) && program.is_code(one.near_branch_target()));
+    let calls = || code.iter().enumerate().filter(|(_, one)| is_call(one) || is_tail(one));
+    // Another call of the same function may find its argument where an earlier path has put it.
+    let callees: BTreeSet<u64> =
+        calls().filter(|(at, _)| has_six(*at)).map(|(_, one)| one.near_branch_target()).collect();
+    let found = calls().map(|(_, one)| one).filter(|one| callees.contains(&one.near_branch_target()));
+    let found = found.filter(|one| program.is_code(one.near_branch_target()));
     found
-        .map(|(_, one)| Candidate {
+        .map(|one| Candidate {
             place: place_of(program, one.ip()),
             function_offset: program.offset_of(function.start),
             callee: one.near_branch_target(),
@@ -301,13 +305,14 @@ mod tests {
             code.call(CODE_AT)?;
             code.lea(r9, qword_ptr(rdi + 8))?;
             code.call(CODE_AT)?;
+            code.call(CODE_AT + 1)?;
             code.ret()
         };
         let program = of_pool(&[&quiet, &reads]);
         let found = calls_with_six(&program, &program.functions[1]);
         let code = program.instructions(&program.functions[1]);
         let calls: Vec<u64> = code.iter().filter(|one| is_call(one)).map(|one| program.offset_of(one.ip())).collect();
-        assert_eq!(found.iter().map(|one| one.place.offset).collect::<Vec<_>>(), [calls[0], calls[2]]);
+        assert_eq!(found.iter().map(|one| one.place.offset).collect::<Vec<_>>(), calls[..3]);
         assert!(found.iter().all(|one| one.callee == CODE_AT && one.place.byte == 0xe8));
     }
 

@@ -13,7 +13,7 @@ use iced_x86::{Instruction, Mnemonic, Register};
 use super::counter::{Counter, all, of_innodb, raises};
 use super::program::{Function, Part, Program, name_of};
 use super::values::{Values, entered};
-use super::{innodb, require_instructions, sites};
+use super::{innodb, require_instructions, rules, sites};
 use crate::page_trace::recording::{Settings, Site, SpoolAsked};
 
 pub(super) const CODE_AT: u64 = 0x1000;
