@@ -292,7 +292,8 @@ class _Search:
             for getter in owners:
                 getter.found[one["offset"], expression] = _Named(
                     len(of_site), sum(page != (0, 0) for page in of_site),
-                    sum(page in there for page in of_site) / max(len(of_site), 1), _plausible(of_site, self.spaces - {0}),
+                    sum(page in there for page in of_site) / max(len(of_site), 1),
+                    _plausible(of_site, self.spaces - {0}),
                     len(set(of_site)), counts.get(getter.site["offset"], 0),
                 )  # fmt: skip
 
