@@ -37,6 +37,8 @@ _OFF = 0.002
 _NAMES = 0.97
 """The least share of records that must name pages of the pool; others name them by chance."""
 _LEAST = 3
+_BUSY = 100
+"""The gets from which on a function's entry is taken for its count: a few may be attempts that happen to succeed."""
 _MOST_MAKERS = 5
 """The functions that may make pages, of which the proof takes the first that agrees."""
 _OFTEN = 4
@@ -397,13 +399,14 @@ def _best(getter: _Getter, *, at_site: bool = False) -> tuple[tuple[int, str], _
 
     def rank(one: tuple[tuple[int, str], _Named]) -> tuple[Any, ...]:
         (offset, expression), named = one
-        where = 0 if offset == entry and expression in ("%di", "%si") else 1 if offset == getter.site["offset"] else 2
+        where = 0 if offset == entry else 1 if offset == getter.site["offset"] else 2
         return (named.resident < _NAMES, where, expression.startswith("+"), -named.distinct)
 
     often = {
         key: named
         for key, named in getter.found.items()
         if named.count >= _LEAST
+        and (key[0] != entry or (key[1] == "%di" and named.count >= _BUSY))
         and (not at_site or key[0] == getter.site["offset"])
         and abs(named.count - named.of_site) <= 1 + _OFF * named.of_site
     }

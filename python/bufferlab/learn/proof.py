@@ -159,9 +159,8 @@ def _listed(connection: Client, lesson: Lesson) -> Listed:
     lesson.resident(connection)
     objects = lesson.objects(connection)
     begun_ns = time.monotonic_ns()
-    pages = lesson.resident(connection)
-    ended_ns = time.monotonic_ns()
-    return Listed(begun_ns, ended_ns, frozenset(pages), objects, lesson.nameless(connection, len(pages)))
+    pages, nameless = lesson.listing(connection)
+    return Listed(begun_ns, time.monotonic_ns(), frozenset(pages), objects, nameless)
 
 
 def worked(server: PrivateServer, place: PrivateCopy, seed: int) -> list[tuple[str, Edge]]:

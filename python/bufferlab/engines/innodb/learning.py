@@ -28,6 +28,7 @@ _FIRST_WITHOUT_CHANGE_BUFFER = (11, 0)
 """The first version of MariaDB without a change buffer (server change MDEV-29694)."""
 _STANDING = ((10, 11, 5),)
 """The versions of MariaDB whose counter of gets stands still: `srv_export_innodb_status` does not copy it."""
+_LIST = "SELECT SPACE, PAGE_NUMBER FROM information_schema.INNODB_BUFFER_PAGE WHERE PAGE_STATE = 'FILE_PAGE'"
 _COUNTERS = ("buffer_pool_read_requests", "pages_read", "pages_created", "buffer_pool_pages_data")
 
 
@@ -107,8 +108,7 @@ class MysqlLesson(Lesson):
         yield from [("read",), ("create",), ("evict",)]
 
     def resident(self, connection: Client) -> set[Page]:
-        sql = "SELECT SPACE, PAGE_NUMBER FROM information_schema.INNODB_BUFFER_PAGE WHERE PAGE_STATE = 'FILE_PAGE'"
-        return {(int(space), int(page)) for space, page in connection.rows(sql)}
+        return {(int(space), int(page)) for space, page in connection.rows(_LIST)}
 
 
 def _counted(connection: Client) -> Counted:
@@ -136,12 +136,15 @@ class MariadbLesson(MysqlLesson):
         return (kinds for kinds in every if kinds[0] != "get" or build.numbers not in _STANDING)
 
     def resident(self, connection: Client) -> set[Page]:
-        """Return the listed pages. Those that are free in their tablespace are all listed as the first of the first."""
-        return super().resident(connection) - self.never_listed
+        return self.listing(connection)[0]
 
-    def nameless(self, connection: Client, listed: int) -> int:
-        rows = dict(connection.rows("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_data'"))
-        return max(int(rows["Innodb_buffer_pool_pages_data"]) - listed, 0)
+    def listing(self, connection: Client) -> tuple[set[Page], int]:
+        """Return the listed pages, and how many are free in their tablespace.
+
+        Those are all listed as the first page of the first tablespace.
+        """
+        rows = [(int(space), int(page)) for space, page in connection.rows(_LIST)]
+        return {*rows} - self.never_listed, sum(row in self.never_listed for row in rows)
 
 
 LESSONS: Mapping[str, Lesson] = {"mysql": MysqlLesson(), "mariadb": MariadbLesson()}

@@ -91,10 +91,9 @@ class Lesson(ABC):
     def prepare_list(self, connection: Client) -> None:  # noqa: B027 - most servers list their pages as they are.
         """Make `resident` possible. Raises ServerError where it is not."""
 
-    def nameless(self, connection: Client, listed: int) -> int:
-        """Return the number of pages in the pool that `resident` does not name; it has just named `listed` pages."""
-        del connection, listed
-        return 0
+    def listing(self, connection: Client) -> tuple[set[Page], int]:
+        """Return the pages of `resident`, and the number of further pages that the server lists without a name."""
+        return self.resident(connection), 0
 
     def objects(self, connection: Client) -> frozenset[int] | None:
         """Return the numbers of the objects that exist, where pages of dropped ones leave unseen; else None."""

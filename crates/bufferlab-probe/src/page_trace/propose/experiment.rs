@@ -248,6 +248,7 @@ fn getter(
 mod tests {
     use iced_x86::code_asm::registers::gpr64::{r9, r12, rax, rbx, rdi, rdx};
     use iced_x86::code_asm::{CodeAssembler, qword_ptr};
+    use iced_x86::{Code, MemoryOperand};
 
     use super::super::program::Part;
     use super::super::tests::{CODE_AT, Write, program};
@@ -270,7 +271,8 @@ mod tests {
     }
 
     fn names(code: &mut CodeAssembler) -> Result<(), iced_x86::IcedError> {
-        code.lea(rdi, qword_ptr(TEXT))?;
+        let text = MemoryOperand::with_base_displ(Register::RIP, TEXT.cast_signed());
+        code.add_instruction(Instruction::with2(Code::Lea_r64_m, Register::RDI, text)?)?;
         code.ret()
     }
 

@@ -182,7 +182,7 @@ fn a_page_leaves_where_the_function_that_frees_it_asks_one_without_a_name() {
     assert_eq!((sites[0].at.as_str(), sites[0].address), ("buf_LRU_block_remove_hashed", CODE_AT + 2));
     assert_eq!(
         (sites[0].kinds.as_slice(), sites[0].fetch.join(" ")),
-        (["evict"].as_slice(), "+0(%di) \\0 \\0".to_owned())
+        (["evict"].as_slice(), "+0(%di) +4(%di) \\0 \\0".to_owned())
     );
     let inlined = program(&[("_Z4lockv", &removes), ("_Z17buf_LRU_free_pageP10buf_page_tb", &removes)]);
     assert!(innodb::innodb(&inlined, &all(&inlined), None).sites.is_empty(), "an attempt is no site");
