@@ -15,7 +15,7 @@ import pytest
 
 from bufferlab import marked
 from bufferlab.cli import doctor
-from bufferlab.engines.servers import fetch, finder, version_call
+from bufferlab.engines.servers import fetch, finder, learnt, version_call
 from bufferlab.engines.servers import finder as finding
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.private_server import SHORT_SOCKETS
@@ -76,6 +76,21 @@ def test_what_a_killed_report_left_in_a_sweep_folder_is_found(
     pruned = bench.bufferlab("cache", "prune", *options)
     assert pruned.code == 0, pruned.err
     assert [path.name for path in sorted(sweep.iterdir())] == [".tmp-mine", "runs"]
+
+
+def test_what_a_killed_learner_left_is_named_and_removed_and_not_what_another_learns_in(bench: Bench) -> None:
+    work = learnt.folder().parent / learnt.WORK
+    work.mkdir(parents=True)
+    left = work / "learning-7-ab"
+    left.mkdir()
+    (left / "install").mkdir()
+    leave_marked(left)
+    with marked.folder(work, "learning-8-cd") as living:
+        (found,) = (entry for entry in leftovers.left_over() if entry.path.parent == work)
+        assert (found.path, found.name) == (left, "a killed learner's copy")
+        assert any(str(left) in finding.detail for finding in doctor._left_over(bench.root))
+        assert leftovers.remove([found]) == {}
+        assert list(work.iterdir()) == [living]
 
 
 def test_what_a_killed_sweep_and_a_killed_load_left_is_named_and_removed_and_nothing_else(bench: Bench) -> None:

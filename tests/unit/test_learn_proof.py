@@ -133,12 +133,16 @@ class Server:
         return self
 
     def proved(
-        self, changed: Callable[[Any], Any] = lambda rows: rows, major: int = 17, is_empty: bool = True
+        self,
+        changed: Callable[[Any], Any] = lambda rows: rows,
+        major: int = 17,
+        is_empty: bool = True,
+        uncounted: Sequence[int] = (),
     ) -> Proof:
         """The proof of its run, of records that `changed` has made of its own."""
         rows = changed(np.asarray(self.rows, DTYPE))
         build = Build("some", "postgres", f"{major}.1", Path("postgres"))
-        records = Records(rows, list(self.relations))
+        records = Records(rows, list(self.relations), uncounted)
         return proof.proved("inside", records, self.edges, self.lesson, build, is_empty=is_empty)
 
 
@@ -253,10 +257,11 @@ def test_a_load_too_small_to_judge_by_is_refused_although_all_agrees() -> None:
     assert all("too few to judge" in one for one in wrong), wrong
 
 
-def relisted(server: Server, pages: frozenset[Page]) -> Server:
+def relisted(server: Server, pages: frozenset[Page], nameless: int = 0) -> Server:
     name, edge = server.edges[-1]
     assert edge.listed
-    return replace(server, edges=[*server.edges[:-1], (name, replace(edge, listed=replace(edge.listed, pages=pages)))])
+    listed = replace(edge.listed, pages=pages, nameless=nameless)
+    return replace(server, edges=[*server.edges[:-1], (name, replace(edge, listed=listed))])
 
 
 def test_one_page_more_or_less_in_the_servers_list_is_refused(server: Server) -> None:
@@ -354,6 +359,37 @@ def test_creations_of_pages_that_are_there_are_none_on_innodb(
     wrong = of_innodb.proved(is_empty=is_empty).wrong
     assert any("pages came that the trace has in the pool already" in one for one in wrong), wrong
     assert any("of kind create were recorded" in one for one in wrong), wrong
+
+
+def test_the_list_may_lack_as_many_pages_as_the_server_counts_beyond_it(of_innodb: Server) -> None:
+    listed = of_innodb.edges[-1][1].listed
+    assert listed
+    rest = frozenset(sorted(listed.pages)[3:])
+    assert relisted(of_innodb, rest, 3).proved().wrong == []
+    differ = "{} pages differ between the trace's pool and the {} that the server lists"
+    assert relisted(of_innodb, rest, 2).proved().wrong == [differ.format(3, 125)]
+    assert relisted(of_innodb, rest | {(1 << 20, 1)}, 3).proved().wrong == [differ.format(4, 126)]
+
+
+def test_gets_at_a_site_that_the_server_does_not_count_are_not_compared_but_are_of_pages_that_are_there(
+    of_innodb: Server,
+) -> None:
+    further = 77
+
+    def more(page: int) -> Callable[[Any], Any]:
+        def changed(rows: Any) -> Any:
+            chosen = only(rows, GET)[::7]
+            others = rows[chosen].copy()
+            others["site"], others["page"] = further, others["page"] + page
+            return np.insert(rows, chosen + 1, others)
+
+        return changed
+
+    assert any("gets are of pages" in one for one in of_innodb.proved(more(5000), uncounted=[further]).wrong)
+    # A get that is told behind that of a miss comes before its read.
+    wrong = of_innodb.proved(more(0), uncounted=[further]).wrong
+    assert not any("of kind get" in one for one in wrong), wrong
+    assert any("of kind get + get_if_in_pool were recorded" in one for one in of_innodb.proved(more(0)).wrong)
 
 
 def once_more(kind: int) -> Callable[[Any], Any]:

@@ -62,8 +62,8 @@ class Host:
     def resident(self, place: Any, server: Any) -> set[Page]:
         return set(AFTER if self.loads else BEFORE)
 
-    def recorded(self, spool: Path, trace: Mapping[str, Any]) -> Records:
-        assert self.loads == 1
+    def recorded(self, spool: Path, trace: Mapping[str, Any], settings: Mapping[str, Any]) -> Records:
+        assert (self.loads, trace) == (1, settings)
         rows = [(0, *page, 0, 0, 0, number, 0) for number, one in enumerate(trace["site"])
                 for page in self.pages(one["offset"], one["fetch"])]  # fmt: skip
         return Records(np.asarray(rows, DTYPE), [])

@@ -47,6 +47,18 @@ SETTINGS_OF_INNODB: dict[str, Any] = {
         *({**SITE_OF_INNODB, "kinds": [kind]} for kind in ("read", "create", "evict", "prefetch")),
     ],
 }
+FETCH_OF_MARIADB = ["+0(%r12)", "\\0", "%cx", "%si", "%r9"]
+SITE_OF_MARIADB = {**SITE, "at": "get:0x72d8a0", "kinds": ["get"], "fetch": FETCH_OF_MARIADB}
+SETTINGS_OF_MARIADB: dict[str, Any] = {
+    "fields": learnt.FIELDS_WITH_TRANSACTION,
+    "modes_if_in_pool": [11, 12, 15],
+    "cost_shown": False,
+    "site": [
+        {**SITE_OF_MARIADB, "late": True},
+        {**SITE_OF_MARIADB, "offset": 1, "kinds_if_flag": [], "uncounted": True},
+        *({**SITE_OF_MARIADB, "kinds": [kind]} for kind in ("read", "create", "evict", "get_if_in_pool")),
+    ],
+}
 PROOF = {"by": ["inside", "links"], "when": "2026-11-29T12:00:00Z", "settings": {"jit": "off"}, "runs": []}
 
 
@@ -72,6 +84,26 @@ def test_an_entry_that_is_kept_comes_back_as_it_was(cache: Path) -> None:
     assert learnt.read(learnt.store(of_innodb)) == of_innodb
     without_prefetch = {**SETTINGS_OF_INNODB, "site": SETTINGS_OF_INNODB["site"][:-1]}
     assert learnt.read(learnt.store(entry(settings=without_prefetch))).settings == without_prefetch
+
+
+def of_mariadb(**other: Any) -> dict[str, Any]:
+    """The settings of MariaDB's entry, with other values at its second site."""
+    first, second, *rest = SETTINGS_OF_MARIADB["site"]
+    return {**SETTINGS_OF_MARIADB, "site": [first, {**second, **other}, *rest]}
+
+
+def test_an_entry_of_mariadb_has_gets_that_the_server_does_not_count(cache: Path) -> None:
+    of_mariadb_11 = entry(server="MariaDB 11.8.9", settings=SETTINGS_OF_MARIADB)
+    assert learnt.read(learnt.store(of_mariadb_11)) == of_mariadb_11
+    for other in ({"uncounted": False}, {"late": 1}, {"kinds_if_flag": ["get"]}, {"kinds": ["get", "read"]}):
+        with pytest.raises(DataFileError):
+            learnt.store(entry(settings=of_mariadb(**other)))
+    sites = [{**site, "fetch": site["fetch"][:4]} for site in SETTINGS_OF_MARIADB["site"]]
+    with pytest.raises(DataFileError):  # Without a flag there is nothing that it could change.
+        learnt.store(entry(settings={**SETTINGS_OF_MARIADB, "fields": learnt.FIELDS_OF_MARIADB, "site": sites}))
+    with pytest.raises(DataFileError):
+        learnt.store(entry(settings={**SETTINGS_OF_INNODB, "site": [
+            *SETTINGS_OF_INNODB["site"], {**SITE_OF_INNODB, "offset": 2, "kinds_if_flag": []}]}))  # fmt: skip
 
 
 def test_an_entry_that_could_not_be_read_again_is_not_written(cache: Path) -> None:
@@ -115,10 +147,11 @@ def changed(document: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 
 DOCUMENT = json.loads(entry().text())
+DOCUMENT_OF_MARIADB = json.loads(entry(server="MariaDB 11.8.9", settings=SETTINGS_OF_MARIADB).text())
 DOCUMENT_OF_INNODB = json.loads(entry(server="MySQL 5.7.22", settings=SETTINGS_OF_INNODB).text())
 
 
-KINDS = {"get", "read", "create", "evict", "prefetch"}
+KINDS = {"get", "get_if_in_pool", "read", "create", "evict", "prefetch"}
 
 
 def is_of_the_form(found: LearntEntry) -> bool:
@@ -141,7 +174,7 @@ def changes_of(document: Any) -> st.SearchStrategy[tuple[Any, list[tuple[tuple[A
     return st.tuples(st.just(document), st.lists(one, min_size=1, max_size=3))
 
 
-@given(changes_of(DOCUMENT) | changes_of(DOCUMENT_OF_INNODB))
+@given(changes_of(DOCUMENT) | changes_of(DOCUMENT_OF_INNODB) | changes_of(DOCUMENT_OF_MARIADB))
 def test_a_changed_file_is_an_entry_of_the_right_form_or_refused(
     tmp_path_factory: pytest.TempPathFactory, drawn: tuple[Any, list[tuple[tuple[Any, ...], Any]]]
 ) -> None:

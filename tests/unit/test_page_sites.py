@@ -103,7 +103,17 @@ def test_a_build_is_known_by_what_it_executes_and_not_by_its_name_or_its_symbols
     assert f"bufferlab learn {binary}" in str(refused.value.hint)
     with pytest.raises(SpecError, match=r"mariadb 10\.11\.99 cannot be recorded") as refused:
         page_sites.find(TABLES[0], replace(build_of(binary), flavour="mariadb", version="10.11.99"))
-    assert "doctor" in str(refused.value.hint)
+    assert f"bufferlab learn {binary}" in str(refused.value.hint)
+
+
+def test_reads_and_evictions_of_later_versions_of_mariadb_tell_the_frame() -> None:
+    later = [entry for entry in ENTRIES if "page_id:u64" in entry["fields"]]
+    assert len(later) == 3
+    for entry in later:
+        column = entry["fields"].index("frame:u64")
+        told = {kind: {site["fetch"][column] for site in entry["site"] if kind in site["kinds"]}
+                for kind in ("get", "read", "create", "prefetch", "evict")}  # fmt: skip
+        assert told == {"get": {"\\0"}, "read": {"%r9"}, "create": {"\\0"}, "prefetch": {"\\0"}, "evict": {"%di"}}
 
 
 def test_a_site_may_have_another_place_for_code_in_the_server() -> None:

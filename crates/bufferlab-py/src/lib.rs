@@ -203,8 +203,8 @@ mod native {
     use super::generate::{generate, generated_bytes};
     #[pymodule_export]
     use super::page_trace::{
-        call_trace_check, executable_ranges, live_trace, live_trace_check, page_site_check, page_site_proposals,
-        page_trace, page_trace_branches, page_trace_check, tracefs_clean,
+        call_trace_check, executable_ranges, live_trace, live_trace_check, page_site_check, page_site_experiment,
+        page_site_proposals, page_trace, page_trace_branches, page_trace_check, tracefs_clean,
     };
     #[pymodule_export]
     use super::replay::{Curve, ghost_depths, model_defaults, page_trace_words, replay, replay_slices};

@@ -137,6 +137,12 @@ pub fn page_site_proposals(py: Python<'_>, binary: &str) -> PyResult<String> {
     json_text(&py.detach(|| guarded(|| propose::sites(Path::new(binary)).map_err(Failure::from)))?)
 }
 
+/// Returns what an experiment on a build of MariaDB without names tries, as JSON (`Experiment`).
+#[pyfunction]
+pub fn page_site_experiment(py: Python<'_>, binary: &str) -> PyResult<String> {
+    json_text(&py.detach(|| guarded(|| propose::experiment::experiment(Path::new(binary)).map_err(Failure::from)))?)
+}
+
 /// Raises an exception for a site that is not at the begin of an instruction of its binary. See `Settings`.
 #[pyfunction]
 pub fn page_site_check(py: Python<'_>, settings_json: &str) -> PyResult<()> {

@@ -1,4 +1,4 @@
-"""`bufferlab learn`: learns where an unknown build of PostgreSQL or MySQL gets, reads, makes and evicts pages."""
+"""`bufferlab learn`: learns where an unknown build of a server gets, reads, makes and evicts pages."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ _REFUSED = 1
 @click.option("--show", "shows", is_flag=True, help="Print what is known of the build, as page_sites.toml has it.")
 @common
 def command(binary: Path, save: Path | None, source: Path | None, shows: bool, as_json: bool) -> int:
-    """Learn where a build of PostgreSQL or MySQL gets, reads, makes and evicts pages, so that it can be traced.
+    """Learn where a build of a server gets, reads, makes and evicts pages, so that it can be traced.
 
-    BINARY is the program `postgres` or `mysqld`, or its folder. A copy of it runs privately for some
-    seconds, a minute at most, as an unprivileged user and at idle priority, in less than
-    512 MiB of memory and 1 GiB of disk. The recorded accesses must equal the server's own counters, and
-    the pool that follows from them must be the one that the server lists; else nothing is kept, and the
-    exit code is 1. A server in use is never touched.
+    BINARY is the program `postgres`, `mysqld` or `mariadbd`, or its folder. A copy of it runs privately
+    for some seconds, a minute at most, as an unprivileged user and at idle priority, in less than
+    512 MiB of memory and 1 GiB of disk. A MariaDB that names no function takes minutes, and root. The
+    recorded accesses must equal the server's own counters, and the pool that follows from them must be
+    the one that the server lists; else nothing is kept, and the exit code is 1. A server in use is
+    never touched.
 
     Afterwards `run --probe page-trace` and `predict` work with this build. As root the sites are also
     proved by the kernel's own probes, and `advise --tier full` takes them.

@@ -254,6 +254,9 @@ class Native(Protocol):
     def page_site_proposals(self, binary: str) -> str:
         """Return the proposed sites of a PostgreSQL that no table lists; raise NativeError if it shows none."""
 
+    def page_site_experiment(self, binary: str) -> str:
+        """Return what an experiment on a MariaDB without names tries; raise NativeError if it shows too little."""
+
     def page_site_check(self, settings_json: str) -> None:
         """Raise NativeError for a site that is not at the begin of an instruction of its binary."""
 

@@ -29,7 +29,8 @@ def proposed(binary: Path, original: Path, lesson: Lesson) -> dict[str, Any]:
         inside = {"inside": site["inside"]} if site["inside"] else {}
         hashed = {"hash_index": True} if site["at"] == _HASH_INDEX else {}
         tries = {"tries": site["tries"]} if "?" in site["fetch"] else {}
-        sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside, **hashed, **tries})
+        uncounted = {"uncounted": True} if site["uncounted"] else {}
+        sites.append({**{name: site[name] for name in _OF_ENTRY}, **inside, **hashed, **tries, **uncounted})
     # A read is a get too on PostgreSQL, and what all other gets pass is a site of its own.
     kinds = {tuple(site["kinds"]) for site in sites}
     if lacking := [" and ".join(needed) for needed in learnt.kinds_of(told["fields"]) if needed not in kinds]:

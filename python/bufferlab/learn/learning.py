@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ from bufferlab.engines.servers import learnt, page_sites
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import ServerError
 from bufferlab.engines.servers.learnt import LearntEntry
+from bufferlab.engines.servers.lesson import Lesson
 from bufferlab.errors import BufferlabError, EnvironmentLackingError, SpecError
-from bufferlab.learn import candidates, private_copy, proof, recording, registers
+from bufferlab.learn import candidates, experiment, private_copy, proof, recording, registers
 from bufferlab.learn.private_copy import PrivateCopy
 from bufferlab.learn.proof import Proof
 from bufferlab.versions import SERVERS
@@ -55,7 +56,7 @@ def build_of(binary: Path) -> Build:
     """
     programs = [binary / folder / name for folder in (".", "bin", "sbin") for name in _OF_INNODB]
     if binary.name in _OF_INNODB or any(program.is_file() for program in programs):
-        build = innodb_programs.by_path(binary, flavour="mysql")
+        build = innodb_programs.by_path(binary)
     else:
         build = postgres_programs.by_path(binary)
     if registry.family(build.flavour).lesson is None:
@@ -94,27 +95,61 @@ def _learnt(build: Build, work: Path, say: Say, started: float) -> Learnt:
         private_copy.require_reachable(build, folder)
         copy = private_copy.copied(build, folder / "install", lesson)
         # The original may be replaced meanwhile.
-        settings, digest = candidates.proposed(copy.binary, build.binary, lesson), page_sites.text_sha256(copy.binary)
+        links = recording.links_work()
+        proposal, tries = _proposed(copy, build, lesson, links)
+        digest = page_sites.text_sha256(copy.binary)
         say(f"making a private server of {name} from a copy of its programs")
         place = private_copy.made(family, copy, build.binary, folder, lambda event: None)
-        links = recording.links_work()
-        if any(map(candidates.is_unknown, settings["site"])):
-            say("looking for the registers that name pages")
-            settings = registers.found(place, settings) if links else candidates.without_unknown(settings)
-        if sum(site["kinds"] == ["evict"] for site in settings["site"]) > 1:
-            say("recording which evictions are for want of room")
-            records, edges = recording.inside(place, settings, 1)
-            settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
-        proofs = _proofs(place, settings, links, say)
-        if proofs[-1].wrong and (further := candidates.without_hash_index(settings)) != settings:
-            say("once more without the adaptive hash index")
-            settings, proofs = further, _proofs(place, further, links, say)
+        proposals = experiment.found(place, tries, say) if tries else [_with_registers(place, proposal, links, say)]
+        settings, proofs = _first_proved(place, proposals, links, say)
     wrong = [one for each in proofs for one in each.wrong]
     by = [] if wrong else [one.by for one in proofs]
     told = {"by": by, "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "settings": recording.server_settings(place, settings), "runs": [one.told() for one in proofs]}  # fmt: skip
     entry = LearntEntry(name, digest, settings, told)
     return Learnt(build, entry, tuple(proofs), time.monotonic() - started)
+
+
+def _proposed(copy: Build, build: Build, lesson: Lesson, links: bool) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return what names lead to; where a MariaDB has none, nothing and what an experiment tries.
+
+    Raises EnvironmentLackingError for a build that can be learnt in neither way.
+    """
+    try:
+        return candidates.proposed(copy.binary, build.binary, lesson), None
+    except EnvironmentLackingError:
+        if build.flavour != "mariadb":
+            raise
+    if not links:
+        what = "a MariaDB that names no function is learnt by the kernel's links, and those do not work here"
+        raise EnvironmentLackingError(what, str(build.binary), "learn it as root, on a kernel of 5.8 or later")
+    return {}, experiment.proposed(copy.binary)
+
+
+def _with_registers(place: PrivateCopy, settings: dict[str, Any], links: bool, say: Say) -> dict[str, Any]:
+    """Return proposed sites with their registers, and without evictions that are not for want of room."""
+    if any(map(candidates.is_unknown, settings["site"])):
+        say("looking for the registers that name pages")
+        settings = registers.found(place, settings) if links else candidates.without_unknown(settings)
+    if sum(site["kinds"] == ["evict"] for site in settings["site"]) > 1:
+        say("recording which evictions are for want of room")
+        records, edges = recording.inside(place, settings, 1)
+        settings = candidates.with_evictions(settings, records.victims(settings["site"], edges))
+    return settings
+
+
+def _first_proved(
+    place: PrivateCopy, proposals: Sequence[dict[str, Any]], links: bool, say: Say
+) -> tuple[dict[str, Any], list[Proof]]:
+    """Return the first proposal that is proved, and its proofs; the last one's if none is."""
+    for settings in proposals:
+        proofs = _proofs(place, settings, links, say)
+        if proofs[-1].wrong and (further := candidates.without_hash_index(settings)) != settings:
+            say("once more without the adaptive hash index")
+            settings, proofs = further, _proofs(place, further, links, say)
+        if not proofs[-1].wrong:
+            break
+    return settings, proofs
 
 
 def _proofs(place: PrivateCopy, settings: Mapping[str, Any], links: bool, say: Say) -> list[Proof]:
@@ -134,7 +169,7 @@ def _proofs(place: PrivateCopy, settings: Mapping[str, Any], links: bool, say: S
 
 def _workplace() -> Path:
     """Return the folder of private copies, without those that killed learners left. Raises EnvironmentLackingError."""
-    work = learnt.folder().parent / "learning"
+    work = learnt.folder().parent / learnt.WORK
     if any(one in str(work) for one in " :$"):
         what = "the loader of a server takes no path with spaces, colons or dollars"
         raise EnvironmentLackingError(what, str(work), "choose another cache with BUFFERLAB_CACHE")

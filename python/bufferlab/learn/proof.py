@@ -58,6 +58,8 @@ class Listed:
     pages: frozenset[Page]
     objects: frozenset[int] | None
     """The objects that existed, by their number; None where pages of dropped ones leave as others do."""
+    nameless: int = 0
+    """The number of further pages in the pool, which the list does not name."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class Compared:
     recorded_at_most: int
     """These, and those of our sessions."""
     counted: int
+    unlisted: int = 0
+    """Pages in the pool at the beginning of which nothing is known; a creation of one looks like one of a new page."""
 
     @property
     def wrong(self) -> str | None:
@@ -91,7 +95,8 @@ class Compared:
         kinds = self.kind.split(" + ")
         off = 1 + max(_OFF[kind] for kind in kinds) * self.counted
         lost = max(_LOST.get(kind, 0.0) for kind in kinds) * self.counted
-        if self.recorded - off - lost <= self.counted <= self.recorded_at_most + off:
+        unlisted = self.unlisted if kinds == ["create"] else 0
+        if self.recorded - off - lost - unlisted <= self.counted <= self.recorded_at_most + off:
             return None
         return f"{self.window}: {self.recorded:,} of kind {self.kind} were recorded, and {self.counted:,} counted"
 
@@ -154,8 +159,8 @@ def _listed(connection: Client, lesson: Lesson) -> Listed:
     lesson.resident(connection)
     objects = lesson.objects(connection)
     begun_ns = time.monotonic_ns()
-    pages = frozenset(lesson.resident(connection))
-    return Listed(begun_ns, time.monotonic_ns(), pages, objects)
+    pages, nameless = lesson.listing(connection)
+    return Listed(begun_ns, time.monotonic_ns(), frozenset(pages), objects, nameless)
 
 
 def worked(server: PrivateServer, place: PrivateCopy, seed: int) -> list[tuple[str, Edge]]:
@@ -188,9 +193,14 @@ def mixed(server: PrivateServer, lesson: Lesson, seed: int, statements: int = _S
 class Records:
     """The records of a trace, with the page of each."""
 
-    def __init__(self, records: np.ndarray[Any, Any], relations: Sequence[Sequence[int]]) -> None:
-        """`relations`: (tablespace, database, relation, fork) of each object, by its number."""
-        self.records, self.relations = records, [tuple(one) for one in relations]
+    def __init__(
+        self, records: np.ndarray[Any, Any], relations: Sequence[Sequence[int]], uncounted: Sequence[int] = ()
+    ) -> None:
+        """`relations`: (tablespace, database, relation, fork) of each object, by its number.
+
+        `uncounted`: the numbers of the sites whose accesses the server does not count.
+        """
+        self.records, self.relations, self.uncounted = records, [tuple(one) for one in relations], uncounted
 
     def pages(self, records: np.ndarray[Any, Any]) -> list[Page]:
         """Return the page of each of some records."""
@@ -202,6 +212,10 @@ class Records:
         """Return the records of a time on the monotonic clock."""
         first, end = np.searchsorted(self.records["t_ns"], np.asarray([first_ns, last_ns], np.uint64))
         return self.records[int(first) : int(end)]
+
+    def counted(self, records: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return those of some records that the server counts."""
+        return records[~np.isin(records["site"], self.uncounted)]
 
     def victims(self, sites: Sequence[Mapping[str, Any]], edges: Sequence[tuple[str, Edge]]) -> set[int]:
         """Return the numbers of the evictions' sites that a load without DROP passes."""
@@ -216,14 +230,16 @@ def proved(
     """Compare a run. `is_empty`: the recorder was on from the server's start, so that the pool began empty."""
     proof = Proof(by)
     _follow(records, edges, proof, lesson, is_empty=is_empty)
+    first = edges[0][1].listed
+    unlisted = first.nameless if first and not is_empty else 0
     for (_, before), (name, after) in pairwise(edges):
         inside = records.between(before.ended_ns, after.begun_ns)
         around = records.between(before.begun_ns, after.ended_ns)
         for kinds in lesson.compared(build, name):
             now, then = getattr(after.counted, kinds[0]), getattr(before.counted, kinds[0])
             if now is not None:
-                told = (_number(inside, kinds), _number(around, kinds), now - then)
-                proof.compared.append(Compared(name, " + ".join(kinds), *told))
+                told = (_number(records.counted(inside), kinds), _number(records.counted(around), kinds), now - then)
+                proof.compared.append(Compared(name, " + ".join(kinds), *told, unlisted))
         if lesson.has_rings:
             _rings(name, inside, proof)
     whole = records.between(edges[0][1].ended_ns, edges[-1][1].begun_ns)
@@ -292,12 +308,15 @@ def _follow(
         proof.wrong.append(
             f"{proof.absent:,} of {numbers['get']:,} gets are of pages that the trace has not in the pool"
         )
-    foretold = {page for page in pool if last.objects is None or page[2] in last.objects}
+    foretold = {page for page in pool - lesson.never_listed if last.objects is None or page[2] in last.objects}
     proof.resident_pages = Resident(len(foretold & last.pages), len(last.pages), len(foretold))
     # The question itself may move a page.
     meanwhile = records.between(last.begun_ns, last.ended_ns)
     codes = [kinds.index(kind) for kind in (*_COMES, "evict")]
     moved = set(records.pages(meanwhile[np.isin(meanwhile["kind"], codes)]))
-    if differ := (foretold ^ last.pages) - moved:
+    differ = (foretold ^ last.pages) - moved
+    # Which pages the list does not name is not known, but how many there are.
+    beyond = len(foretold - last.pages - moved)
+    if len(differ) > (beyond if beyond <= last.nameless else 0):
         listed = f"{len(last.pages):,} that the server lists"
         proof.wrong.append(f"{len(differ):,} pages differ between the trace's pool and the {listed}")

@@ -53,7 +53,7 @@ def inside(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Window
         told = trace.added_to({"recorded": {"page_trace": {}}})["recorded"]["page_trace"]
     finally:
         trace.close()
-    return _records(spool, told), edges
+    return _records(spool, told, settings), edges
 
 
 def by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Windows:
@@ -61,7 +61,7 @@ def by_links(place: PrivateCopy, settings: Mapping[str, Any], seed: int) -> Wind
     spool = place.folder / f"records-{seed}"
     with place.server(server_settings(place, settings)) as server, attached(place, server, settings, spool) as trace:
         edges = proof.worked(server, place, seed)
-        return _records(spool, trace.finish()), edges
+        return _records(spool, trace.finish(), settings), edges
 
 
 @contextmanager
@@ -77,20 +77,20 @@ def attached(
         yield trace
 
 
-def recorded(spool: Path, trace: LiveTrace) -> Records:
+def recorded(spool: Path, trace: LiveTrace, settings: Mapping[str, Any]) -> Records:
     """End a trace and return its records. Raises EnvironmentLackingError for one that is not whole."""
-    return _records(spool, trace.finish())
+    return _records(spool, trace.finish(), settings)
 
 
 def _sites(settings: Mapping[str, Any]) -> PageSites:
     return PageSites("the learnt build", dict(settings))
 
 
-def _records(spool: Path, told: Mapping[str, Any]) -> Records:
+def _records(spool: Path, told: Mapping[str, Any], settings: Mapping[str, Any]) -> Records:
     if told.get("problem") or told.get("lost") or told.get("over_limit_bytes") is not None:
         what = told.get("problem") or f"{told.get('lost', 0):,} records were lost"
         raise EnvironmentLackingError(
             f"the build cannot be learnt here: {what}", str(spool), "try again on an idle host"
         )
     dtype = np.dtype(list(page_trace_words().record))
-    return Records(np.fromfile(spool, dtype), told["relations"])
+    return Records(np.fromfile(spool, dtype), told["relations"], _sites(settings).uncounted)

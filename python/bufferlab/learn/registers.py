@@ -20,8 +20,12 @@ from bufferlab.learn.private_copy import PrivateCopy
 
 _STATEMENTS = 120
 _LEAST_RECORDS = 20
+_FREED, _LEAST_FREED = ["get_if_in_pool"], 5
+"""The kinds of a site that frees pages, which the load passes seldom; and the least records of it."""
 _RESIDENT = 0.97
 """The least share of records whose page is listed before the load or after it; others name pages by chance."""
+REGISTERS = ("di", "si", "ax", "bx", "cx", "dx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15")
+"""The registers that may have a page that is one number."""
 _AS_OFTEN = 0.002
 """The largest share by which a place may be passed more or less often than the site."""
 
@@ -50,7 +54,8 @@ def found(place: PrivateCopy, settings: Mapping[str, Any]) -> dict[str, Any]:
             for one, count, share in tried:
                 differ = abs(count - passed[one.site])
                 as_often = differ <= _AS_OFTEN * count + 1
-                if one.is_named and as_often and count >= _LEAST_RECORDS and share >= _RESIDENT:
+                least = _LEAST_FREED if settings["site"][one.site]["kinds"] == _FREED else _LEAST_RECORDS
+                if one.is_named and as_often and count >= least and share >= _RESIDENT:
                     named.append((differ, one))
     sites = [dict(site) for site in settings["site"]]
     for _, one in sorted(named, key=lambda row: (row[0], row[1].rank), reverse=True):
@@ -66,22 +71,37 @@ def _rounds(settings: Mapping[str, Any]) -> list[list[_Try]]:
     rounds: list[list[_Try]] = []
     for number, site in enumerate(settings["site"]):
         places = {one["offset"]: one for one in site.get("tries", ())} if candidates.is_unknown(site) else {}
-        if not places:
+        if not places and not (candidates.is_unknown(site) and _has_one_number(site)):
             continue
         places = {site["offset"]: {**site, "registers": []}, **places}
-        for turn in range(max(len(one["registers"]) for one in places.values())):
-            if turn == len(rounds):
-                rounds.append([])
-            for rank, one in enumerate(places.values()):
-                at = {"offset": one["offset"], "byte": one["byte"]}
-                if turn < len(one["registers"]):
-                    register = one["registers"][turn]
-                    at["fetch"] = [f"+0({register})", f"+4({register})", "\\0", "\\0"]
-                elif rank == 0:
-                    at["fetch"] = ["\\0"] * 4
-                if "fetch" in at:
-                    rounds[turn].append(_Try(number, (rank, turn), turn < len(one["registers"]), at))
+        for rank, (offset, one) in enumerate(places.items()):
+            pages = [_by_address(site, register) for register in one["registers"]]
+            if rank == 0 and _has_one_number(site):
+                # A page that is one number may be in a register itself. No address is needed to look at that.
+                pages += [[f"%{register}"] for register in REGISTERS]
+            for turn in range(max(len(pages), 1)):
+                if turn == len(rounds):
+                    rounds.append([])
+                rest = [each for each in site["fetch"] if each != "?"]
+                fetch = [*pages[turn], *rest] if pages else ["\\0"] * len(site["fetch"])
+                at = {"offset": offset, "byte": one["byte"], "fetch": fetch}
+                rounds[turn].append(_Try(number, (rank, turn), bool(pages), at))
+        # The site itself is in each round.
+        for turn, tries in enumerate(rounds):
+            if any(one.site == number for one in tries) and not any(
+                one.site == number and one.rank[0] == 0 for one in tries
+            ):
+                counted = {"offset": site["offset"], "byte": site["byte"], "fetch": ["\\0"] * len(site["fetch"])}
+                tries.insert(0, _Try(number, (0, turn), False, counted))
     return rounds
+
+
+def _has_one_number(site: Mapping[str, Any]) -> bool:
+    return bool(site["fetch"].count("?") == 1)
+
+
+def _by_address(site: Mapping[str, Any], register: str) -> list[str]:
+    return [f"+0({register})", *([] if _has_one_number(site) else [f"+4({register})"])]
 
 
 def _tried(
@@ -91,14 +111,20 @@ def _tried(
     sites = [{name: one for name, one in settings["site"][each.site].items() if name != "tries"} | each.settings
              for each in tries]  # fmt: skip
     spool = place.folder / f"registers-{number}"
-    with recording.attached(place, server, {**settings, "site": sites}, spool) as trace:
+    tried = {**settings, "site": sites}
+    with recording.attached(place, server, tried, spool) as trace:
         pages = _resident(place, server)
         proof.mixed(server, place.lesson, 2 + number, _STATEMENTS)
+        if any(each["kinds"] == _FREED for each in sites):
+            proof.edge(server, place)  # Purge frees pages, behind the load.
         pages |= _resident(place, server)
-        records = recording.recorded(spool, trace)
+        records = recording.recorded(spool, trace, tried)
     hits: dict[int, list[bool]] = defaultdict(list)
+    # A page that is freed need not be in the pool. Small numbers seem to be pages of the first tablespace.
+    anywhere = [each["kinds"] == _FREED for each in sites]
+    spaces = {page[0] for page in pages}
     for site, page in zip(records.records["site"].tolist(), records.pages(records.records), strict=True):
-        hits[site].append(page in pages)
+        hits[site].append(page in pages or (anywhere[site] and page[0] in spaces - {0}))
     return [(one, len(hits[site]), sum(hits[site]) / max(len(hits[site]), 1)) for site, one in enumerate(tries)]
 
 

@@ -8,6 +8,7 @@ use bufferlab_model::trace::{Kind, Record};
 
 use crate::tracefs::{Field, Format};
 
+use super::carried::{Carried, NAMELESS};
 use super::recording::{Settings, Site};
 
 /// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
@@ -28,6 +29,8 @@ pub(super) struct Decoder {
     number_of_thread: Numbers<u32>,
     /// The kernel's numbers of the threads, in the order of ours.
     pub threads: Vec<u32>,
+    /// The pages of frames, for evictions whose page has lost its number.
+    pub carried: Carried,
 }
 
 /// The places of fields; a build has the fields that its sites need.
@@ -47,6 +50,8 @@ struct Fields {
     io_context: Option<(Place, &'static [u8])>,
     blocks: Option<Place>,
     flag: Place,
+    /// The frame's address, at sites of reads and evictions; 0 at others.
+    frame: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -113,6 +118,7 @@ impl Fields {
                 .or_else(|| Some((field("io_context_18")?, &RINGS_FROM_18[..]))),
             blocks: field("blocks"),
             flag: field("flag").unwrap_or(Place::NOWHERE),
+            frame: field("frame"),
         })
     }
 }
@@ -130,6 +136,7 @@ impl Decoder {
             relations: Vec::new(),
             number_of_thread: Numbers::default(),
             threads: Vec::new(),
+            carried: Carried::default(),
         })
     }
 
@@ -169,7 +176,16 @@ impl Decoder {
                 let looks = kind == Kind::Get && self.modes_if_in_pool.contains(&mode);
                 let kind = if looks { Kind::GetIfInPool } else { kind };
                 let page = page.wrapping_add(block);
-                take(Record { t_ns, object, page, thread, kind, latch, site: site as u8 });
+                let mut record = Record { t_ns, object, page, thread, kind, latch, site: site as u8 };
+                match fields.frame.map_or(0, |frame| frame.number(data)) {
+                    0 => (),
+                    frame if kind == Kind::Read => self.carried.read(frame, &record),
+                    frame if kind == Kind::Evict && (object, page) == (NAMELESS, u32::MAX) => {
+                        record.page = self.carried.nameless(frame, t_ns);
+                    }
+                    _ => (),
+                }
+                take(record);
             }
         }
         Some(())
@@ -307,6 +323,25 @@ mod tests {
         let look = decoded(&mut decoder, &sample(1235, 78, &data(11))).expect("a record");
         assert_eq!((look[0].kind, look[0].thread), (Kind::GetIfInPool, 1));
         assert_eq!(decoded(&mut decoder, &sample(1234, 79, &data(10))).expect("a record")[0].thread, 0);
+    }
+
+    #[test]
+    fn an_eviction_whose_page_has_lost_its_number_has_that_of_the_read_into_its_frame() {
+        let fields = format(&[("page_id", 0, 8), ("frame", 8, 8), ("site", 16, 1)]);
+        let sites: [Kinds<'_>; 3] = [(&[Kind::Read], None), (&[Kind::Evict], None), (&[Kind::Get], None)];
+        let mut decoder = Decoder::new(&fields, &settings(&sites)).expect("all fields are there");
+        let mut page = |t_ns, id: u64, frame: u64, site: u8| {
+            let data: Vec<u8> = [id, frame].map(u64::to_le_bytes).concat().into_iter().chain([site]).collect();
+            let record = decoded(&mut decoder, &sample(1, t_ns, &data)).expect("a record")[0];
+            let named = decoder.carried.named(record);
+            (named.object, named.page)
+        };
+        assert_eq!(page(1, 5 << 32 | 9, 0x7f00_0000_1000, 0), (5, 9));
+        assert_eq!(page(2, 6 << 32 | 8, 0x7f00_0000_2000, 0), (6, 8));
+        assert_eq!(page(3, u64::MAX, 0x7f00_0000_1000, 1), (5, 9));
+        assert_eq!(page(4, 6 << 32 | 8, 0x7f00_0000_2000, 1), (6, 8));
+        assert_eq!(page(5, u64::MAX, 0x7f00_0000_3000, 1), (u32::MAX, u32::MAX));
+        assert_eq!(page(6, u64::MAX, 0, 2), (u32::MAX, u32::MAX));
     }
 
     #[test]

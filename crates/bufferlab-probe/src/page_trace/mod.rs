@@ -9,6 +9,7 @@
 mod binary;
 mod bpf;
 mod calls;
+mod carried;
 mod decode;
 mod fetch;
 mod frames;

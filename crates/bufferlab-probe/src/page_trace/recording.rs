@@ -12,6 +12,7 @@ use std::time::Duration;
 use bufferlab_model::trace::{KINDS, Kind, RECORD_BYTES, Record, Window};
 use serde::{Deserialize, Serialize};
 
+use super::carried::Carried;
 use super::frames::FrameCounts;
 use super::packed::Packed;
 use crate::clock::monotonic_ns;
@@ -114,10 +115,17 @@ impl Spool {
     /// Writes the file, in the order of time; call it once the run is over. A file that cannot be whole is removed.
     #[must_use]
     pub fn finish(self) -> Spooled {
+        self.finish_with(&Carried::default())
+    }
+
+    /// Writes the file as [`Spool::finish`] does, with the pages that frames carried over.
+    #[must_use]
+    pub(super) fn finish_with(self, carried: &Carried) -> Spooled {
         let events = self.events();
         let Self { path, file, limit_bytes, rings, is_over_limit, .. } = self;
         let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let written = merge(rings, |access| file.write_all(&access.bytes())).and_then(|()| file.flush());
+        let written =
+            merge(rings, |access| file.write_all(&carried.named(*access).bytes())).and_then(|()| file.flush());
         if is_over_limit || written.is_err() {
             // A remaining file is removed with the run's folder.
             let _ = std::fs::remove_file(&path);

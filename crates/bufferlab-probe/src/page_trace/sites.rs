@@ -176,8 +176,9 @@ struct Loaded {
     way: Way,
 }
 
-/// Loads the program for this kernel, or for one of another `release`. `forks` is whether each session is a process.
-fn loaded(release: Option<&str>, forks: bool) -> Result<Loaded, TraceError> {
+/// Loads the program for this kernel, or for one of another `release`, with room for this number of sites at least.
+/// `forks` is whether each session is a process.
+fn loaded(release: Option<&str>, forks: bool, sites: usize) -> Result<Loaded, TraceError> {
     const NEEDED: &str = "5.8";
     let own = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let (way, locks) = way_of(release.unwrap_or(own.trim()), forks)?;
@@ -195,7 +196,10 @@ fn loaded(release: Option<&str>, forks: bool) -> Result<Loaded, TraceError> {
     let mut object = aya_obj::Object::parse(PROGRAM).map_err(|error| fault(&error))?;
     object.relocate_btf(&kernel).map_err(|error| fault(&error))?;
     let mut maps = std::collections::HashMap::new();
-    for (name, map) in std::mem::take(&mut object.maps) {
+    for (name, mut map) in std::mem::take(&mut object.maps) {
+        if name == "sites" {
+            map.set_max_entries(map.max_entries().max(u32::try_from(sites).unwrap_or(u32::MAX)));
+        }
         let made = MapData::create(map.clone(), &name, None).map_err(|error| fault(&error))?;
         maps.insert(name, (map, made));
     }
@@ -283,7 +287,7 @@ fn bound(program: &OwnedFd, way: Way, settings: &Settings, process: Option<u32>)
 /// # Errors
 /// When they cannot, with what they lack.
 pub fn check(release: Option<&str>) -> Result<(), TraceError> {
-    loaded(release, false).map(drop)
+    loaded(release, false, 0).map(drop)
 }
 
 /// A server whose sites are recorded.
@@ -327,7 +331,8 @@ impl SiteReader {
         let decoder = Decoder::new(&fetch::format(&parts), settings)
             .ok_or_else(|| of_sites("the sites do not tell the page".to_owned()))?;
         let values = values_of(server.pid, settings, &parts).map_err(of_sites)?;
-        let Loaded { program, ring, counts, mut sites, strangers, way } = loaded(server.release, server.forks)?;
+        let Loaded { program, ring, counts, mut sites, strangers, way } =
+            loaded(server.release, server.forks, settings.sites.len())?;
         for (address, values) in server.addresses.iter().zip(values) {
             sites.insert(address, values, 0).map_err(|error| refused(WHAT, "5.8", causes(&error)))?;
         }
@@ -386,7 +391,7 @@ impl Recorder for SiteReader {
 
     fn finish(self) -> Told {
         let lost = self.total(|counts| counts.lost);
-        let mut spooled = self.spool.finish();
+        let mut spooled = self.spool.finish_with(&self.decoder.carried);
         if self.unread > 0 {
             let unread = self.unread;
             spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));

@@ -21,7 +21,7 @@ from bufferlab.engines.innodb import (
 from bufferlab.engines.innodb.connection import FORM, connect
 from bufferlab.engines.innodb.declaration import MARIADB, MYSQL
 from bufferlab.engines.innodb.initialise import failure
-from bufferlab.engines.innodb.learning import LESSON
+from bufferlab.engines.innodb.learning import LESSONS
 from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.innodb.option_file import server_settings, with_one_chunk
 from bufferlab.engines.innodb.programs import Flavour
@@ -64,7 +64,7 @@ class InnodbFamily(Family):
     def __init__(self, flavour: Flavour) -> None:
         self.declaration = MYSQL if flavour == "mysql" else MARIADB
         self.find = partial(programs.find, flavour)
-        self.lesson = LESSON if flavour == "mysql" else None
+        self.lesson = LESSONS[flavour]
 
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
         asked = server_settings(build.flavour, build.version, knobs)

@@ -1,4 +1,4 @@
-"""What a private MySQL is asked while bufferlab learns its build.
+"""What a private MySQL or MariaDB is asked while bufferlab learns its build.
 
 Purge, the page cleaner and the change buffer go on behind the load. So counters are taken once they stand still.
 """
@@ -24,6 +24,11 @@ _OF_NUMBERS = f"{_DIGITS} AS a, {_DIGITS} AS b, {_DIGITS} AS c"
 _OF_THE_SERVER = ("event_scheduler", "system user")
 _STILL_SECONDS = 0.25
 _PATIENCE_SECONDS = 60.0
+_FIRST_WITHOUT_CHANGE_BUFFER = (11, 0)
+"""The first version of MariaDB without a change buffer (server change MDEV-29694)."""
+_STANDING = ((10, 11, 5),)
+"""The versions of MariaDB whose counter of gets stands still: `srv_export_innodb_status` does not copy it."""
+_LIST = "SELECT SPACE, PAGE_NUMBER FROM information_schema.INNODB_BUFFER_PAGE WHERE PAGE_STATE = 'FILE_PAGE'"
 _COUNTERS = ("buffer_pool_read_requests", "pages_read", "pages_created", "buffer_pool_pages_data")
 
 
@@ -103,8 +108,7 @@ class MysqlLesson(Lesson):
         yield from [("read",), ("create",), ("evict",)]
 
     def resident(self, connection: Client) -> set[Page]:
-        sql = "SELECT SPACE, PAGE_NUMBER FROM information_schema.INNODB_BUFFER_PAGE WHERE PAGE_STATE = 'FILE_PAGE'"
-        return {(int(space), int(page)) for space, page in connection.rows(sql)}
+        return {(int(space), int(page)) for space, page in connection.rows(_LIST)}
 
 
 def _counted(connection: Client) -> Counted:
@@ -115,4 +119,32 @@ def _counted(connection: Client) -> Counted:
     return Counted(get, read, create, read + create - there)
 
 
-LESSON = MysqlLesson()
+class MariadbLesson(MysqlLesson):
+    """The lesson of MariaDB."""
+
+    programs = ("mariadbd",)
+    never_listed = frozenset({(0, 0)})
+
+    def settings(self, build: Build) -> Mapping[str, str]:
+        asked = dict(super().settings(build))
+        if build.numbers >= _FIRST_WITHOUT_CHANGE_BUFFER:
+            del asked["innodb_change_buffering"]
+        return asked
+
+    def compared(self, build: Build, window: str) -> Iterator[tuple[str, ...]]:
+        every = super().compared(build, window)
+        return (kinds for kinds in every if kinds[0] != "get" or build.numbers not in _STANDING)
+
+    def resident(self, connection: Client) -> set[Page]:
+        return self.listing(connection)[0]
+
+    def listing(self, connection: Client) -> tuple[set[Page], int]:
+        """Return the listed pages, and how many are free in their tablespace.
+
+        Those are all listed as the first page of the first tablespace.
+        """
+        rows = [(int(space), int(page)) for space, page in connection.rows(_LIST)]
+        return {*rows} - self.never_listed, sum(row in self.never_listed for row in rows)
+
+
+LESSONS: Mapping[str, Lesson] = {"mysql": MysqlLesson(), "mariadb": MariadbLesson()}

@@ -23,6 +23,8 @@ from bufferlab.errors import DataFileError, EnvironmentLackingError
 
 RULES = 1
 """The version of the rules by which sites are proposed and proved. An entry of other rules is not used."""
+WORK = "learning"
+"""The folder in the cache in which builds are learnt."""
 _FORMAT = "bufferlab-learnt-sites"
 _MOST_BYTES = 1 << 20
 _MOST_SITES = 64
@@ -35,14 +37,22 @@ FIELDS = ["tablespace:u32", "database:u32", "relation:u32", "fork:u32", "page:u3
 """The fields of a record of PostgreSQL, with their types; what shows the ring of a read may follow."""
 _FURTHER_FIELDS: tuple[list[str], ...] = ([], ["io_context:u32"], ["io_context_18:u32"])
 FIELDS_OF_INNODB = ["space:u32", "page:u32", "mode:u8", "latch:u8"]
-"""The fields of a record of InnoDB."""
-_PREFETCH = ("prefetch",)
-"""The kinds of a site that an entry of InnoDB may lack."""
+"""The fields of a record of MySQL, and of MariaDB up to 10.4."""
+FIELDS_OF_MARIADB = ["page_id:u64", "mode:u8", "latch:u8", "frame:u64"]
+"""The fields of a record of MariaDB from 10.5 on."""
+_FLAG = "flag:u64"
+FIELDS_WITH_TRANSACTION = [*FIELDS_OF_MARIADB[:-1], _FLAG, FIELDS_OF_MARIADB[-1]]
+"""The same where the server counts a get only if a transaction asks for it: the flag is the transaction's address."""
+_ALL_OF_INNODB = (FIELDS_OF_INNODB, FIELDS_OF_MARIADB, FIELDS_WITH_TRANSACTION)
+_IN_POOL = ("get_if_in_pool",)
+_MAY_LACK: tuple[tuple[str, ...], ...] = (("prefetch",), _IN_POOL)
+"""The kinds of sites that an entry of InnoDB may lack."""
 _RECORDERS = {"inside", "links"}
 _PLACE = {"offset", "byte"}
 _SITE = {"at", "kinds", "fetch", *_PLACE}
-_OF_SITES = {"inside", "hash_index"}
-"""What only some sites have."""
+_OF_SITES = {"inside", "hash_index", "uncounted", "late"}
+"""What only some sites have, and the core does not get."""
+_IF_FLAG = "kinds_if_flag"
 _HEAD, _MODES = {"fields", "site", "cost_shown"}, "modes_if_in_pool"
 _LEVELS = 8
 """The most levels of objects and lists in an entry."""
@@ -70,7 +80,7 @@ class LearntEntry:
 
 def kinds_of(fields: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Return the kinds of a site's accesses, of which an entry has sites each, by the fields of its records."""
-    read = ("read",) if fields == FIELDS_OF_INNODB else ("get", "read")
+    read = ("read",) if fields in _ALL_OF_INNODB else ("get", "read")
     return (("get",), read, ("create",), ("evict",))
 
 
@@ -161,7 +171,7 @@ def _require_form(entry: LearntEntry) -> None:
     if not _HEAD <= set(settings) <= {*_HEAD, _MODES} or settings["cost_shown"] is not False:
         raise ValueError("it has other settings than fields and sites")
     fields, sites, modes = settings["fields"], settings["site"], settings.get(_MODES, [])
-    of_innodb = fields == FIELDS_OF_INNODB
+    of_innodb = fields in _ALL_OF_INNODB
     if not of_innodb and (fields[: len(FIELDS)] != FIELDS or fields[len(FIELDS) :] not in _FURTHER_FIELDS):
         raise ValueError("it has other fields than a record has")
     if (
@@ -173,23 +183,25 @@ def _require_form(entry: LearntEntry) -> None:
     kinds = kinds_of(fields)
     if type(sites) is not list or not 0 < len(sites) <= _MOST_SITES:
         raise ValueError(f"it has no sites, or more than {_MOST_SITES}")
+    may_lack = _MAY_LACK if of_innodb else ()
     for site in sites:
         if (
-            not _SITE <= set(site) <= _SITE | _OF_SITES
-            or site.get("hash_index", True) is not True
+            not _SITE <= set(site) <= {*_SITE, *_OF_SITES, *([_IF_FLAG] if _FLAG in fields else [])}
+            or not all(site.get(mark, True) is True for mark in _OF_SITES - {"inside"})
+            or site.get(_IF_FLAG, []) != []
             or not re.fullmatch(r"[!-~]{1,200}", site["at"])
         ):
             raise ValueError("a site has other values than its name, place, kinds and fetches")
         places = [{name: site[name] for name in _PLACE}, *([site["inside"]] if "inside" in site else [])]
         if not all(_is_place(one) for one in places):
             raise ValueError("a site has no place")
-        if type(site["kinds"]) is not list or tuple(site["kinds"]) not in {*kinds, *([_PREFETCH] if of_innodb else [])}:
+        if type(site["kinds"]) is not list or tuple(site["kinds"]) not in {*kinds, *may_lack}:
             raise ValueError("a site has no kinds")
         fetches = site["fetch"]
         if type(fetches) is not list or len(fetches) != len(fields) or not all(map(_FETCH.fullmatch, fetches)):
             raise ValueError("a site's fetches are not those of its fields")
     of_kinds = [(tuple(site["kinds"]), site["offset"]) for site in sites]
-    if {one for one, _ in of_kinds} - {_PREFETCH} != set(kinds) or len(set(of_kinds)) < len(sites):
+    if {one for one, _ in of_kinds} - {*may_lack} != set(kinds) or len(set(of_kinds)) < len(sites):
         raise ValueError("its sites lack a kind, or one is there twice")
     if type(proof["by"]) is not list or not set() < set(proof["by"]) <= _RECORDERS:
         raise ValueError("no recorder proved it")

@@ -51,6 +51,8 @@ class Lesson(ABC):
     """The accesses that the windows together must have at least, by kind, before a build is believed."""
     has_rings: ClassVar[bool] = False
     """Whether large operations take their frames from a ring, which the records show."""
+    never_listed: ClassVar[frozenset[Page]] = frozenset()
+    """Pages that `resident` leaves out, whether they are in the pool or not."""
     makes_resident_pages: ClassVar[bool] = False
     """Whether a creation may be of a page that is in the pool already. Only the others are counted."""
 
@@ -88,6 +90,10 @@ class Lesson(ABC):
 
     def prepare_list(self, connection: Client) -> None:  # noqa: B027 - most servers list their pages as they are.
         """Make `resident` possible. Raises ServerError where it is not."""
+
+    def listing(self, connection: Client) -> tuple[set[Page], int]:
+        """Return the pages of `resident`, and the number of further pages that the server lists without a name."""
+        return self.resident(connection), 0
 
     def objects(self, connection: Client) -> frozenset[int] | None:
         """Return the numbers of the objects that exist, where pages of dropped ones leave unseen; else None."""

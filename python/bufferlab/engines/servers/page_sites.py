@@ -38,7 +38,7 @@ _FLAG = "--probe page-trace"
 _OF_THE_CORE = ("fields", "modes_if_in_pool")
 _OF_US = ("hash_index", "uncounted", "late", "inside")
 """Entries of a site in page_sites.toml that the core does not get."""
-LEARNABLE: tuple[Flavour, ...] = ("postgres", "mysql")
+LEARNABLE: tuple[Flavour, ...] = ("postgres", "mysql", "mariadb")
 """The flavours whose builds `bufferlab learn` can learn."""
 _NO_SPOOL = {"path": "", "limit_bytes": 0}
 _PROCESSOR = "x86_64"

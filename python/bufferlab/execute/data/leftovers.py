@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from bufferlab import marked
+from bufferlab.engines.servers import learnt
 from bufferlab.engines.servers.fetched import servers_root
 from bufferlab.engines.servers.private_server import SHORT_SOCKETS
 from bufferlab.execute.host.storage import ROOM, SCRATCH, cache_root, remove_if_empty
@@ -81,6 +82,7 @@ def left_over(*directories: Path) -> list[Leftover]:
     in_caches = [
         *_left_in({cache / "data": "a killed load" for cache in _caches()}),
         *_left_in({cache / "servers": "a killed fetch" for cache in _caches()}),
+        *_left_in({cache / learnt.WORK: "a killed learner's copy" for cache in _caches()}),
         *_left_in({cache / ROOM: "a block of a cluster's sweep" for cache in _caches()}),
     ]
     short = [
@@ -126,7 +128,7 @@ def _left_in(places: Mapping[Path, str]) -> list[Leftover]:
     return [
         _entry("left over", what, path)
         for place, what in places.items()
-        for path in marked.leftovers(place, "*" if place.name == SCRATCH else f"{marked.TEMPORARY}*")
+        for path in marked.leftovers(place, "*" if place.name in (SCRATCH, learnt.WORK) else f"{marked.TEMPORARY}*")
     ]
 
 

@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use bufferlab_probe::page_trace::propose::program::Program;
 use bufferlab_probe::page_trace::propose::rules::Proposal;
-use bufferlab_probe::page_trace::propose::{byte_at, counter, room, rules};
+use bufferlab_probe::page_trace::propose::{byte_at, counter, of_innodb, room, rules};
 
 const USAGE: &str = "usage: tools/find-sites BINARY [--like KNOWN_BINARY]";
 const TABLES: [&str; 2] =
@@ -53,7 +53,7 @@ fn propose(binary: &Path, known: Option<&Path>) -> Result<String, String> {
     } else {
         let (counter, way) = counter::of_innodb(&program, &all)
             .map_or_else(|| (None, "not found".to_owned()), |(counter, way)| (Some(counter), way));
-        (rules::innodb(&program, &all, counter), way)
+        (of_innodb(&program, &all, counter), way)
     };
     if found.sites.is_empty() && known.is_none() {
         let hint = "try --like with the binary of a known build of this server";

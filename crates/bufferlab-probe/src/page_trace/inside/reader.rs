@@ -79,7 +79,7 @@ impl Reader {
     }
 
     fn told(self, reader_cpu_ns: u64) -> Told {
-        let mut spooled = self.spool.finish();
+        let mut spooled = self.spool.finish_with(&self.decoder.carried);
         if self.unread > 0 {
             let unread = self.unread;
             spooled.problem.get_or_insert(format!("{unread} records of the page trace cannot be read"));

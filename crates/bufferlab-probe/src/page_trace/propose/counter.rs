@@ -7,12 +7,16 @@ use std::collections::{HashMap, HashSet};
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
+use super::mariadb::passes_one_number;
 use super::program::{Function, Program};
 
 const STATUS_VARIABLE: &str = "buffer_pool_read_requests";
 /// Functions of InnoDB that get a page, where the table leads nowhere.
 const GETS: [&str; 4] =
     ["buf_page_optimistic_get", "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_get_gen"];
+/// The same of MariaDB from 10.5 on.
+const GETS_OF_MARIADB: [&str; 5] =
+    ["buf_page_get_low", "buf_page_get_gen", "buf_page_try_get", "buf_page_free", "btr_search_guess_on_hash"];
 /// The most instructions between the read of a counter and the store of its copy.
 const LOOK_BACK: usize = 40;
 
@@ -41,6 +45,12 @@ pub struct Raise {
 
 /// Returns the counter of gets of InnoDB, and the way that led to it.
 pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> {
+    if let Some((address, functions)) = common_address(program, all).filter(|(_, functions)| *functions > 1) {
+        return Some((
+            Counter::At(address),
+            format!("{functions} functions that get pages raise what is at {address:#x}"),
+        ));
+    }
     if let Some((field, functions)) = common_field(program).filter(|(_, functions)| *functions > 1) {
         return Some((
             Counter::Field(field),
@@ -48,7 +58,15 @@ pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> 
         ));
     }
     let entries = program.texts(STATUS_VARIABLE).into_iter().flat_map(|text| program.pointers_to(text));
-    let shown = entries.filter_map(|entry| program.pointer_at(entry + 8)).find(|value| !program.is_code(*value))?;
+    // Other tables name it, too, such as that of monitors.
+    let mut shown: Vec<u64> = entries.filter_map(|entry| program.pointer_at(entry + 8)).collect();
+    shown.retain(|value| !program.is_code(*value));
+    shown.sort_unstable();
+    shown.into_iter().find_map(|shown| of_status(program, all, shown))
+}
+
+/// Returns the counter that a status variable shows, or whose copy it shows.
+fn of_status(program: &Program, all: &[Raise], shown: u64) -> Option<(Counter, String)> {
     let way = format!("status variable {STATUS_VARIABLE} shows {shown:#x}");
     let raised = raises(all, Counter::At(shown));
     if let Some(field) = raised.iter().find_map(|raise| field_added(program, raise)) {
@@ -72,8 +90,25 @@ pub fn of_innodb(program: &Program, all: &[Raise]) -> Option<(Counter, String)> 
     Some((Counter::At(source), format!("{way}, a copy of what is at {source:#x}")))
 }
 
-/// Returns the field that most functions which get pages raise, and their number.
+/// Returns the number in memory that most functions of MariaDB from 10.5 on which get pages raise, and how many do. It has
+/// one pool, `buf_pool`, and so an address.
+fn common_address(program: &Program, all: &[Raise]) -> Option<(u64, usize)> {
+    let mut raised: HashMap<u64, HashSet<u64>> = HashMap::new();
+    for raise in all.iter().filter(|raise| raise.by.is_none()) {
+        let function = program.function_at(raise.at).filter(|one| GETS_OF_MARIADB.contains(&&*one.name()));
+        if let Some((address, function)) = raise.address.zip(function) {
+            raised.entry(address).or_default().insert(function.start);
+        }
+    }
+    raised.into_iter().map(|(address, functions)| (address, functions.len())).max_by_key(|(at, all)| (*all, *at))
+}
+
+/// Returns the field that most functions which get pages raise, and their number. Functions of MariaDB from 10.5 on, which
+/// pass a page_id_t as one number, raise the count of a page's users, too.
 fn common_field(program: &Program) -> Option<(u64, usize)> {
+    if program.function_named(GETS[3]).and_then(|one| one.symbol.as_deref()).is_some_and(passes_one_number) {
+        return None;
+    }
     let mut fields: HashMap<u64, usize> = HashMap::new();
     for function in program.functions.iter().filter(|function| GETS.contains(&&*function.name())) {
         let code = program.instructions(function);

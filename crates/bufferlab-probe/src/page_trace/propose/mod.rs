@@ -3,6 +3,9 @@
 //! A proposal is a guess. `bufferlab learn` proves it on a private server, or tools/find-sites shows it to a person.
 
 pub mod counter;
+pub mod experiment;
+pub mod innodb;
+pub mod mariadb;
 pub mod program;
 pub mod rules;
 #[cfg(test)]
@@ -14,8 +17,9 @@ use std::path::Path;
 use bufferlab_model::trace::Kind;
 use serde::Serialize;
 
+use self::counter::{Counter, Raise};
 use self::program::Program;
-use self::rules::Proposal;
+use self::rules::{Proposal, Proposals};
 use super::inside;
 use super::recording::{Settings, Site, SpoolAsked};
 use crate::tracefs::TraceError;
@@ -49,6 +53,8 @@ pub struct ProposedSite {
     pub why: String,
     /// Places where a register may have the address of the page, if that is not known at the site.
     pub tries: Vec<Try>,
+    /// Whether the server does not count what passes here.
+    pub uncounted: bool,
 }
 
 /// A place where a register may have the address of a page.
@@ -72,7 +78,8 @@ pub struct Proposed {
     pub sites: Vec<ProposedSite>,
 }
 
-/// Proposes the sites of a build of PostgreSQL or MySQL, by the names that all its builds export for their extensions.
+/// Proposes the sites of a build by its names: those that all builds of PostgreSQL and MySQL export for their extensions,
+/// and those that a build of MariaDB has kept.
 ///
 /// # Errors
 /// When the file is not a binary of these servers, or lacks these names.
@@ -82,7 +89,7 @@ pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
     let found = if let Some(usage) = program.symbols.get("pgBufferUsage") {
         rules::postgres(&program, &raised, *usage)
     } else if program.function_named("buf_page_get_gen").is_some() {
-        rules::innodb(&program, &raised, counter::of_innodb(&program, &raised).map(|(counter, _)| counter))
+        of_innodb(&program, &raised, counter::of_innodb(&program, &raised).map(|(counter, _)| counter))
     } else {
         let hint = "name the program `postgres` or `mysqld` of a whole installation";
         let what = "this binary names neither PostgreSQL's counters nor InnoDB's functions";
@@ -91,6 +98,19 @@ pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
     let sites = found.sites.iter().filter_map(|site| proposed(&program, binary, site)).collect();
     let fields = serde_json::from_str(found.fields).unwrap_or_default();
     Ok(Proposed { fields, modes_if_in_pool: found.modes_if_in_pool.to_vec(), sites })
+}
+
+/// Proposes the sites of a build of MySQL or MariaDB; `all` are the instructions that raise a number, of which `counter` is
+/// that of gets.
+#[must_use]
+pub fn of_innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Proposals {
+    // Only builds of MariaDB from 10.5 on lack the name.
+    let gets = program.function_named("buf_page_get_gen").and_then(|gets| gets.symbol.as_deref());
+    if gets.is_none_or(mariadb::passes_one_number) {
+        mariadb::mariadb(program, all, counter)
+    } else {
+        innodb::innodb(program, all, counter)
+    }
 }
 
 fn proposed(program: &Program, binary: &Path, site: &Proposal) -> Option<ProposedSite> {
@@ -119,6 +139,7 @@ fn proposed(program: &Program, binary: &Path, site: &Proposal) -> Option<Propose
             .iter()
             .map(|(at, registers)| Try { place: place(*at), registers: registers.clone() })
             .collect(),
+        uncounted: site.is_uncounted,
     })
 }
 

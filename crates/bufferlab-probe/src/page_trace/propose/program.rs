@@ -171,6 +171,20 @@ impl Program {
         self.parts.iter().flat_map(found).collect()
     }
 
+    /// Returns the addresses of texts that end so.
+    pub fn texts_ending(&self, end: &str) -> Vec<u64> {
+        let wanted = [end.as_bytes(), b"\0"].concat();
+        let begin_of = |part: &Part, at: usize| {
+            let before = part.bytes[..at].iter().rev().take_while(|byte| **byte != 0).count();
+            part.address + (at - before) as u64
+        };
+        let found = |part: &Part| -> Vec<u64> {
+            let places = part.bytes.windows(wanted.len()).enumerate().filter(|(_, bytes)| *bytes == wanted);
+            places.map(|(at, _)| begin_of(part, at)).collect()
+        };
+        self.parts.iter().flat_map(found).collect()
+    }
+
     /// Returns where the data has a pointer to an address.
     pub fn pointers_to(&self, address: u64) -> Vec<u64> {
         let mut places: Vec<u64> =

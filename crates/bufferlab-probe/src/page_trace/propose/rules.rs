@@ -9,9 +9,10 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use super::counter::{Counter, Raise, raises};
 use super::program::{Function, Program};
-use super::values::{self, Values};
+use super::values::Values;
 
 /// A proposed site, and the reason for it.
+#[derive(Default)]
 pub struct Proposal {
     /// The name of the function, or a question mark.
     pub at: String,
@@ -26,6 +27,8 @@ pub struct Proposal {
     /// Where a page may be found that no argument names: the address of an instruction that leads to the site or that it
     /// leads to, and the registers that have an address there.
     pub tries: Vec<(u64, Vec<String>)>,
+    /// Whether the server does not count what passes here.
+    pub is_uncounted: bool,
 }
 
 /// The proposals for one build.
@@ -38,176 +41,8 @@ pub struct Proposals {
     pub sites: Vec<Proposal>,
 }
 
-/// How a build of InnoDB passes a page: two numbers, the address of a page_id_t, or a page_id_t.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PageId {
-    Numbers,
-    Address,
-    Value,
-}
-
-const READ_AHEADS: [&str; 5] = [
-    "buf_read_ahead_random",
-    "buf_read_ahead_linear",
-    "buf_read_page_background",
-    "buf_read_page_async",
-    "buf_read_ibuf_merge_pages",
-];
-
-/// The functions that get a page and raise the counter of gets themselves; the second asks the adaptive hash index.
-const GETS: [&str; 5] =
-    ["buf_page_optimistic_get", HASH_INDEX, "buf_page_get_known_nowait", "buf_page_try_get", "buf_page_try_get_func"];
-/// The function that gets a page through the adaptive hash index.
-const HASH_INDEX: &str = "btr_search_guess_on_hash";
-
 /// The instructions before a raise among which a place is looked for where a register has the address of the page.
 const INSTRUCTIONS_BEFORE: usize = 24;
-
-/// The function that reads a page, and the functions by which it does that.
-const READS: &str = "buf_read_page_low";
-const READS_FILES: [&str; 2] = ["fil_io", "fil_space_t::io"];
-
-/// The function in which a page leaves the pool.
-const REMOVES: &str = "buf_LRU_block_remove_hashed";
-
-/// Returns the sites of a build of InnoDB.
-pub fn innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Proposals {
-    let gets = program.function_named("buf_page_get_gen").and_then(|function| function.symbol.as_deref());
-    let style = match gets {
-        Some(symbol) if symbol.contains("RK9page_id_t") => PageId::Address,
-        Some(symbol) if !symbol.contains("page_id_t") => PageId::Numbers,
-        _ => PageId::Value,
-    };
-    let page = |two: [&str; 2], one: &str| -> Vec<String> {
-        if style == PageId::Value { vec![one.to_owned()] } else { two.map(str::to_owned).to_vec() }
-    };
-    let of_style = |numbers, address, value: &str| match style {
-        PageId::Numbers => page(numbers, ""),
-        PageId::Address => page(address, ""),
-        PageId::Value => page(["", ""], value),
-    };
-    let with = |mut page: Vec<String>, mode: &str, latch: &str| {
-        page.extend([mode.to_owned(), latch.to_owned()]);
-        page
-    };
-    let none = "\\0";
-    let by_address = ["+0(%di)", "+4(%di)"];
-    let mut sites = Vec::new();
-    let get = match style {
-        PageId::Numbers => with(of_style(["%di", "%dx"], ["", ""], ""), "%r9", "%cx"),
-        _ => with(of_style(["", ""], by_address, "%di"), "%r8", "%dx"),
-    };
-    sites.extend(entry(program, &["buf_page_get_gen"], "get", get));
-    let create = with(of_style(["%di", "%si"], by_address, "%di"), none, none);
-    sites.extend(entry(program, &["buf_page_create_low", "buf_page_create"], "create", create));
-    let evict = with(page(by_address, "+0(%di)"), none, none);
-    let leaves = entry(program, &[REMOVES], "evict", evict.clone());
-    sites.extend(leaves.or_else(|| removing(program, evict)));
-    let read = with(of_style(["%dx", "%r8"], ["+0(%dx)", "+4(%dx)"], "+0(%r9)"), none, none);
-    for name in [READS, "buf_read_page"] {
-        sites.extend(calls(program, name, &READS_FILES, &["read"], &read));
-    }
-    let low = reading(program);
-    if let Some((function, callee)) = low.filter(|(function, _)| function.symbol.is_none()) {
-        let why = "what buf_read_page calls without a name calls fil_io here";
-        sites.extend(calls_to(program, function, callee, &["read"], &read, why));
-    }
-    let prefetch = with(of_style(["%cx", "+8(%sp)"], ["+0(%r8)", "+4(%r8)"], "%di"), none, none);
-    for name in READ_AHEADS {
-        if let (Some(function), Some((low, _))) = (program.function_named(name), low) {
-            let why = format!("{name} calls what reads a page here");
-            sites.extend(calls_to(program, function, low.start, &["prefetch"], &prefetch, &why));
-        }
-    }
-    let of = |address: &str| {
-        if address == "?" {
-            page(["?", "?"], "?")
-        } else {
-            page([&format!("+0({address})"), &format!("+4({address})")], &format!("+0({address})"))
-        }
-    };
-    let entered = values::entered(program);
-    for raise in counter.map_or_else(Vec::new, |counter| raises(all, counter)) {
-        let Some(function) = program.function_at(raise.at) else { continue };
-        let name = function.name();
-        // The entry of the first is a site already; the second is only for compressed tables. Other names are of other
-        // counters, at the same distance.
-        if ["buf_page_get_gen", "buf_page_get_zip"].contains(&&*name) || (gets.is_some() && !GETS.contains(&&*name)) {
-            continue;
-        }
-        // The arguments of buf0buf.h: (latch, block, ...), or the page_id_t first.
-        let (address, latch) = match &*name {
-            "buf_page_optimistic_get" | "buf_page_get_known_nowait" => (Some(Register::RSI), Some(Register::RDI)),
-            "buf_page_try_get" | "buf_page_try_get_func" => (Some(Register::RDI), None),
-            _ => (None, None),
-        };
-        let Some(mut site) = beside(program, function, &raise, "get") else {
-            // An attempt, which ends early where the page is just leaving.
-            let place = |argument: Option<Register>, other: &str| argument.map_or_else(|| other.to_owned(), short);
-            sites.extend(entry_of(program, function).map(|address_of_entry| Proposal {
-                at: name.clone(),
-                kinds: vec!["get"],
-                address: address_of_entry,
-                fetch: with(of(&place(address, "?")), none, &place(latch, none)),
-                tries: Vec::new(),
-                why: "the entry of a function that returns where it raises the counter".to_owned(),
-            }));
-            continue;
-        };
-        let values = Values::of(program, function, &entered);
-        let kept = |argument| values.argument(site.address, argument);
-        let (address, latch) = (address.and_then(kept), latch.and_then(kept));
-        if address.is_none() {
-            site.tries = tries(&values, raise.at, site.address);
-        }
-        site.fetch =
-            with(of(&address.unwrap_or_else(|| "?".to_owned())), none, &latch.unwrap_or_else(|| none.to_owned()));
-        sites.push(site);
-    }
-    let fields = if style == PageId::Value {
-        r#"["page_id:u64", "mode:u8", "latch:u8"]"#
-    } else {
-        r#"["space:u32", "page:u32", "mode:u8", "latch:u8"]"#
-    };
-    // The enumeration Page_fetch of MySQL from 8.0 on, before it the numbers BUF_GET_IF_IN_POOL (buf0buf.h).
-    let modes_if_in_pool =
-        if gets.is_some_and(|symbol| symbol.contains("Page_fetch")) { &[2, 3, 5] } else { &[11, 12, 15] };
-    Proposals { fields, modes_if_in_pool, sites }
-}
-
-/// Returns a site at the entry of [`REMOVES`] where the build does not name it: it is static, and `buf_LRU_free_page`
-/// (buf0lru.cc) goes on only where it returned true. The entry of `buf_LRU_free_page` itself is an attempt, which ends
-/// early where another thread has fixed the page.
-fn removing(program: &Program, fetch: Vec<String>) -> Option<Proposal> {
-    let tries = program.function_named("buf_LRU_free_page")?;
-    let code = program.instructions(tries);
-    let removes = code.windows(3).find_map(|row| {
-        let [call, test, jump] = row else { return None };
-        let asked = test.mnemonic() == Mnemonic::Test && test.op0_register() == Register::AL;
-        let asked = asked && jump.flow_control() == FlowControl::ConditionalBranch;
-        let function = program.function_at(call.near_branch_target()).filter(|_| is_call(call) && asked)?;
-        (function.symbol.is_none() && function.start == call.near_branch_target()).then_some(function)
-    })?;
-    let why = format!("the entry of what {} calls without a name, and asks whether the page left", tries.name());
-    let first = entry_of(program, removes)?;
-    Some(Proposal { at: REMOVES.to_owned(), kinds: vec!["evict"], address: first, fetch, why, tries: Vec::new() })
-}
-
-/// Returns the function that reads a page, and the address of the function by which it does that. `buf_read_page_low` (buf0rea.cc) is
-/// static in most builds: there it is what `buf_read_page` calls without a name, of what itself calls `fil_io`.
-fn reading(program: &Program) -> Option<(&Function, u64)> {
-    let files = READS_FILES.iter().find_map(|name| program.function_named(name))?.start;
-    let calls_files = |function: &&Function| {
-        program.instructions(function).iter().any(|one| is_call(one) && one.near_branch_target() == files)
-    };
-    if let Some(named) = program.function_named(READS) {
-        return Some((named, files));
-    }
-    let code = program.instructions(program.function_named("buf_read_page")?);
-    let called = code.iter().filter(|one| is_call(one)).map(Instruction::near_branch_target);
-    let mut unnamed = called.filter_map(|at| program.function_at(at).filter(|one| one.start == at));
-    unnamed.find(|one| one.symbol.is_none() && calls_files(one)).map(|one| (one, files))
-}
 
 /// Returns the sites of a build of PostgreSQL. `usage` is where `pgBufferUsage` is.
 pub fn postgres(program: &Program, all: &[Raise], usage: u64) -> Proposals {
@@ -344,7 +179,14 @@ fn pin_buffer(program: &Program, hits: &[Raise]) -> Option<Proposal> {
     fetch.extend(["\\1".to_owned(), "\\0".to_owned(), "%ax".to_owned(), strategy.clone(), format!("+0({strategy})")]);
     fetch.push("\\9".to_owned());
     let why = format!("{why}; the jump behind its first call, which returns the session's note of the page");
-    Some(Proposal { at: "PinBuffer".to_owned(), kinds: vec!["get"], address: jump.ip(), fetch, why, tries: Vec::new() })
+    Some(Proposal {
+        at: "PinBuffer".to_owned(),
+        kinds: vec!["get"],
+        address: jump.ip(),
+        fetch,
+        why,
+        ..Proposal::default()
+    })
 }
 
 /// Returns the jump that follows a function's first call, where that depends on whether the call returned anything.
@@ -358,7 +200,12 @@ fn question(code: &[Instruction]) -> Option<&Instruction> {
 }
 
 /// Returns a site at the entry of the first of these functions that the build names.
-fn entry(program: &Program, names: &[&'static str], kind: &'static str, fetch: Vec<String>) -> Option<Proposal> {
+pub(super) fn entry(
+    program: &Program,
+    names: &[&'static str],
+    kind: &'static str,
+    fetch: Vec<String>,
+) -> Option<Proposal> {
     let (name, function) = names.iter().find_map(|name| Some((*name, program.function_named(name)?)))?;
     let why = format!("the entry of {name}, by its symbol");
     Some(Proposal {
@@ -367,16 +214,22 @@ fn entry(program: &Program, names: &[&'static str], kind: &'static str, fetch: V
         address: entry_of(program, function)?,
         fetch,
         why,
-        tries: Vec::new(),
+        ..Proposal::default()
     })
 }
 
 /// Returns a function's first instruction but for `endbr64`, which the kernel does not emulate and which changes nothing.
-fn entry_of(program: &Program, function: &Function) -> Option<u64> {
+pub(super) fn entry_of(program: &Program, function: &Function) -> Option<u64> {
     program.instructions(function).iter().find(|one| one.mnemonic() != Mnemonic::Endbr64).map(Instruction::ip)
 }
 
-fn calls(program: &Program, name: &str, callees: &[&str], kinds: &[&'static str], fetch: &[String]) -> Vec<Proposal> {
+pub(super) fn calls(
+    program: &Program,
+    name: &str,
+    callees: &[&str],
+    kinds: &[&'static str],
+    fetch: &[String],
+) -> Vec<Proposal> {
     let Some(function) = program.function_named(name) else { return Vec::new() };
     let found = callees.iter().filter_map(|callee| program.function_named(callee));
     let to = |callee: &Function| {
@@ -402,7 +255,7 @@ fn calls_where(
     functions.iter().flat_map(|function| calls_to(program, function, target, kinds, fetch, &why)).collect()
 }
 
-fn calls_to(
+pub(super) fn calls_to(
     program: &Program,
     function: &Function,
     callee: u64,
@@ -414,14 +267,14 @@ fn calls_to(
     let to = |one: &&Instruction| one.near_branch_target() == callee && (is_call(one) || is_jump(one));
     let site = |one: &Instruction| {
         let (fetch, why, kinds) = (fetch.to_vec(), why.to_owned(), kinds.to_vec());
-        Proposal { at: function.name(), kinds, address: one.ip(), fetch, why, tries: Vec::new() }
+        Proposal { at: function.name(), kinds, address: one.ip(), fetch, why, ..Proposal::default() }
     };
     code.iter().filter(to).map(site).collect()
 }
 
 /// Returns a site on the way of a raise: the next instruction that the kernel emulates. If the function returns before one
 /// it is the last before the raise on all ways to it. None if there is neither.
-fn beside(program: &Program, function: &Function, raise: &Raise, kind: &'static str) -> Option<Proposal> {
+pub(super) fn beside(program: &Program, function: &Function, raise: &Raise, kind: &'static str) -> Option<Proposal> {
     let code = program.instructions(function);
     let (before, from) = code.split_at(code.partition_point(|one| one.ip() < raise.at));
     let mut way = from.iter().skip(1).take_while(|one| one.flow_control() != FlowControl::Return);
@@ -437,12 +290,11 @@ fn beside(program: &Program, function: &Function, raise: &Raise, kind: &'static 
     let site = way.find(|one| is_emulated(one)).or_else(|| back.find(|one| is_emulated(one)))?;
     let bytes = function.end - function.start;
     let why = format!("a function of {bytes} bytes at {:#x} raises the counter at {:#x}", function.start, raise.at);
-    let (at, fetch, tries) = (function.name(), Vec::new(), Vec::new());
-    Some(Proposal { at, kinds: vec![kind], address: site.ip(), fetch, why, tries })
+    Some(Proposal { at: function.name(), kinds: vec![kind], address: site.ip(), why, ..Proposal::default() })
 }
 
 /// Returns the places around a raise where a register may name the page: the site, and what the kernel emulates before it.
-fn tries(values: &Values, raise: u64, site: u64) -> Vec<(u64, Vec<String>)> {
+pub(super) fn tries(values: &Values, raise: u64, site: u64) -> Vec<(u64, Vec<String>)> {
     let before = values.code().iter().rev().skip_while(|one| one.ip() >= raise).take(INSTRUCTIONS_BEFORE);
     let places = before.filter(|one| is_emulated(one)).map(Instruction::ip);
     let with_registers = std::iter::once(site).chain(places).map(|at| (at, values.addresses(at)));
@@ -450,7 +302,7 @@ fn tries(values: &Values, raise: u64, site: u64) -> Vec<(u64, Vec<String>)> {
 }
 
 /// See `is_emulated` of page_trace/definition.rs.
-fn is_emulated(one: &Instruction) -> bool {
+pub(super) fn is_emulated(one: &Instruction) -> bool {
     one.mnemonic() == Mnemonic::Push || is_call(one) || is_jump(one) || one.is_jcc_short_or_near()
 }
 
@@ -458,7 +310,7 @@ pub(super) fn is_call(one: &Instruction) -> bool {
     one.is_call_near()
 }
 
-fn is_jump(one: &Instruction) -> bool {
+pub(super) fn is_jump(one: &Instruction) -> bool {
     one.is_jmp_short_or_near()
 }
 

@@ -13,20 +13,20 @@ use iced_x86::{Instruction, Mnemonic, Register};
 use super::counter::{Counter, all, of_innodb, raises};
 use super::program::{Function, Part, Program, name_of};
 use super::values::{Values, entered};
-use super::{require_instructions, rules, sites};
+use super::{innodb, require_instructions, rules, sites};
 use crate::page_trace::recording::{Settings, Site, SpoolAsked};
 
-const CODE_AT: u64 = 0x1000;
+pub(super) const CODE_AT: u64 = 0x1000;
 const POOL: u64 = 0x9000;
 const ARRAY: u64 = POOL + 0x80;
 const SHOWN: u64 = 0xa000;
 const TABLE: u64 = 0x8100;
 const TEXT: u64 = 0x8001;
 
-type Write = dyn Fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>;
+pub(super) type Write = dyn Fn(&mut CodeAssembler) -> Result<(), iced_x86::IcedError>;
 
 /// A program of these functions, one after another, whose status table shows the number at [`SHOWN`].
-fn program(functions: &[(&str, &Write)]) -> Program {
+pub(super) fn program(functions: &[(&str, &Write)]) -> Program {
     let mut code = Vec::new();
     let mut known = Vec::new();
     for (symbol, write) in functions {
@@ -116,7 +116,7 @@ fn named_functions_have_their_sites_at_entries_and_calls_and_the_others_behind_t
     let raised = all(&program);
     let counter = of_innodb(&program, &raised).map(|(counter, _)| counter);
     assert_eq!(counter, Some(Counter::Field(0x198)));
-    let sites = rules::innodb(&program, &raised, counter).sites;
+    let sites = innodb::innodb(&program, &raised, counter).sites;
     let told: Vec<_> =
         sites.iter().map(|site| (site.at.as_str(), site.address - CODE_AT, site.fetch.join(" "))).collect();
     assert_eq!(told[0], ("buf_page_get_gen", 4, "+0(%di) +4(%di) %r8 %dx".to_owned()));
@@ -147,7 +147,7 @@ fn a_place_before_a_count_is_a_site_only_if_no_way_around_it_leads_to_the_count(
         let gets = "_Z16buf_page_get_genRK9page_id_tRK11page_size_tm";
         let program =
             program(&[(gets, &get), ("_Z25buf_page_get_known_nowaitmP11buf_block_t", Box::leak(Box::new(nowait)))]);
-        let sites = rules::innodb(&program, &all(&program), Some(Counter::Field(0x198))).sites;
+        let sites = innodb::innodb(&program, &all(&program), Some(Counter::Field(0x198))).sites;
         assert_eq!(sites.len(), 2);
         (program.bytes_at(sites[1].address).expect("code")[0], sites[1].fetch.join(" "))
     };
@@ -177,15 +177,15 @@ fn a_page_leaves_where_the_function_that_frees_it_asks_one_without_a_name() {
         code.ret()
     };
     let named = program(&[("_Z4lockv", &removes), ("", &removes), ("_Z17buf_LRU_free_pageP10buf_page_tb", &frees)]);
-    let sites = rules::innodb(&named, &all(&named), None).sites;
+    let sites = innodb::innodb(&named, &all(&named), None).sites;
     assert_eq!(sites.len(), 1);
     assert_eq!((sites[0].at.as_str(), sites[0].address), ("buf_LRU_block_remove_hashed", CODE_AT + 2));
     assert_eq!(
         (sites[0].kinds.as_slice(), sites[0].fetch.join(" ")),
-        (["evict"].as_slice(), "+0(%di) \\0 \\0".to_owned())
+        (["evict"].as_slice(), "+0(%di) +4(%di) \\0 \\0".to_owned())
     );
     let inlined = program(&[("_Z4lockv", &removes), ("_Z17buf_LRU_free_pageP10buf_page_tb", &removes)]);
-    assert!(rules::innodb(&inlined, &all(&inlined), None).sites.is_empty(), "an attempt is no site");
+    assert!(innodb::innodb(&inlined, &all(&inlined), None).sites.is_empty(), "an attempt is no site");
 }
 
 #[test]

@@ -1,0 +1,432 @@
+"""Finds the sites of a MariaDB that names no function: its private server passes them as often as its counters rise.
+
+The core names functions and calls near InnoDB's pool. The kernel's links count them while loads raise one counter or
+another, and those remain that are passed as often as pages are read, made or let go. Registers that name pages are
+found as for other builds: by the server's list. What was found is a proposal, which the proof judges.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from bufferlab.engines.native import ask_host, native
+from bufferlab.engines.servers.data_folder import DATABASE
+from bufferlab.engines.servers.lesson import Counted, Page
+from bufferlab.engines.servers.private_server import PrivateServer
+from bufferlab.errors import EnvironmentLackingError
+from bufferlab.learn import proof, recording
+from bufferlab.learn.private_copy import PrivateCopy
+from bufferlab.learn.proof import Records
+from bufferlab.learn.registers import REGISTERS
+
+_UNKNOWN = "this build cannot be learnt"
+_AT_ONCE = 240
+"""The places of one link: a record has eight bits for the place's number."""
+_STATEMENTS = 150
+_OFF = 0.002
+"""The largest share by which a place may be passed more or less often than a counter rises, and one page."""
+_NAMES = 0.97
+"""The least share of records that must name pages of the pool; others name them by chance."""
+_LEAST = 3
+_BUSY = 100
+"""The gets from which on a function's entry is taken for its count: a few may be attempts that happen to succeed."""
+_MOST_MAKERS = 5
+"""The functions that may make pages, of which the proof takes the first that agrees."""
+_OFTEN = 4
+"""How many times as often as a page is made a function may be entered that makes pages: it finds many there."""
+_HASH_INDEX = "SET GLOBAL innodb_adaptive_hash_index = "
+Place = Mapping[str, int]
+
+
+class _Rise(NamedTuple):
+    """How far the counters rose in a phase of a load."""
+
+    read: int
+    create: int
+    evict: int
+
+
+@dataclass
+class _Tally:
+    """How often places were passed in the phases of a load, and the pages that they named."""
+
+    rises: list[list[_Rise]]
+    """By place, the rises of the phases."""
+    passed: list[list[int]]
+    pages: list[list[Page]]
+
+    def add(self, other: _Tally) -> None:
+        self.rises += other.rises
+        self.passed += other.passed
+        self.pages += other.pages
+
+    def equals(self, number: int, counter: str) -> bool:
+        """Return whether a place was passed as often as a counter rose, in every phase."""
+        return _equal(self.passed[number], [getattr(rise, counter) for rise in self.rises[number]])
+
+    def may_make(self, number: int, spaces: set[int]) -> bool:
+        """Return whether the function may be the one that makes pages: others find pages there, too."""
+        created = [rise.create for rise in self.rises[number]]
+        enough = all(count + 1 + _OFF * made >= made for count, made in zip(self.passed[number], created, strict=True))
+        few = sum(self.passed[number]) <= _OFTEN * sum(created)
+        return enough and few and _plausible(self.pages[number], spaces) >= _NAMES / 2
+
+    def reading(self, calls: Sequence[Mapping[str, int]], spaces: set[int]) -> list[int]:
+        """Return the numbers of one function's calls of another, if they are passed as often as pages are read."""
+        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for number, call in enumerate(calls):
+            groups[call["function_offset"], call["callee"]].append(number)
+        for numbers in groups.values():
+            sums = [sum(counts) for counts in zip(*(self.passed[number] for number in numbers), strict=True)]
+            pages = [page for number in numbers for page in self.pages[number]]
+            reads = [rise.read for rise in self.rises[numbers[0]]]
+            if _equal(sums, reads) and _plausible(pages, spaces) >= _NAMES:
+                return numbers
+        return []
+
+
+@dataclass
+class _Named:
+    """What a place named in one round."""
+
+    count: int
+    nonzero: int
+    resident: float
+    plausible: float
+    distinct: int
+    of_site: int
+    """How often the getter's site was passed in the same round."""
+
+
+@dataclass
+class _Getter:
+    """A function that counts a get, and what its places named, by place and fetch."""
+
+    told: Mapping[str, Any]
+    found: dict[tuple[int, str], _Named] = field(default_factory=dict)
+    without_hash_index: int = 0
+
+    @property
+    def site(self) -> Place:
+        return self.told["site"]  # type: ignore[no-any-return]
+
+
+def proposed(binary: Path) -> dict[str, Any]:
+    """Return what the core says is to be tried. Raises EnvironmentLackingError for a binary that shows too little."""
+    told: dict[str, Any] = json.loads(ask_host(_UNKNOWN, lambda: native().page_site_experiment(str(binary))))
+    return told
+
+
+def found(place: PrivateCopy, told: Mapping[str, Any], say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the settings that are to be proved, the likeliest first.
+
+    Raises EnvironmentLackingError where no place is passed as often as a counter rises.
+    """
+    width = len(told["fields"])
+    off = {"innodb_adaptive_hash_index": "OFF"}
+    say(f"counting how often {len(told['entries'])} functions and {len(told['calls'])} calls are passed")
+    with place.server({**place.lesson.settings(place.build), **off}) as server:
+        proof.mixed(server, place.lesson, 1, _STATEMENTS)
+        search = _Search(place, server, told["fields"])
+        entries, calls = list(told["entries"]), list(told["calls"])
+        of_entries = search.tally(entries, _fetch(width, "%di"))
+        leaves = [number for number in range(len(entries)) if of_entries.equals(number, "evict")]
+        makes = sorted(
+            (number for number in range(len(entries)) if of_entries.may_make(number, search.spaces)),
+            key=lambda number: sum(of_entries.passed[number]),
+        )
+        if not leaves or not makes:
+            _refuse(place, "a page" if makes else "makes a page" if leaves else "makes or lets go a page")
+        of_calls = search.tally(calls, _fetch(width, "+0(%r9)", frame="%r9"))
+        evict = search.first_that_names([entries[number] for number in leaves], _fetch(width, "+0(%di)", frame="%di"))
+        reads = of_calls.reading(calls, search.spaces)
+    if evict is None or not reads:
+        _refuse(place, "reads a page" if evict else "lets go a page")
+    fixed = [
+        _site("evict", evict, ["evict"], _fetch(width, "+0(%di)", frame="%di")),
+        *(_site("read", calls[number], ["read"], _fetch(width, "+0(%r9)", frame="%r9")) for number in reads),
+    ]
+    say("looking for the registers that name pages")
+    makers = [_site("create", entries[number], ["create"], _fetch(width, "%di")) for number in makes[:_MOST_MAKERS]]
+    with place.server(place.lesson.settings(place.build)) as server:
+        gets = _Search(place, server, told["fields"]).getters(told, [*fixed, makers[0]])
+    head = {"fields": told["fields"], "modes_if_in_pool": told["modes_if_in_pool"], "cost_shown": False}
+    return [{**head, "site": [*gets, maker, *fixed]} for maker in makers]
+
+
+def _refuse(place: PrivateCopy, what: str) -> NoReturn:
+    told = f"{_UNKNOWN}: no function was found that {what} as often as the server counts"
+    raise EnvironmentLackingError(told, str(place.build.binary), "use another build of this version")
+
+
+_ANY = "\\0"
+
+
+def _fetch(
+    width: int, page: str, mode: str = _ANY, latch: str = _ANY, *, flag: str = _ANY, frame: str = _ANY
+) -> list[str]:
+    """Return the places of the values of a record of that many fields."""
+    return [page, mode, latch, *([flag] if width > 4 else []), frame]
+
+
+def _site(name: str, place: Place, kinds: list[str], fetch: list[str], **more: Any) -> dict[str, Any]:
+    at = f"{name}:{place['offset']:#x}"
+    return {"at": at, "kinds": kinds, "offset": place["offset"], "byte": place["byte"], "fetch": fetch, **more}
+
+
+class _Search:
+    """The rounds of an experiment on one private server."""
+
+    def __init__(self, place: PrivateCopy, server: PrivateServer, fields: Sequence[str]) -> None:
+        self.place, self.server, self.fields = place, server, list(fields)
+        self.seed, self.rounds = 10, 0
+        self.spaces = {page[0] for page in self.resident()}
+
+    def resident(self) -> set[Page]:
+        with closing(self.server.connect(DATABASE, patient=True)) as connection:
+            connection.allow_bytes(64 << 20)
+            return set(self.place.lesson.resident(connection))
+
+    def tally(self, places: Sequence[Place], fetch: list[str]) -> _Tally:
+        """Count how often a load passes each place, in as many rounds as needed."""
+        whole = _Tally([], [], [])
+        for some in _batches(places):
+            whole.add(self._phases([_site("try", one, ["get"], fetch) for one in some]))
+        return whole
+
+    def first_that_names(self, places: Sequence[Place], fetch: list[str]) -> Place | None:
+        """Return the first place whose records name pages of known tablespaces."""
+        tally = self.tally(places, fetch)
+        good = (number for number in range(len(places)) if _plausible(tally.pages[number], self.spaces) > _NAMES / 2)
+        return next((places[number] for number in good), None)
+
+    def _load(self) -> Iterator[None]:
+        """Do a load in phases; yields after each."""
+        lesson = self.place.lesson
+        self.seed += 1
+        proof.mixed(self.server, lesson, self.seed, _STATEMENTS)
+        yield
+        for act in (lesson.scan, lambda connection: lesson.grow_and_drop(connection, self.seed)):
+            with closing(self.server.connect(DATABASE, patient=True)) as connection:
+                act(connection)
+            yield
+
+    def _work(self) -> None:
+        """Do a load of all phases."""
+        for _ in self._load():
+            pass
+
+    def _recorded(self, sites: Sequence[Mapping[str, Any]], load: Callable[[], None]) -> Records:
+        settings = {"fields": self.fields, "site": list(sites)}
+        self.rounds += 1
+        spool = self.place.folder / f"tries-{self.rounds}"
+        with recording.attached(self.place, self.server, settings, spool) as trace:
+            load()
+            records = recording.recorded(spool, trace, settings)
+        spool.unlink(missing_ok=True)
+        return records
+
+    def _phases(self, sites: Sequence[Mapping[str, Any]]) -> _Tally:
+        edges: list[proof.Edge] = []
+
+        def load() -> None:
+            edges.append(proof.edge(self.server, self.place))
+            edges.extend(proof.edge(self.server, self.place) for _ in self._load())
+
+        records = self._recorded(sites, load)
+        rises, passed = [], [[0] * (len(edges) - 1) for _ in sites]
+        for phase, (before, after) in enumerate(pairwise(edges)):
+            rises.append(_rise(before.counted, after.counted))
+            numbers, counts = np.unique(records.between(before.ended_ns, after.begun_ns)["site"], return_counts=True)
+            for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+                passed[number][phase] = count
+        self.spaces |= {page[0] for page in self.resident()}
+        return _Tally([rises] * len(sites), passed, _pages_by_site(records, len(sites)))
+
+    def getters(self, told: Mapping[str, Any], fixed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the sites of gets; those that no load passes are left out."""
+        getters = [_Getter(one) for one in told["getters"]]
+        proof.mixed(self.server, self.place.lesson, 1, _STATEMENTS)
+        addresses = max((len(one["registers"]) for each in getters for one in each.told["before"]), default=0)
+        for name in REGISTERS:
+            self._round(getters, fixed, lambda one, name=name: f"%{name}")  # type: ignore[misc]
+        for turn in range(addresses):
+            self._round(getters, fixed, lambda one, turn=turn: _nth(one.get("registers", ()), turn))  # type: ignore[misc]
+        self._without_hash_index(getters)
+        return _of_getters(getters, self.fields, counts_transactions=told["counts_transactions"])
+
+    def _round(
+        self,
+        getters: Sequence[_Getter],
+        fixed: Sequence[Mapping[str, Any]],
+        page: Callable[[Mapping[str, Any]], str | None],
+    ) -> None:
+        """Let each place of the getters name pages by one expression, and note what they named."""
+        width = len(self.fields)
+        wanted: dict[int, tuple[Place, str, list[_Getter]]] = {}
+        for getter in getters:
+            for one in _places(getter.told):
+                expression = page(one) or "\\0"
+                known = wanted.get(one["offset"])
+                owners = [*(known[2] if known else []), getter]
+                expression = known[1] if known and expression == "\\0" else expression
+                wanted[one["offset"]] = (one, expression, owners)
+        rows = list(wanted.values())[: _AT_ONCE - len(fixed)]
+        sites = [_site("try", one, ["get"], _fetch(width, expression)) for one, expression, _ in rows]
+        before = self.resident()
+        records = self._recorded([*sites, *fixed], self._work)
+        pages = _pages_by_site(records, len(sites) + len(fixed))
+        there = before | self.resident() | {page for of_site in pages[len(sites) :] for page in of_site}
+        self.spaces |= {page[0] for page in there}
+        counts = {one["offset"]: len(of_site) for (one, _, _), of_site in zip(rows, pages, strict=False)}
+        for (one, expression, owners), of_site in zip(rows, pages, strict=False):
+            if expression == "\\0":
+                continue
+            for getter in owners:
+                getter.found[one["offset"], expression] = _Named(
+                    len(of_site), sum(page != (0, 0) for page in of_site),
+                    sum(page in there for page in of_site) / max(len(of_site), 1),
+                    _plausible(of_site, self.spaces - {0}),
+                    len(set(of_site)), counts.get(getter.site["offset"], 0),
+                )  # fmt: skip
+
+    def _without_hash_index(self, getters: Sequence[_Getter]) -> None:
+        """Note how often the sites are passed while the adaptive hash index is off."""
+        width = len(self.fields)
+        places = list({getter.site["offset"]: getter.site for getter in getters}.values())
+        with closing(self.server.connect(DATABASE, patient=True)) as connection:
+            connection.ask(f"{_HASH_INDEX}OFF")
+        # What is fetched does not matter, but a record has a page.
+        sites = [_site("try", one, ["get"], _fetch(width, "%di")) for one in places]
+        records = self._recorded(sites, self._work)
+        counts = np.bincount(records.records["site"], minlength=len(sites)).tolist()
+        passed = {one["offset"]: count for one, count in zip(places, counts, strict=False)}
+        for getter in getters:
+            getter.without_hash_index = passed[getter.site["offset"]]
+
+
+def _batches(places: Sequence[Place]) -> Iterator[list[Place]]:
+    """Yield the places of each round: those of one function are together."""
+    some: list[Place] = []
+    for _, of_function in groupby(places, lambda one: one.get("function_offset")):
+        few = list(of_function)
+        if len(some) + len(few) > _AT_ONCE and some:
+            yield some
+            some = []
+        some = [*some, *few][:_AT_ONCE]
+    if some:
+        yield some
+
+
+def _rise(before: Counted, after: Counted) -> _Rise:
+    return _Rise(*(getattr(after, name) - getattr(before, name) for name in _Rise._fields))
+
+
+def _equal(counts: Sequence[int], rises: Sequence[int]) -> bool:
+    return all(abs(count - rise) <= 1 + _OFF * rise for count, rise in zip(counts, rises, strict=True))
+
+
+def _pages_by_site(records: Records, sites: int) -> list[list[Page]]:
+    pages: list[list[Page]] = [[] for _ in range(sites)]
+    for site, page in zip(records.records["site"].tolist(), records.pages(records.records), strict=True):
+        pages[site].append(page)
+    return pages
+
+
+def _plausible(pages: Sequence[Page], spaces: set[int]) -> float:
+    """Return the share of pages that are of known tablespaces, where the places named several."""
+    of_known = sum(page[0] in spaces and page[1] < 1 << 20 for page in pages)
+    return of_known / len(pages) if len(set(pages)) >= _LEAST else 0.0
+
+
+def _nth(registers: Sequence[str], turn: int) -> str | None:
+    return f"+0({registers[turn]})" if turn < len(registers) else None
+
+
+def _places(told: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the places of a getter once each, the site first; those before the count have addresses in registers."""
+    entry = [told["entry"]] if told["entry"] else []
+    every = {one["offset"]: one for one in [told["site"], *entry, *told["behind"], *told["before"]]}
+    return list(every.values())
+
+
+def _of_getters(
+    getters: Sequence[_Getter], fields: Sequence[str], *, counts_transactions: bool
+) -> list[dict[str, Any]]:
+    width, sites = len(fields), {}
+    with_page = [(getter, best) for getter in getters if (best := _best(getter, at_site=counts_transactions))]
+    busiest = max(with_page, key=lambda one: one[1][1].of_site, default=(None,))[0]
+    for getter, ((offset, expression), named) in with_page:
+        place = next(one for one in _places(getter.told) if one["offset"] == offset)
+        is_entry = getter.told["entry"] and offset == getter.told["entry"]["offset"]
+        is_main = getter is busiest and is_entry and expression == "%di"
+        fetch = _fetch(width, expression, *(["%r8", "%dx"] if is_main else []))
+        kinds = ["get"] if named.resident >= _NAMES or is_main else ["get_if_in_pool"]
+        more: dict[str, Any] = {}
+        if offset == getter.site["offset"] and getter.told["inside"]:
+            more["inside"] = dict(getter.told["inside"])
+        if not getter.without_hash_index and named.of_site >= 20:
+            more["hash_index"] = True
+        if counts_transactions:
+            is_late = getter.found.get(((getter.told["entry"] or {}).get("offset", -1), "%si"))
+            if is_late and is_late.resident >= _NAMES:
+                more["late"] = True
+            further = _further(getter)
+            if further:
+                sites[further[0]["offset"], "all"] = _site(
+                    "get", further[0], ["get"], _fetch(width, further[1], flag=further[2]),
+                    kinds_if_flag=[], uncounted=True,
+                )  # fmt: skip
+        sites[offset, "counted"] = _site("get", place, kinds, fetch, **more)
+    return list(sites.values())
+
+
+def _best(getter: _Getter, *, at_site: bool = False) -> tuple[tuple[int, str], _Named] | None:
+    """Return the place and expression that name the page of each get: passed as often as the site is.
+
+    `at_site`: only the site itself, since another place may be passed by gets of purge that are not counted.
+    """
+    entry = (getter.told["entry"] or {}).get("offset")
+
+    def rank(one: tuple[tuple[int, str], _Named]) -> tuple[Any, ...]:
+        (offset, expression), named = one
+        where = 0 if offset == entry else 1 if offset == getter.site["offset"] else 2
+        return (named.resident < _NAMES, where, expression.startswith("+"), -named.distinct)
+
+    often = {
+        key: named
+        for key, named in getter.found.items()
+        if named.count >= _LEAST
+        and (key[0] != entry or (key[1] == "%di" and named.count >= _BUSY))
+        and (not at_site or key[0] == getter.site["offset"])
+        and abs(named.count - named.of_site) <= 1 + _OFF * named.of_site
+    }
+    good = {key: named for key, named in often.items() if max(named.resident, named.plausible) >= _NAMES}
+    most = max((named.distinct / named.count for named in good.values()), default=0.0)
+    several = [one for one in good.items() if one[1].distinct / one[1].count >= most / 2]
+    return min(several, key=rank, default=None)
+
+
+def _further(getter: _Getter) -> tuple[Place, str, str] | None:
+    """Return a place that all gets pass, the register that names their page there, and the one that is null for those
+    that are not counted.
+    """
+    entry = [getter.told["entry"]] if getter.told["entry"] else []
+    for one in [*entry, *getter.told["behind"]]:
+        named = {key[1]: found for key, found in getter.found.items() if key[0] == one["offset"]}
+        flags = [name for name, told in named.items() if told.count > told.of_site + 1
+                 and abs(told.nonzero - told.of_site) <= 1 + _OFF * told.of_site]  # fmt: skip
+        pages = [name for name, told in named.items() if told.resident >= _NAMES]
+        if flags and pages:
+            # Other registers have the page of a get before it.
+            return one, max(pages, key=lambda name: (named[name].resident, named[name].distinct)), flags[0]
+    return None
