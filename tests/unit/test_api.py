@@ -210,7 +210,8 @@ def test_a_frame_of_pages_alone_has_a_get_in_each_row() -> None:
 def test_rows_that_are_no_trace_are_refused(tmp_path: Path) -> None:
     rows = bl.trace(traced.build(tmp_path, WARM, WINDOW).path)
     assert rows["object"].null_count() == rows.height
-    for frame, what in ((pl.DataFrame({"page": [1], "t_s": [0.0]}), "no column kind"), (rows.head(4), "no get lies in the window")):
+    without_kind = pl.DataFrame({"page": [1], "t_s": [0.0]})
+    for frame, what in ((without_kind, "no column kind"), (rows.head(4), "no get lies in the window")):
         with pytest.raises(bl.BufferlabError, match=what) as refused:
             bl.curve(frame)
         assert refused.value.hint

@@ -143,7 +143,7 @@ class MariadbLesson(MysqlLesson):
 
         Those are all listed as the first page of the first tablespace.
         """
-        rows = [(int(space), int(page)) for space, page in connection.rows(_LIST)]
+        rows: list[Page] = [(int(space), int(page)) for space, page in connection.rows(_LIST)]
         return {*rows} - self.never_listed, sum(row in self.never_listed for row in rows)
 
 
