@@ -104,7 +104,7 @@ def test_beyond_the_longest_distance_it_says_how_long_a_window_would_tell_and_th
     short = lru_misses(pages[:14_000], FRAMES, warm=8000)
     told = _estimates(short, FRAMES, [5000])[0]
     assert told.cannot_say is not None
-    assert "distances" in told.cannot_say.why
+    assert "long enough for pools of up to" in told.cannot_say.why
     assert told.reads_per_s is None
     truth = lru_reads(pages[:14_000], 5000, warm=8000) / short.seconds
     assert told.high is not None

@@ -127,7 +127,7 @@ def test_a_rule_is_broken_by_a_change_to_the_worse_since_the_sweep_named(rule: s
 def test_a_rule_says_where_it_is_broken_and_by_how_much() -> None:
     found = told(many(), "reads_per_new_order worse 5%")
     (line,) = rule_lines(found, found.rules[0])
-    assert line.startswith("reads_per_new_order worse 5%: broken at pool size 10 % (+")
+    assert line.startswith("reads_per_new_order worse 5%: broken at pool size 10 % (")
 
 
 @pytest.mark.parametrize(("limit", "outcome"), [("20%", "holds"), ("1%", "undecided")])

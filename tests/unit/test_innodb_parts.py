@@ -245,7 +245,8 @@ def test_a_setting_is_one_line(tmp_path: Path, name: str, value: str) -> None:
         ("mysql", "5.7.22", {}, 210 * MIB),
         ("mysql", "5.7.22", {"buffer_pool_chunk_size": MIB}, MIB),
         ("mysql", "5.6.24", {}, None),
-        ("mariadb", "10.11.19", {}, 210 * MIB),
+        ("mariadb", "10.11.11", {}, 210 * MIB),
+        ("mariadb", "10.11.19", {}, None),
     ],
 )
 def test_each_instance_of_a_pool_is_one_chunk_unless_another_is_asked_for(

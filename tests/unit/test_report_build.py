@@ -257,7 +257,7 @@ def test_a_point_that_lost_one_run_keeps_its_figures_and_says_so(tmp_path: Path)
     assert rows[0].cells[1] == "2 of 3"
     assert table(found, "failures").rows[0].cells == ("interrupted: stopped by the user", "1", "10 %")
     assert "fall at every step" in found.answer
-    assert "2 runs a point" in found.answer
+    assert "2 to 3 runs a point" in found.answer
 
 
 def test_a_sweep_in_which_every_run_failed_says_why_and_nothing_else(tmp_path: Path) -> None:

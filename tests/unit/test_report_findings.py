@@ -61,7 +61,7 @@ def test_page_sizes_are_answered_in_pages_bytes_and_phases(tmp_path: Path) -> No
     found = answer(Analysis.of(bench.sweep()))
     assert "as the page grows from 4 KiB to 64 KiB" in found
     assert "From 4 KiB to 64 KiB pages: bytes read per New-Order " in found
-    assert "; in scan bytes read per row " in found
+    assert "; bytes read per row of the phase scan " in found
 
 
 def test_a_count_that_differs_is_told_before_one_that_does_not_and_before_a_time(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def signed_range(low: float, high: float, unit: str = "%") -> str:
     """Return the bounds of a change, as shares, in per cent, rounded outward.
 
     >>> signed_range(-0.0025, 0.0022), signed_range(0.0836, 0.0986), signed_range(0.001, 0.002, "percentage points")
-    ('−0.3 to +0.3 %', '+8 to +10 %', '+0.1 to +0.2 percentage points')
+    ('−0.3 to +0.3 %', '+8.3 to +9.9 %', '+0.1 to +0.2 percentage points')
     """
     decimals = _percent_decimals(high - low)
     low, high = _outward(100 * low, 100 * high, decimals)
