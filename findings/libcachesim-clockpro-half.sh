@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# version: libcachesim 0.3.5 (PyPI)
+# version: libcachesim 0.3.5 (the Python package)
 # behaviour: The policy ClockPro never fills its cache: it holds `init_ratio_cold` times `cache_size` objects, and its
 #   default is 0.5, not the 1 that its docstring says. With a cache of 1,000 objects, which are all that is ever asked
 #   for, it misses every second get, and at any size it is compared with other policies of twice its memory. Twenty

@@ -94,7 +94,7 @@ def test_it_says_what_is_attached_where_and_what_that_costs_and_asks(
     said = capsys.readouterr().err
     assert "5 probes in /usr/sbin/mariadbd" in said
     assert (
-        "tier misses: about 1,234 events a second, which take 0.0617 % of a processor from the server and 0.185 % for"
+        "tier misses: about 1,234 events a second, which take 0.0617 % of a processor from the server and 0.985 % for"
         " the recorder, for 9 min 50 s"
     ) in said
 

@@ -39,6 +39,7 @@ OF_OTHERS = {
     "ray": "--address --generate --head --num-cpus",
     "git": "--porcelain --reverse --short --untracked-files",
     "apt-get": "--download-only --no-install-recommends",
+    "pip": "--dest --disable-pip-version-check --no-deps --only-binary",
     "docker, systemd-run, losetup, ld.so, curl": "--cap-add --library-path --list --scope --silent --user",
     "style sheets of figures": "--ink --line --quiet",
 }

@@ -2,7 +2,7 @@
 
 The core names functions and calls near InnoDB's pool. The kernel's links count them while loads raise one counter or
 another, and those remain that are passed as often as pages are read, made or let go. Registers that name pages are
-found as for other builds: by the server's list. What was found is a proposal, which the proof judges.
+found as for other builds: by the server's list. The result is a proposal, which the proof judges.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ use std::hash::BuildHasherDefault;
 use bufferlab_inside::layout::PATIENCE_NS;
 use bufferlab_model::trace::{Kind, Record};
 
-use super::decode::Mixed;
+use super::mixed::Mixed;
 
-/// The object of a page without a number. It is no tablespace: those have numbers below 2^32 - 1.
+/// The object of a page without a number. No tablespace has it: those have numbers below 2^32 - 1.
 pub(super) const NAMELESS: u32 = u32::MAX;
 /// How much later than another record one that is older may be decoded. A server waits for its reader for one second
 /// with full rings.

@@ -1,7 +1,7 @@
 //! Decodes records into accesses: by the places of their fields, and the meaning of each site.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hash};
 
 use bufferlab_model::trace::latch::{BULK_READ, FIRST, HELD, NO_RING, OTHER_RING};
 use bufferlab_model::trace::{Kind, Record};
@@ -9,6 +9,7 @@ use bufferlab_model::trace::{Kind, Record};
 use crate::tracefs::{Field, Format};
 
 use super::carried::{Carried, NAMELESS};
+use super::mixed::Mixed;
 use super::recording::{Settings, Site};
 
 /// A call reads or makes fewer blocks than this; PostgreSQL's `MAX_IO_COMBINE_LIMIT` is 128.
@@ -221,36 +222,6 @@ impl Fields {
 }
 
 pub(super) type Numbers<T> = HashMap<T, u32, BuildHasherDefault<Mixed>>;
-
-/// A hash of a few small numbers, looked up once an access: no attacker chooses them to collide.
-#[derive(Default)]
-pub(super) struct Mixed(u64);
-
-impl Hasher for Mixed {
-    /// An array of numbers comes as its bytes.
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| self.write_u64(u64::from_le_bytes(*word)));
-        rest.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    #[inline]
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_usize(&mut self, _: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-}
 
 /// Returns the number of a thing: its place among the known things. Adds a new thing to them.
 pub(super) fn numbered<T: Copy + Eq + Hash>(numbers: &mut Numbers<T>, known: &mut Vec<T>, thing: T) -> u32 {

@@ -12,7 +12,8 @@ use bufferlab_model::trace::latch::{LEFT_BY_RING, NO_RING};
 use bufferlab_model::trace::{Kind, Record};
 use serde::{Deserialize, Serialize};
 
-use super::decode::{Mixed, Numbers, numbered};
+use super::decode::{Numbers, numbered};
+use super::mixed::Mixed;
 
 mod names;
 

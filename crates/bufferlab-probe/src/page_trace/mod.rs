@@ -15,6 +15,7 @@ mod fetch;
 mod frames;
 pub mod inside;
 mod live;
+mod mixed;
 mod packed;
 pub mod propose;
 mod recording;

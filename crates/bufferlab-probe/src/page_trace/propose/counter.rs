@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
-use super::mariadb::passes_one_number;
 use super::program::{Function, Program};
 
 const STATUS_VARIABLE: &str = "buffer_pool_read_requests";
@@ -214,5 +213,22 @@ fn each_memory(program: &Program, function: &Function, mut take: impl FnMut(&Ins
                 known.remove(&written);
             }
         }
+    }
+}
+
+/// Returns whether a function's symbol shows that it gets a page_id_t as one number.
+pub fn passes_one_number(symbol: &str) -> bool {
+    symbol.contains("9page_id_t") && !symbol.contains("RK9page_id_t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::passes_one_number;
+
+    #[test]
+    fn a_page_is_one_number_where_a_symbol_has_it_without_a_reference() {
+        assert!(passes_one_number("_Z16buf_page_get_gen9page_id_tmm"));
+        assert!(!passes_one_number("_Z16buf_page_get_genRK9page_id_tRK11page_size_tm"));
+        assert!(!passes_one_number("_Z16buf_page_get_genmmmmP11buf_block_t"));
     }
 }

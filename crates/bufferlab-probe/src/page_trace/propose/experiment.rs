@@ -1,4 +1,4 @@
-//! Where to look for the sites of a build of MariaDB that names no function: what is near the code that names the files
+//! Where to look for the sites of a build of MariaDB that names no function: near the code that names the files
 //! of InnoDB's pool, and what raises the counter of gets. Which of it is a site, only an experiment can show.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +8,8 @@ use iced_x86::{FlowControl, Instruction, OpKind, Register};
 use serde::Serialize;
 
 use super::counter::{self, Counter, raises};
-use super::program::{Function, Program};
-use super::rules::{beside, entry_of, is_call, is_emulated, is_jump, tries};
+use super::program::{Function, Program, is_call};
+use super::rules::{beside, entry_of, is_emulated, is_jump, tries};
 use super::values::{self, Values};
 use super::{Place, Try, byte_at, mariadb, room};
 use crate::tracefs::TraceError;

@@ -5,8 +5,8 @@
 use iced_x86::{FlowControl, Instruction, Mnemonic, Register};
 
 use super::counter::{Counter, Raise, raises};
-use super::program::{Function, Program};
-use super::rules::{Proposal, Proposals, beside, calls, calls_to, entry, entry_of, is_call, short, tries};
+use super::program::{Function, Program, is_call, short};
+use super::rules::{Proposal, Proposals, beside, calls, calls_to, entry, entry_of, tries};
 use super::values::{self, Values};
 
 pub(super) const READ_AHEADS: [&str; 5] = [

@@ -16,10 +16,10 @@ pub(super) const FIELDS: &str = r#"["page_id:u64", "mode:u8", "latch:u8", "frame
 pub(super) const MODES_IF_IN_POOL: &[u8] = &[11, 12, 15];
 /// The function by which a page is read.
 const READS_FILES: [&str; 1] = ["fil_space_t::io"];
-/// The functions that get a page by their first argument, whatever they find. The first is part of the second in some
+/// The functions that get a page by their first argument, also if they find none. The first is part of the second in some
 /// builds.
 const GETS: [&str; 2] = ["buf_page_get_low", "buf_page_get_gen"];
-/// The function that gets a page by its second argument, behind the pool, whatever it finds (from 10.6.16 on).
+/// The function that gets a page by its second argument, behind the pool, also if it finds none (from 10.6.16 on).
 const FIXES: &str = "buf_pool_t::page_fix";
 /// The function that frees a page in its tablespace, and empties it if it is in the pool.
 const FREES: &str = "buf_page_free";
@@ -30,11 +30,6 @@ const BEHIND_OPTIMISTIC: [&str; 2] = ["buf_page_make_young_if_needed", "mtr_t::p
 
 /// The registers of the first six arguments (System V ABI for AMD64, 3.2.3).
 const ARGUMENTS: [&str; 6] = ["%di", "%si", "%dx", "%cx", "%r8", "%r9"];
-
-/// Returns whether a function's symbol shows that it gets a page_id_t as one number.
-pub fn passes_one_number(symbol: &str) -> bool {
-    symbol.contains("9page_id_t") && !symbol.contains("RK9page_id_t")
-}
 
 /// Returns the sites of a build. `all` are the instructions that raise a number, of which `counter` is that of gets.
 pub fn mariadb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Proposals {
@@ -94,7 +89,7 @@ fn counted(program: &Program, function: &Function, raise: &Raise, values: &Value
 }
 
 /// Returns the sites of the gets that the server does not count: where [`OPTIMISTIC`] has the page. None if the compiler
-/// made what it calls there a part of it.
+/// made the function that it calls there a part of it.
 fn optimistic(program: &Program, entered: &std::collections::BTreeSet<u64>) -> Vec<Proposal> {
     let Some(function) = program.function_named(OPTIMISTIC) else { return Vec::new() };
     if BEHIND_OPTIMISTIC.iter().any(|name| program.function_named(name).is_none()) {
@@ -136,7 +131,7 @@ fn without_name(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{passes_one_number, place_of};
+    use super::place_of;
 
     #[test]
     fn a_symbol_shows_which_argument_is_the_page() {
@@ -148,12 +143,5 @@ mod tests {
         for other in ["", "_Z", "_Z3", "_Z99x", "_Z1fv", "_Z1f9page", "_Z1fmmmmmmm9page_id_t", "main"] {
             assert_eq!(place_of(other, "9page_id_t"), None, "{other}");
         }
-    }
-
-    #[test]
-    fn a_page_is_one_number_where_a_symbol_has_it_without_a_reference() {
-        assert!(passes_one_number("_Z16buf_page_get_gen9page_id_tmm"));
-        assert!(!passes_one_number("_Z16buf_page_get_genRK9page_id_tRK11page_size_tm"));
-        assert!(!passes_one_number("_Z16buf_page_get_genmmmmP11buf_block_t"));
     }
 }

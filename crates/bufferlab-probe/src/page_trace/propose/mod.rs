@@ -106,7 +106,7 @@ pub fn sites(binary: &Path) -> Result<Proposed, TraceError> {
 pub fn of_innodb(program: &Program, all: &[Raise], counter: Option<Counter>) -> Proposals {
     // Only builds of MariaDB from 10.5 on lack the name.
     let gets = program.function_named("buf_page_get_gen").and_then(|gets| gets.symbol.as_deref());
-    if gets.is_none_or(mariadb::passes_one_number) {
+    if gets.is_none_or(counter::passes_one_number) {
         mariadb::mariadb(program, all, counter)
     } else {
         innodb::innodb(program, all, counter)

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use iced_x86::{Decoder, DecoderOptions, Instruction};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
 use object::elf::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, RelocationFlags};
@@ -226,4 +226,15 @@ pub fn name_of(symbol: &str) -> String {
         }
     }
     if names.is_empty() { symbol.to_owned() } else { names.join("::") }
+}
+
+pub(super) fn is_call(one: &Instruction) -> bool {
+    one.is_call_near()
+}
+
+/// Returns a register as the kernel writes it.
+pub(super) fn short(register: Register) -> String {
+    let name = format!("{:?}", register.full_register()).to_lowercase();
+    let numbered = name.ends_with(|end: char| end.is_ascii_digit());
+    format!("%{}", if numbered { &*name } else { name.trim_start_matches('r') })
 }

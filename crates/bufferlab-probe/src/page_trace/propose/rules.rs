@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use super::counter::{Counter, Raise, raises};
-use super::program::{Function, Program};
+use super::program::{Function, Program, is_call, short};
 use super::values::Values;
 
 /// A proposed site, and the reason for it.
@@ -306,17 +306,6 @@ pub(super) fn is_emulated(one: &Instruction) -> bool {
     one.mnemonic() == Mnemonic::Push || is_call(one) || is_jump(one) || one.is_jcc_short_or_near()
 }
 
-pub(super) fn is_call(one: &Instruction) -> bool {
-    one.is_call_near()
-}
-
 pub(super) fn is_jump(one: &Instruction) -> bool {
     one.is_jmp_short_or_near()
-}
-
-/// Returns a register as the kernel writes it.
-pub(super) fn short(register: Register) -> String {
-    let name = format!("{:?}", register.full_register()).to_lowercase();
-    let numbered = name.ends_with(|end: char| end.is_ascii_digit());
-    format!("%{}", if numbered { &*name } else { name.trim_start_matches('r') })
 }

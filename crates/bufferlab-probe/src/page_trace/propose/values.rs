@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
-use super::program::{Function, Program};
-use super::rules::{is_call, short};
+use super::program::{Function, Program, is_call, short};
 
 /// A place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
