@@ -59,7 +59,10 @@ class Case:
 MARIADB = {
     "another page size": Case("page_size needs another server.*16384 bytes", {"page_size": "4k"}),
     "a setting fixed at the start": Case(
-        r"innodb_buffer_pool_chunk_size is .*, 2 MiB asked.*a private server", {"buffer_pool_chunk_size": "2MiB"}
+        r"innodb_flush_method is .*, O_DSYNC asked.*a private server", {"flush_method": "O_DSYNC"}
+    ),
+    "a setting of other versions": Case(
+        r"mariadb 10\.11\.\d+ has no buffer_pool_chunk_size", {"buffer_pool_chunk_size": "2MiB"}
     ),
     "a swept setting": Case(
         "innodb_buffer_pool_size is 64 MiB, 8 MiB, 16 MiB asked.*--set pool_size=67108864", sweep=("8MiB", "16MiB")
