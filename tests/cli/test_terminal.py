@@ -123,7 +123,9 @@ def test_observe_asks_before_it_looks_inside_a_large_pool(
     with FakeMysql() as server:
         process, ours = start_on_terminal(bench, "observe", server.url, "--duration", "2s", "--look-inside")
         shown = until(ours, "Ask it once, at the end? [y/N]:")
-        assert "asking who fills 65,536 pages takes about 0.98 s, in which reads wait for a latch" in " ".join(shown.split())
+        assert "asking who fills 65,536 pages takes about 0.98 s, in which reads wait for a latch" in " ".join(
+            shown.split()
+        )
         assert server.samples == 0, "nothing is looked at before the user has answered"
         os.write(ours, f"{typed}\n".encode())
         shown += everything(ours)
