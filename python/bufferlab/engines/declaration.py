@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from bufferlab.knob import Knob, Native, Setting, Value, Values
+from bufferlab.knob import Knob, Native, Setting, Value, Values, values_of
 from bufferlab.units import MIB
 
 if TYPE_CHECKING:
@@ -89,6 +89,12 @@ class EngineDeclaration:
     """Whether an update of a row that keeps its size may put it on another page."""
     data_frames: Callable[[Mapping[str, Value], int], int] | None = None
     """Returns how many of a pool's frames hold pages of data, from the settings' values; None: all of them."""
+    refused: Callable[[Values, str], tuple[str, str] | None] | None = None
+    """Returns why settings cannot run the workload of that name, and what to ask for; None: they can."""
+    applies: Callable[[str, Values], bool] | None = None
+    """Returns whether the knob of that spelling applies to a point with these values; None: each applies to all."""
+    shares_refer_to: Mapping[str, Native] = field(default_factory=dict)
+    """The knobs' values of the database to which shares refer, where a point's own database has others."""
     pool_unit_bytes: int = 1
     """A pool that is a share of the database is rounded down to whole units, so that the engine need not round."""
     passes_through: str = ""
@@ -141,7 +147,11 @@ class EngineDeclaration:
     def settings(self, asked: Mapping[str, Setting]) -> dict[str, Setting]:
         """Return the engine's own settings among all that were asked for: its knobs, then variables passed through."""
         variables = (name for name in asked if self.variable(name) is not None)
-        return {name: asked[name] for name in (*self.by_name(), *variables)}
+        settings = {name: asked[name] for name in (*self.by_name(), *variables)}
+        if self.applies is None:
+            return settings
+        values = values_of(settings)
+        return {name: one for name, one in settings.items() if self.applies(one.knob.spelling, values)}
 
     def spelled(self, values: Values) -> dict[str, Native]:
         """Return the values as the core's job names them, without the settings that the core does not know."""

@@ -95,10 +95,13 @@ def _data_knobs(engine: EngineDeclaration, workload: WorkloadDeclaration, asked:
 def _reference_data(experiment: Experiment, engine: EngineDeclaration, own: DataKnobs) -> DataKnobs:
     """Return the database that percentages of a point refer to: `own`, or the same data at the reference page size."""
     page_size = experiment.reference.page_size
-    if page_size == OWN or not engine.page_knob:
-        return own
-    knobs = tuple((name, page_size if name == engine.page_knob else value) for name, value in own.knobs)
-    return DataKnobs(knobs, own.parameters)
+    paged = {} if page_size == OWN or not engine.page_knob else {engine.page_knob: page_size}
+    return _with(own, {**engine.shares_refer_to, **paged})
+
+
+def _with(data: DataKnobs, values: Mapping[str, Native]) -> DataKnobs:
+    """Return the database with these values of its knobs."""
+    return DataKnobs(tuple((name, values.get(name, value)) for name, value in data.knobs), data.parameters)
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ def needed_data(experiment: Experiment) -> list[DataKnobs]:
         if any(asked[knob.name].ratio is not None for knob in engine.knobs):
             needed[_reference_data(experiment, engine, own)] = None
         if any(knob.name in asked and asked[knob.name].ratio is not None for knob in workload.parameters):
-            needed[own] = None
+            needed[_with(own, engine.shares_refer_to)] = None
     return list(needed)
 
 
@@ -275,6 +278,8 @@ def _point(
         data=data,
         database_bytes=facts(_reference_data(experiment, engine, data)).allocated_bytes,
     )
+    if engine.refused and (why := engine.refused(point.knobs, workload.name)):
+        raise SpecError(why[0], f"point {point.label}", why[1])
     point = replace(point, engine=_sized(engine, point))
     point = replace(point, workload=_counted(engine, workload, point, facts))
     texts = {name: setting.asked for name, setting in point.settings.items()}
@@ -319,7 +324,8 @@ def _counted(
         if setting.ratio is not None and workload.resolve_share:
             page_bytes, pool_bytes = (point.engine[knob].number for knob in (engine.page_knob, engine.results.pool))
             frames = engine.frames_of_data(point.knobs, pool_bytes // page_bytes)
-            at = PoolAndData(frames, page_bytes, facts(point.data).shape, engine.edge_rows)
+            shape = facts(_with(point.data, engine.shares_refer_to)).shape
+            at = PoolAndData(frames, page_bytes, shape, engine.edge_rows)
             count = workload.resolve_share(name, setting.ratio, values, at)
             if isinstance(count, Impossible):
                 raise SpecError(count.what, f"point {point.label}", count.hint)

@@ -139,7 +139,7 @@ def lacking(engine: EngineDeclaration, points: Sequence[GridPoint], version_of: 
     problems: dict[tuple[str, str], Problem] = {}
     for point in points:
         version = version_of(point.knobs)
-        for knob in engine.knobs:
+        for knob in (knob for knob in engine.knobs if knob.name in point.engine):
             asked = point.engine[knob.name].asked
             versions = dict(knob.value_versions).get(asked, knob.versions)
             if asked == AUTO or has(versions, engine.name, version):

@@ -117,7 +117,7 @@ class MeasuredRun:
 
         Then a miss of the pool may be served by the page cache, without a read from the device.
         """
-        return isinstance(self.knob("memory_limit"), int)
+        return self.knob("memory_limit") not in (None, "off")
 
     @property
     def connections(self) -> int:

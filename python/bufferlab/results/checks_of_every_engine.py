@@ -286,7 +286,7 @@ def _consistency(runs: Sequence[MeasuredRun]) -> Check:
 
 
 #: The settings that decide which data are loaded, in addition to the page size.
-_DATA_SETTINGS = ("warehouses", "rows", "load_seed", "server")
+_DATA_SETTINGS = ("warehouses", "rows", "load_seed", "server", "storage_engine")
 
 
 def _same_data(runs: Sequence[MeasuredRun]) -> Check:

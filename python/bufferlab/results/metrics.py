@@ -306,6 +306,7 @@ class ServerMetrics(MetricTable, probe="server", source="/proc/PID/io, stat and 
     server_system_us = counter("us", "lower", "CPU time of the server in the kernel, in steps of 10 ms")
     server_minor_faults = counter("faults", "lower", "page faults of the server served without I/O")
     server_major_faults = counter("faults", "lower", "page faults of the server that needed I/O")
+    server_call_read_bytes = counter("bytes", "neither", "bytes of the server's read calls, served by the page cache or by storage")
     server_resident_bytes = gauge("bytes", "neither", "resident memory of the server")
     server_edge_read_bytes = gauge("bytes", "neither", "bytes it read while an edge was sampled: so far apart may its counters and the kernel's be")
 

@@ -32,8 +32,10 @@ use super::control::Control;
 use super::version::Version;
 use crate::failure::Failure;
 use crate::sampler::EngineCounters;
+use crate::server::storage_engine::StorageEngine;
 
-const PROBE: &str = "engine";
+pub(super) const PROBE: &str = "engine";
+pub(super) const DEMAND_MISSES: &str = "demand_misses";
 
 /// Metrics that all engines share, each with the status variable that gives it.
 const SHARED: &[(&str, &str)] = &[
@@ -44,6 +46,11 @@ const SHARED: &[(&str, &str)] = &[
     ("db_read_bytes", "innodb_data_read"),
     ("db_write_bytes", "innodb_data_written"),
 ];
+
+/// Returns the names of the metrics that all engines share, without the demand misses.
+pub(super) fn shared_metrics() -> impl Iterator<Item = &'static str> {
+    SHARED.iter().map(|(metric, _)| *metric)
+}
 
 /// Status variables that only grow. Their metrics have the same names, in small letters.
 const STATUS_COUNTERS: &[&str] = &[
@@ -144,19 +151,21 @@ const LSN: [&str; 2] = ["log_lsn_current", "log_lsn_last_checkpoint"];
 /// It is zero while no page is dirty.
 const OLDEST_LSN: [&str; 2] = ["log_lsn_buf_pool_oldest", "log_lsn_buf_pool_oldest_approx"];
 
-type Values = HashMap<String, i64>;
+pub(super) type Values = HashMap<String, i64>;
 
 /// A reader of demand misses for the warm-up gate, cheaper than a whole sample.
 pub struct DemandMisses {
     control: Control,
     one_pool: bool,
+    /// The storage engine of the tables, if it is another one than InnoDB.
+    engine: Option<StorageEngine>,
     last: u64,
 }
 
 impl DemandMisses {
     /// Makes a reader of a server of this version over its control connection.
-    pub fn new(control: Control, version: &Version) -> Self {
-        DemandMisses { control, one_pool: version.has_one_pool(), last: 0 }
+    pub fn new(control: Control, version: &Version, engine: Option<StorageEngine>) -> Self {
+        DemandMisses { control, one_pool: version.has_one_pool(), engine, last: 0 }
     }
 
     /// Returns the demand misses since the server started. They never fall.
@@ -167,14 +176,21 @@ impl DemandMisses {
         Ok(self.read_with(&[])?.0)
     }
 
-    /// Returns the demand misses, and the sum of the status variables named `variables`, from one query.
+    /// Returns the demand misses, and the sum of the status variables named `variables`.
     ///
     /// # Errors
     /// When the server does not answer.
     pub fn read_with(&mut self, variables: &[&str]) -> Result<(u64, u64), Failure> {
         let names: Vec<&str> = [READS].iter().chain(&READ_AHEAD).chain(variables).copied().collect();
         let values = status(&mut self.control, &names)?;
-        self.last = self.last.max(demand_misses(&values, self.one_pool).unwrap_or(0).max(0) as u64);
+        let misses = match &self.engine {
+            None => demand_misses(&values, self.one_pool).unwrap_or(0).max(0) as u64,
+            Some(engine) => {
+                let values = status(&mut self.control, &engine.variables(DEMAND_MISSES))?;
+                engine.value(DEMAND_MISSES, &values).unwrap_or(0).max(0) as u64
+            }
+        };
+        self.last = self.last.max(misses);
         let sum = variables.iter().filter_map(|name| values.get(*name)).sum::<i64>();
         Ok((self.last, sum.max(0) as u64))
     }
@@ -214,7 +230,7 @@ fn quoted(names: &[&str]) -> String {
 }
 
 /// Returns the values of status variables, by their names in small letters.
-fn status(control: &mut Control, names: &[&str]) -> Result<Values, Failure> {
+pub(super) fn status(control: &mut Control, names: &[&str]) -> Result<Values, Failure> {
     let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({})", quoted(names));
     Ok(values(control.pairs("reading the server's status", &sql)?))
 }
@@ -324,7 +340,7 @@ impl EngineCounters for Counters {
         }
         let misses = demand_misses(&status, self.one_pool).map(|misses| misses.max(self.last_demand_misses));
         self.last_demand_misses = misses.unwrap_or(0);
-        self.counter(out, "demand_misses", misses, &absent);
+        self.counter(out, DEMAND_MISSES, misses, &absent);
         for variable in STATUS_COUNTERS {
             self.counter(out, variable, status.get(*variable).copied(), &absent);
         }
@@ -338,7 +354,7 @@ impl EngineCounters for Counters {
         let age = status.get(CHECKPOINT_AGE).copied().or_else(|| Some(metrics.get(LSN[0])? - metrics.get(LSN[1])?));
         self.gauge(out, "innodb_lsn_age_bytes", age, &absent);
         self.gauge(out, "innodb_oldest_change_age_bytes", oldest_change_age(&metrics), &absent);
-        let db_bytes = self.tablespaces.clone().and_then(|schema| tablespace_bytes(&schema));
+        let db_bytes = self.tablespaces.clone().and_then(|schema| file_bytes(&schema, &["ibd"]));
         match db_bytes {
             Ok(bytes) => out.push(Reading::gauge(PROBE, "db_bytes", &self.no_subject, bytes as f64)),
             Err(reason) => out.push(Reading::missing(PROBE, "db_bytes", &self.no_subject, &reason)),
@@ -357,14 +373,15 @@ impl EngineCounters for Counters {
     }
 }
 
-/// Returns the size of a schema's tablespaces in bytes: one file for each table, and for each partition.
-fn tablespace_bytes(schema: &Path) -> Result<u64, Arc<str>> {
+/// Returns the bytes of the files of a folder whose names end in one of `endings`. A tablespace of InnoDB is one file
+/// for each table, and for each partition.
+pub(super) fn file_bytes(folder: &Path, endings: &[&str]) -> Result<u64, Arc<str>> {
     let unreadable =
-        |error: std::io::Error| -> Arc<str> { format!("cannot read {}: {error}", schema.display()).into() };
+        |error: std::io::Error| -> Arc<str> { format!("cannot read {}: {error}", folder.display()).into() };
     let mut bytes = 0;
-    for entry in std::fs::read_dir(schema).map_err(unreadable)? {
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
-        if entry.path().extension().is_some_and(|extension| extension == "ibd") {
+        if entry.path().extension().is_some_and(|ending| endings.iter().any(|each| ending == *each)) {
             bytes += entry.metadata().map_err(unreadable)?.len();
         }
     }
@@ -412,7 +429,7 @@ mod tests {
         for (name, bytes) in [("stock.ibd", 300), ("item.ibd", 20), ("stock.frm", 4_000)] {
             std::fs::write(schema.path().join(name), vec![0; bytes]).expect("writable");
         }
-        assert_eq!(tablespace_bytes(schema.path()), Ok(320));
-        assert!(tablespace_bytes(&schema.path().join("none")).is_err());
+        assert_eq!(file_bytes(schema.path(), &["ibd"]), Ok(320));
+        assert!(file_bytes(&schema.path().join("none"), &["ibd"]).is_err());
     }
 }

@@ -40,6 +40,9 @@ const OURS: &str = "FROM information_schema.tables WHERE table_schema = DATABASE
 /// The end of every table's definition. By this comment a later load knows that bufferlab made the table.
 const SIGNED: &str = " COMMENT = 'bufferlab'";
 
+/// The storage engine that the workloads' statements name.
+const IN_INNODB: &str = "ENGINE = InnoDB";
+
 /// The state that the threads of a load share.
 struct Shared<'a> {
     load: &'a Load,
@@ -99,6 +102,11 @@ fn create_database(target: &Target) -> Result<Conn, Failure> {
     unbound(control, target)
 }
 
+/// Returns the statement that makes a table in this storage engine; none: in InnoDB, as it is written.
+fn made_in(create: &str, engine: Option<&str>) -> String {
+    engine.map_or_else(|| create.to_owned(), |engine| create.replace(IN_INNODB, &format!("ENGINE = {engine}")))
+}
+
 fn load_tables(
     load: &Load,
     control: &mut Conn,
@@ -109,7 +117,7 @@ fn load_tables(
     let place = load.target.place();
     let schemas = table_schemas(&DIALECT, population)?;
     for table in &schemas {
-        let create = format!("{}{SIGNED}", table.create);
+        let create = format!("{}{SIGNED}", made_in(&table.create, load.storage_engine.as_deref()));
         control.query_drop(create).map_err(|error| failure("creating tables", &place, &error))?;
     }
     let form = match load.form {
@@ -182,5 +190,12 @@ mod tests {
     #[test]
     fn names_are_quoted() {
         assert_eq!(quoted("a`b"), "`a``b`");
+    }
+
+    #[test]
+    fn a_table_is_made_in_the_storage_engine_of_the_job() {
+        let create = "CREATE TABLE t (id INT) ENGINE = InnoDB DEFAULT CHARACTER SET latin1";
+        assert_eq!(made_in(create, None), create);
+        assert_eq!(made_in(create, Some("Aria")), "CREATE TABLE t (id INT) ENGINE = Aria DEFAULT CHARACTER SET latin1");
     }
 }

@@ -16,6 +16,7 @@ mod program;
 pub mod python_session;
 pub mod run;
 mod session;
+mod storage_engine;
 mod stream;
 pub mod version;
 mod wire;

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use bufferlab_probe::Reading;
 
-use super::counters::Counters;
 use super::session::MysqlServer;
 use crate::event::{Edge, Phase};
 use crate::failure::{Failure, FailureKind};
@@ -33,13 +32,13 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// The server's counters, and the one that counts the program's transactions.
 pub(super) struct ProgramCounters {
-    counters: Counters,
+    counters: Box<dyn EngineCounters>,
     rows: &'static [(&'static str, &'static str)],
     subject: Arc<str>,
 }
 
 impl ProgramCounters {
-    pub fn new(counters: Counters, counted: Counted) -> Self {
+    pub fn new(counters: Box<dyn EngineCounters>, counted: Counted) -> Self {
         let rows: &[_] = match counted {
             Counted::Commits => {
                 &[("com_commit", "transactions_committed"), ("com_rollback", "transactions_rolled_back")]

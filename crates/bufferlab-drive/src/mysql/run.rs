@@ -11,6 +11,7 @@ use super::counters::{Counters, DemandMisses};
 use super::line::Lines;
 use super::program::{self, ProgramCounters};
 use super::session::MysqlServer;
+use super::storage_engine::EngineOfTables;
 use crate::event::Sink;
 use crate::failure::{Failure, FailureKind};
 use crate::finished::Finished;
@@ -36,17 +37,20 @@ pub fn run(job: &Run, sink: &dyn Sink, cancelled: &AtomicBool) -> Result<Finishe
     let version = control.version()?;
     let schema = job.datadir.as_ref().map(|datadir| datadir.join(&job.target.database));
     let sampling = Control::open_among(&job.target, &lines)?;
-    let counters = Counters::new(sampling, &version, schema.as_deref(), job.may_change_settings)?;
     // The sampler's queries, once a second, also detect a server that does not answer.
+    let counters: Box<dyn EngineCounters> = match &job.storage_engine {
+        None => Box::new(Counters::new(sampling, &version, schema.as_deref(), job.may_change_settings)?),
+        Some(engine) => Box::new(EngineOfTables::new(sampling, engine.clone(), job.frames, schema)),
+    };
     let counters: Box<dyn EngineCounters> = match &job.program {
-        None => Box::new(counters),
+        None => counters,
         Some(program) => Box::new(ProgramCounters::new(counters, program.counted)),
     };
     let cpu_ns = Arc::new(AtomicU64::new(0));
     let mut server = MysqlServer {
         target: job.target.clone(),
         sending: job.sending,
-        misses: DemandMisses::new(control, &version),
+        misses: DemandMisses::new(control, &version, job.storage_engine.clone()),
         killer: Arc::new(Killer::new(&job.target)),
         lines: Arc::clone(&lines),
         may_change_settings: job.may_change_settings,

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::Sending;
 use super::encode::Form;
+use super::storage_engine::StorageEngine;
 use super::target::Target;
 use crate::data::Data;
 use crate::failure::{Failure, FailureKind};
@@ -35,6 +36,8 @@ pub struct Run<T = Target> {
     pub sending: Sending,
     /// The number of frames that the server's buffer pool really has.
     pub frames: u64,
+    /// The storage engine of the tables, if it is another one than InnoDB; only for MariaDB.
+    pub storage_engine: Option<StorageEngine>,
     /// The workload; none if another program makes the transactions.
     pub workload: Option<WorkloadJob>,
     /// Another program that makes the transactions; only for MySQL and MariaDB.
@@ -85,6 +88,8 @@ pub struct Load {
     pub data: Data,
     /// The number of tables written at a time, each by one connection, with a thread that generates the table's rows.
     pub threads: usize,
+    /// The name of the storage engine that the tables are made in, if it is another one than InnoDB; only for MariaDB.
+    pub storage_engine: Option<String>,
     /// The form in which the load sends rows to MySQL or MariaDB; without one it uses LOAD DATA LOCAL if the server
     /// allows that.
     #[serde(skip)]

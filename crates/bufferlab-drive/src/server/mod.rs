@@ -14,6 +14,7 @@ pub mod run;
 pub mod security;
 pub mod session;
 pub mod set_up;
+pub mod storage_engine;
 pub mod target;
 pub(crate) mod unix;
 

@@ -49,7 +49,7 @@ pub fn drop_database(target: &Target) {
 }
 
 pub fn loaded(target: &Target, tables: impl Into<Data>, form: Option<Form>) -> Loaded {
-    let job = Load { target: target.clone(), data: tables.into(), threads: 2, form };
+    let job = Load { target: target.clone(), data: tables.into(), threads: 2, storage_engine: None, form };
     load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
 }
 

@@ -59,7 +59,7 @@ pub fn create_database(target: &Target) {
 
 #[allow(dead_code)]
 pub fn loaded(target: &Target, tables: impl Into<Data>) -> Loaded {
-    let job = Load { target: target.clone(), data: tables.into(), threads: 2, form: None };
+    let job = Load { target: target.clone(), data: tables.into(), threads: 2, storage_engine: None, form: None };
     load(&job, &AtomicBool::new(false), &mut |_| {}).expect("it is loaded")
 }
 

@@ -1,20 +1,22 @@
 //! /proc/self/io and /proc/self/statm: bytes this process moved to and from storage, and its resident pages. Layout:
-//! proc(5). read_bytes counts bytes that reached the block layer, without hits in the page cache.
+//! proc(5). read_bytes counts bytes that reached the block layer, without hits in the page cache; rchar
+//! counts the bytes of read calls, hits in the page cache included.
 
 use super::{fields, named_numbers, number};
 
-/// Bytes of /proc/PID/io that reached the storage layer.
+/// Bytes of /proc/PID/io that reached the storage layer, and those that read calls asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct StorageBytes {
     pub read_bytes: Option<u64>,
     pub write_bytes: Option<u64>,
+    pub call_read_bytes: Option<u64>,
 }
 
 /// Reads /proc/PID/io.
 pub fn storage_bytes(text: &[u8]) -> StorageBytes {
-    let [read_bytes, write_bytes] = named_numbers(text, ["read_bytes", "write_bytes"]);
-    StorageBytes { read_bytes, write_bytes }
+    let [read_bytes, write_bytes, call_read_bytes] = named_numbers(text, ["read_bytes", "write_bytes", "rchar"]);
+    StorageBytes { read_bytes, write_bytes, call_read_bytes }
 }
 
 /// Returns the resident pages from /proc/PID/statm, its second field.

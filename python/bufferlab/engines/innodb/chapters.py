@@ -17,6 +17,7 @@ from bufferlab.chapter.time_series import course_figures
 from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.innodb.metrics import OWN_COUNTS
 from bufferlab.engines.innodb.scan_depth_chapter import answer, scan_depth
+from bufferlab.engines.innodb.storage_engines_chapter import best, compared
 from bufferlab.engines.innodb.victim_path_chapter import victim_path
 from bufferlab.results.check_parts import MeasuredRun
 from bufferlab.units import readable
@@ -137,9 +138,9 @@ def _bytes_written(runs: Sequence[MeasuredRun]) -> list[str]:
 
 
 CHAPTERS = EngineChapters(
-    answering=(scan_depth,),
+    answering=(scan_depth, compared),
     inside=(victim_path, inside),
-    answer=answer,
+    answer=lambda analysis: answer(analysis) or best(analysis),
     answers_in="scan-depth",
     limits=_limits,
     bytes_written=_bytes_written,

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
+from bufferlab.engines.innodb import storage_engines
+from bufferlab.engines.memory_limit_knob import POOL, memory_limit
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.engines.servers.server_names import ON_PATH, url_pattern
 from bufferlab.knob import PREFIX, Knob, Value
@@ -115,6 +117,12 @@ INNODB_KNOBS: tuple[Knob, ...] = (
            versions="mysql >= 5.7.4; mariadb >= 10.2.2, < 10.5",
            confounds="page cleaner threads"),
     READ_AHEAD,
+    memory_limit(POOL, versions="mariadb", meaning="; pool: a server's memory at rest, and pool_size for all besides"),
+    Knob.choice(storage_engines.KNOB, (storage_engines.INNODB, *storage_engines.STORAGE_ENGINES),
+                "the storage engine of the workload's tables; page_size is then its block, pool_size its cache, and "
+                "InnoDB's settings do not apply", default=storage_engines.INNODB, spelling="default_storage_engine",
+                decides_file=True, versions="mariadb >= 10.2",
+                confounds="storage engine"),
     Knob.choice("statements", ("spec", "batched"),
                 "spec: each statement of TPC-C on its own; batched: the same work in the fewest round trips",
                 default="spec", spelling=""),
@@ -167,8 +175,13 @@ def _declared(name: str, title: str) -> EngineDeclaration:
         # from MySQL 5.6 to MariaDB 11.4, row by row in 5.7 (INNODB_BUFFER_PAGE).
         edge_rows=2,
         data_frames=_mariadb_data_frames if name == "mariadb" else None,
+        refused=storage_engines.refused,
+        applies=storage_engines.applies if name == "mariadb" else None,
+        # All storage engines read as many hot rows, and get as much memory, as InnoDB at the same share.
+        shares_refer_to={storage_engines.KNOB: storage_engines.INNODB} if name == "mariadb" else {},
         pool_unit_bytes=MIB,
-        rounds=("pool_size", "log_file_size", *(("redo_log_capacity",) if name == "mysql" else ())),
+        # Aria and MyISAM do not have every size of block.
+        rounds=("pool_size", "log_file_size", "redo_log_capacity" if name == "mysql" else "page_size"),
         passes_through=PREFIX,
         changes_host=True,
         notes=(

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from bufferlab.engines import direct_io
 from bufferlab.engines.behaviour import HostCheck, NativeKnobs
 from bufferlab.engines.innodb import (
     accounts,
+    control,
     initialise,
     option_file,
     programs,
     restore,
+    storage_engines,
     table_sizes,
 )
 from bufferlab.engines.innodb.connection import FORM, connect
@@ -26,16 +28,19 @@ from bufferlab.engines.innodb.look import InnodbLook
 from bufferlab.engines.innodb.option_file import server_settings, with_one_chunk
 from bufferlab.engines.innodb.programs import Flavour
 from bufferlab.engines.innodb.run import InnodbRun
+from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.builds import Build
+from bufferlab.engines.servers.client import Client
 from bufferlab.engines.servers.data_folder import Identity
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Family, Work, free_quarter
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.errors import SpecError
+from bufferlab.knob import Native
 from bufferlab.units import GIB, MIB
 
-if TYPE_CHECKING:
-    pass
+_BESIDE_POOL_BYTES = 96 * MIB
+"""What a server at rest and its connections take besides the pool; 10.11.19 and 11.8.9 took 60 to 80 MiB."""
 
 
 class InnodbFamily(Family):
@@ -68,6 +73,9 @@ class InnodbFamily(Family):
 
     def settings(self, build: Build, knobs: NativeKnobs, work: Work = "run") -> dict[str, str]:
         asked = server_settings(build.flavour, build.version, knobs)
+        if engine := storage_engines.of(knobs):
+            spare = {engine.cache: str(_spare_pool_bytes(512 * MIB))}
+            return {**asked, **({} if work == "run" else spare), **(engine.loads_with if work == "load" else {})}
         if work == "run":
             return with_one_chunk(build.flavour, build.version, asked)
         if work == "check":
@@ -88,6 +96,8 @@ class InnodbFamily(Family):
         with closing(self.connect(address)) as connection:
             if address.is_private:
                 connection.rows("SET GLOBAL innodb_fast_shutdown = 0")
+                for statement in _settling(connection):
+                    connection.rows(statement)
             elif mark := self.run.marked(connection, address.schema):
                 self.run.sign(connection, address.schema, mark)
 
@@ -106,16 +116,42 @@ class InnodbFamily(Family):
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Check that the directory honours direct I/O, if flush_method asks for it."""
-        method = str(knobs.get("flush_method", "O_DIRECT"))
-        if "direct" not in method.lower():
-            return [direct_io.not_asked_for(f"flush_method = {method}")]
-        return [direct_io.check(directory, instead="flush_method=fsync")[0]]
+        limit = [memory_limit.check(knobs, _BESIDE_POOL_BYTES)] if self.flavour == "mariadb" else []
+        engine, method = storage_engines.of(knobs), str(knobs.get("flush_method", "O_DIRECT"))
+        if engine and not engine.reads_directly:
+            return [direct_io.not_asked_for(f"{engine.sql_name} reads through the page cache"), *limit]
+        if "direct" not in method.lower() and not engine:
+            return [direct_io.not_asked_for(f"flush_method = {method}"), *limit]
+        return [direct_io.check(directory, instead="flush_method=fsync")[0], *limit]
+
+    def job_entries(self, knobs: NativeKnobs, work: Work) -> dict[str, Any]:
+        engine = storage_engines.of(knobs)
+        if engine is None:
+            return {}
+        return {storage_engines.KNOB: engine.sql_name if work == "load" else engine.job(int(knobs["page_size"]))}
+
+    def memory(self, connect: Callable[[], Client], knobs: NativeKnobs) -> dict[str, Native]:
+        engine = storage_engines.of(knobs)
+        if engine is None or not engine.memory:
+            return {}
+        with closing(connect()) as connection:
+            return {name: int(connection.rows(query)[0][0] or 0) for name, query in engine.memory.items()}
 
     def require_traceable(self, sites: PageSites, build: Build, knobs: NativeKnobs) -> None:
+        if engine := storage_engines.of(knobs):
+            what = f"page accesses of the storage engine {engine.sql_name} cannot be recorded"
+            raise SpecError(what, "--probe page-trace", "leave the trace out, or choose storage_engine=innodb")
         hashed = str(knobs.get("adaptive_hash_index", "OFF")).upper() in ("ON", "1")
         if hashed and not sites.has_hash_index:
             what = f"gets through the adaptive hash index of {build.flavour} {build.version} cannot be recorded"
             raise SpecError(what, "--probe page-trace", "add --set adaptive_hash_index=off, or leave the trace out")
+
+
+def _settling(connection: Client) -> tuple[str, ...]:
+    """Return the statements that end a load into the server's storage engine."""
+    told = control.variables(connection).get("default_storage_engine", "")
+    engine = storage_engines.of({storage_engines.KNOB: told})
+    return engine.settles_by if engine else ()
 
 
 def _spare_pool_bytes(at_most: int) -> int:
@@ -123,5 +159,10 @@ def _spare_pool_bytes(at_most: int) -> int:
     return free_quarter(at_most, 128 * MIB, 64 * MIB)
 
 
-_FLAVOURS: tuple[Flavour, ...] = ("mysql", "mariadb")
-FAMILIES = {flavour: InnodbFamily(flavour) for flavour in _FLAVOURS}
+class MariadbFamily(InnodbFamily):
+    """The family of MariaDB servers, whose tables may be in another storage engine."""
+
+    deciding: ClassVar = {**Family.deciding, storage_engines.KNOB: storage_engines.KNOB}
+
+
+FAMILIES = {"mysql": InnodbFamily("mysql"), "mariadb": MariadbFamily("mariadb")}

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bufferlab.engines.servers.counts import Counts
-from bufferlab.results.metrics import SECONDS, Engine, MetricTable, counted, counter, derived, gauge
+from bufferlab.results.metrics import SECONDS, Engine, MetricTable, ServerMetrics, counted, counter, derived, gauge
 from bufferlab.results.quantity import Quantity, Unit
 from bufferlab.results.window import Value, Window
 
@@ -188,6 +188,22 @@ class VictimPath(MetricTable):
     single_page_flushes = counted("frames", "lower", "Frames by single-page flush", "W - F", SINGLE_PAGE)
 
 
+BLOCK_BYTES = 4096
+"""The unit of reads from storage, in which engines with other pages can be compared: a page of the page cache."""
+
+
+def _blocks_from_storage(window: Window) -> Value:
+    read = window.change(ServerMetrics.server_read_bytes.name)
+    return read if read.value is None else Value(read.value / BLOCK_BYTES)
+
+
+_BLOCKS = Quantity(
+    Unit.parse("blocks"), _blocks_from_storage, "blocks from storage", frozenset({ServerMetrics.server_read_bytes.name})
+)
+BLOCKS_FROM_STORAGE = "blocks_from_storage"
+
+
+# fmt: off
 class InnodbPerWork(MetricTable):
     """Counts that are each the growth of one counter of the server; a report shows them in this order."""
 
@@ -195,6 +211,7 @@ class InnodbPerWork(MetricTable):
     row_lock_ms = counted("ms", "lower", "Row-lock time", "time spent waiting for row locks, of all connections together", Status.innodb_row_lock_time)
     page_splits = counted("splits", "neither", "Page splits", "index pages split", Metrics.index_page_splits)
     fsyncs = counted("syncs", "lower", "Fsyncs", "fsync calls of every file", Status.innodb_data_fsyncs)
+    blocks_from_storage = counted("blocks", "lower", "Blocks of 4 KiB from storage", "bytes that the kernel read from storage for the server, in blocks of 4 KiB", _BLOCKS)
     row_lock_waits = counted("waits", "lower", "Row-lock waits", "times a row lock had to be waited for", Status.innodb_row_lock_waits)
 
 

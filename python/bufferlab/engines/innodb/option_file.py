@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bufferlab.engines.behaviour import EngineFailure
-from bufferlab.engines.innodb import control
+from bufferlab.engines.innodb import control, programs, storage_engines
 from bufferlab.engines.innodb.declaration import INNODB_KNOBS
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import Client
@@ -49,8 +49,13 @@ def option_file(
         if not re.fullmatch(r"[a-z0-9_.]+", name) or re.search(r"[\x00-\x1f\"\\]", value):
             raise EngineFailure("usage", f"{name} = {value!r} does not fit into an option file", f"var.{name}", None)
     lines = ["# Where things are. Listens on the socket alone.", "[mysqld]"]
-    places = {"datadir": data, "socket": socket, "pid_file": home / "mysqld.pid", "tmpdir": home / "tmp",
-              "secure_file_priv": home / "tmp"}  # fmt: skip
+    places: dict[str, Path | str] = {
+        "datadir": data, "socket": socket, "pid_file": home / "mysqld.pid", "tmpdir": home / "tmp",
+        "secure_file_priv": home / "tmp",
+    }  # fmt: skip
+    engine = storage_engines.of({storage_engines.KNOB: settings.get("default_storage_engine", "")})
+    if engine is not None and engine.plugin:
+        places |= {"plugin_dir": programs.plugins(build, engine.plugin), "plugin_load_add": engine.plugin}
     if build.share is not None:
         places |= {"lc_messages_dir": build.share, "character_sets_dir": build.share / "charsets"}
     lines += [f'{name} = "{place}"' for name, place in places.items()]
@@ -76,7 +81,13 @@ def option_file(
 
 def server_settings(flavour: str, version: str, knobs: Values) -> dict[str, str]:
     """Return the option file's variables with their values; knobs that this version lacks are left out."""
-    return VARIABLES.settings(flavour, version, knobs, lambda name, value: str(value))
+    asked = VARIABLES.settings(flavour, version, knobs, lambda name, value: str(value))
+    engine = storage_engines.of(knobs)
+    if engine is not None:
+        return storage_engines.settings(engine, knobs, asked)
+    if storage_engines.is_whole(knobs):
+        asked[_POOL.spelling] = str(int(asked[_POOL.spelling]) - storage_engines.BESIDE_CACHE_BYTES)
+    return asked
 
 
 def with_one_chunk(flavour: str, version: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -140,6 +151,10 @@ def read_back(connection: Client, build: Build, knobs: Values, limit_bytes: int 
             actual[name] = knobs[name]
         elif behind in told:
             actual[name] = as_asked(name, told[behind])
+    if engine := storage_engines.of(knobs):
+        cache, block = int(told[engine.cache]), int(told[engine.blocks[0]])
+        actual |= {"pool_size": cache, "page_size": block}
+        return ReadBack(actual, cache // block, [], storage_engines.notes(engine, knobs))
     pages = control.status(connection, "Innodb_buffer_pool_pages_total").get("innodb_buffer_pool_pages_total", "")
     if not pages.isdigit() or int(pages) == 0:
         raise EngineFailure("engine", "the server does not tell the pages of its pool", None, "is InnoDB switched off?")

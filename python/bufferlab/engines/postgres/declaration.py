@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import partial
 
 from bufferlab.engines.declaration import RATES_OF_SERVERS, EngineDeclaration
+from bufferlab.engines.memory_limit_knob import memory_limit
 from bufferlab.engines.read_ahead_knob import READ_AHEAD
 from bufferlab.engines.servers.server_names import ON_PATH, url_pattern
 from bufferlab.knob import PREFIX, Knob
@@ -47,10 +48,7 @@ KNOBS: tuple[Knob, ...] = (
     # Each of up to a thousand connections may pin a page; with fewer frames that would be another experiment.
     Knob.size_or_share("pool_size", "shared_buffers: reads that miss it may still be served by the page cache",
                        default="20%", spelling="shared_buffers", minimum=MIB, maximum=16 * TIB),
-    Knob.size_or_share("memory_limit",
-                       "what the server, its shared buffers and the page cache of its files may take together, by a "
-                       "cgroup; off: the page cache takes what the host has free",
-                       choices=(OFF,), default=OFF, spelling="", minimum=16 * MIB, maximum=16 * TIB),
+    memory_limit(),
     # With the kernel's read-ahead a scan finds pages in the page cache that the server did not ask for.
     READ_AHEAD,
     # Off, as initdb has it before 18, so that all versions write and check the same.

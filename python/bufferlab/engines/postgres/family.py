@@ -25,14 +25,13 @@ from bufferlab.engines.postgres.learning import LESSON
 from bufferlab.engines.postgres.look import PostgresLook
 from bufferlab.engines.postgres.postgresql_conf import server_settings
 from bufferlab.engines.postgres.run import PostgresRun
+from bufferlab.engines.servers import memory_limit
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.client import FAILURES, ServerError
 from bufferlab.engines.servers.data_folder import DATABASE, Identity
 from bufferlab.engines.servers.existing.address import Address
 from bufferlab.engines.servers.family import Family, Work, free_quarter
-from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached, usable
-from bufferlab.errors import BufferlabError
-from bufferlab.units import GIB, MIB, format_bytes
+from bufferlab.units import GIB, MIB
 
 if TYPE_CHECKING:
     pass
@@ -140,29 +139,7 @@ class PostgresFamily(Family):
 
     def checks_of_directory(self, directory: Path, knobs: NativeKnobs) -> list[HostCheck]:
         """Check that direct I/O is honoured and memory limited, if they are asked for."""
-        return [_direct_check(directory, knobs), _memory_check(knobs)]
-
-    @contextmanager
-    def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
-        """Context manager for the memory limit that was asked for; evict the database from the page cache first.
-
-        Yields None when no limit was asked for. An EngineFailure says so if the kernel killed the server for the limit.
-        """
-        asked = knobs.get("memory_limit", OFF)
-        if not isinstance(asked, int):
-            yield None
-            return
-        with MemoryLimit(asked) as limit:
-            # A page that is cached already belongs to the process that read it, and would not count.
-            drop_cached(database)
-            try:
-                yield limit
-            except EngineFailure as error:
-                if not limit.ran_out():
-                    raise
-                too_small = f"the memory limit of {format_bytes(limit.actual_bytes)} was too small for the server"
-                hint = "ask for a larger memory_limit, or a smaller pool_size"
-                raise EngineFailure("engine", f"{too_small}: the kernel ended it", error.where, hint) from error
+        return [_direct_check(directory, knobs), memory_limit.check(knobs, _BESIDE_POOL_BYTES + _CONNECTION_BYTES)]
 
 
 @contextmanager
@@ -180,23 +157,6 @@ def _direct_check(directory: Path, knobs: NativeKnobs) -> HostCheck:
     if "data" not in asked.split(","):
         return direct_io.not_asked_for("PostgreSQL reads through the page cache")
     return direct_io.check(directory, instead="debug_io_direct=off")[0]
-
-
-def _memory_check(knobs: NativeKnobs) -> HostCheck:
-    asked = knobs.get("memory_limit", OFF)
-    if not isinstance(asked, int):
-        return HostCheck("memory_limit", True, "not asked for")
-    pool = int(knobs["pool_size"])
-    needed = pool + _BESIDE_POOL_BYTES + _CONNECTION_BYTES
-    if asked < needed:
-        what = (
-            f"memory_limit = {format_bytes(asked)} does not hold a pool of {format_bytes(pool)} and a server beside it"
-        )
-        return HostCheck("memory_limit", False, what, f"ask for {format_bytes(needed)} or more, or a smaller pool_size")
-    try:
-        return HostCheck("memory_limit", True, f"{format_bytes(asked)} by {usable()}")
-    except BufferlabError as error:
-        return HostCheck("memory_limit", False, error.what, error.hint)
 
 
 def _spare_pool_bytes(at_most: int) -> int:

@@ -110,7 +110,7 @@ class ServerBehaviour(Host, Behaviour):
         user.require_reachable(database.parent, owner)
         database.mkdir(mode=0o700)
         user.give(database, owner)
-        identity = data_folder.new_identity(build, int(knobs["page_size"]))
+        identity = data_folder.new_identity(build, int(knobs["page_size"]), family.decided(knobs))
         wait = self.patience(on_event)
         login = family.make_data(build, database, identity, knobs, settings, owner, wait)
         with self._server(
@@ -195,6 +195,8 @@ class ServerBehaviour(Host, Behaviour):
         ):  # fmt: skip
             if trace:
                 trace.require_on()
+            if limit:
+                limit.begin()
             with closing(server.connect()) as connection:
                 found = family.read_back(connection, build, knobs, limit.actual_bytes if limit else None)
             self.require_not_cancelled()
@@ -202,12 +204,13 @@ class ServerBehaviour(Host, Behaviour):
             if trace:
                 result = trace.added_to(result)
             server.require_alive()
+            memory = {**(limit.taken() if limit else {}), **family.memory(server.connect, knobs)}
             if self.cancelled.is_set():
                 # This copy is not read any more; writing its dirty pages back would only take time.
                 server.abandon()
         return {
             **result,
-            "actual": {**result.get("actual", {}), **found.actual, **ahead},
+            "actual": {**result.get("actual", {}), **found.actual, **ahead, **memory},
             "engine_version": build.version,
             "engine_conf": server.conf,
             "confounds": found.confounds,
@@ -227,7 +230,7 @@ class ServerBehaviour(Host, Behaviour):
         build = self._same_build(identity)
         with self._server(
             build, database, on_event, login=(identity.user, identity.password),
-            settings=self._quiet(family.settings(build, {"page_size": identity.page_size_bytes}, "check"), identity),
+            settings=self._quiet(family.settings(build, identity.knobs, "check"), identity),
             own_net=identity.restored,
         ) as server:  # fmt: skip
             self._interrupted = server
@@ -299,7 +302,7 @@ class ServerBehaviour(Host, Behaviour):
             "engine_version": self.server_version(knobs),
             "schema_sha256": hashlib.sha256(recipe["schema_sql"].encode()).hexdigest(),
             "loader_version": recipe["loader_version"],
-            "knobs": {word: knobs[name] for word, name in self.family.deciding.items() if name in knobs},
+            "knobs": self.family.recipe(knobs),
             # Data on one running server are not those on another, even of the same version.
             **({"server": server} if is_url(server) else {}),
             "workload": {name: value for name, value in workload.items() if name not in ("source", "text")},
@@ -311,7 +314,7 @@ class ServerBehaviour(Host, Behaviour):
             "engine": self.family.flavour,
             "engine_version": self.server_version(knobs),
             "loader_version": LOADER_VERSION,
-            "knobs": {word: knobs[name] for word, name in self.family.deciding.items() if name in knobs},
+            "knobs": self.family.recipe(knobs),
             "workload": {"name": "dump", "version": workload["version"], "dump_sha256": dump["sha256"]},
         }
 

@@ -39,6 +39,8 @@ LIBRARY_PACKAGES = {
     "libstdc++.so.6": "libstdc++6",
     "libpq.so.5": "libpq5",
     "liblz4.so.1": "liblz4-1",
+    "libsnappy.so.1": "libsnappy1v5",
+    "libzstd.so.1": "libzstd1",
     "libldap-2.5.so.0": "libldap-2.5-0",
     "libxml2.so.2": "libxml2",
     "libgssapi_krb5.so.2": "libgssapi-krb5-2",
@@ -221,6 +223,16 @@ class MissingLibraryError(EnvironmentLackingError):
     def __init__(self, library: str, binary: Path) -> None:
         super().__init__(lacks(library), str(binary), "install the package")
         self.library = library
+
+
+def require_libraries(plugin: Path, libraries: Path | None) -> None:
+    """Raise MissingLibraryError when a plug-in needs a shared library that its server would not find (ldd(1))."""
+    said = subprocess.run(
+        ["ldd", str(plugin)], stdin=subprocess.DEVNULL, env=environment(libraries), capture_output=True, text=True,
+        check=False,
+    ).stdout  # fmt: skip
+    if found := re.search(r"(\S+) => not found", said):
+        raise MissingLibraryError(found[1], plugin)
 
 
 def ended_by(code: int) -> str:

@@ -21,6 +21,7 @@ from bufferlab.engines.behaviour import EngineFailure
 from bufferlab.engines.servers.builds import Build
 from bufferlab.engines.servers.user import give, write_for
 from bufferlab.errors import DataFileError
+from bufferlab.knob import Native
 
 USER = "bufferlab"
 DATABASE = "bufferlab"
@@ -42,12 +43,22 @@ class Identity:
     page_size_bytes: int
     restored: bool = False
     """Whether the data are a user's, from a dump: its server then has no network, and writes no values into its log."""
+    deciding: Mapping[str, Native] = field(default_factory=dict)
+    """The knobs that decided the data, by name."""
+
+    @property
+    def knobs(self) -> dict[str, Native]:
+        """The knobs with which a server can be started on the data."""
+        return {"page_size": self.page_size_bytes, **self.deciding}
 
 
-def new_identity(build: Build, page_size_bytes: int) -> Identity:
-    """Return the identity of data that this build will make: our account there gets a new random password."""
-    password = secrets.token_urlsafe(24)
-    return Identity(USER, password, build.name, str(build.binary), build.flavour, build.version, page_size_bytes)
+def new_identity(build: Build, page_size_bytes: int, deciding: Mapping[str, Native] | None = None) -> Identity:
+    """Return the identity of data that this build will make: our account there gets a new random password.
+
+    `deciding` are the knobs that decide the data.
+    """
+    password, made_by = secrets.token_urlsafe(24), (build.name, str(build.binary), build.flavour, build.version)
+    return Identity(USER, password, *made_by, page_size_bytes, deciding=dict(deciding or {}))
 
 
 def store_identity(database: Path, identity: Identity, user: tuple[int, int] | None) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from bufferlab import meminfo
-from bufferlab.engines.behaviour import HostCheck, NativeKnobs, OwnedPages
+from bufferlab.engines.behaviour import EngineFailure, HostCheck, NativeKnobs, OwnedPages
 from bufferlab.engines.declaration import EngineDeclaration
 from bufferlab.engines.servers.builds import Build, Flavour
 from bufferlab.engines.servers.child_process import failed
@@ -26,13 +26,14 @@ from bufferlab.engines.servers.existing import passwords
 from bufferlab.engines.servers.existing.address import ANSWER_SECONDS, AccessDenied, Address, Form
 from bufferlab.engines.servers.lesson import Lesson
 from bufferlab.engines.servers.look import Look
-from bufferlab.engines.servers.memory_limit import MemoryLimit
+from bufferlab.engines.servers.memory_limit import MemoryLimit, drop_cached
 from bufferlab.engines.servers.page_sites import PageSites
 from bufferlab.engines.servers.restoring import Dump, Restorer
 from bufferlab.engines.servers.run import FamilyRun
 from bufferlab.engines.servers.signs_of_life import OnWait
 from bufferlab.errors import EnvironmentLackingError
 from bufferlab.knob import Native
+from bufferlab.units import format_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +163,7 @@ class Family(ABC):
         """Return the variables, by the server's names, that a server of this build is started with for this work.
 
         For a load, the settings that decide the data equal those of a run; the others are chosen for speed. For a
-        check, `knobs` holds only the page size.
+        check, `knobs` holds only what decided the data.
         """
 
     @abstractmethod
@@ -256,9 +257,24 @@ class Family(ABC):
     def bounded(self, knobs: NativeKnobs, database: Path) -> Iterator[MemoryLimit | None]:
         """Context manager for the memory limit that the knobs ask for; yields it, or None if they ask for none.
 
-        Entered before the server starts and left after it has ended. Leaving must remove the limit.
+        Entered before the server starts and left after it has ended. It evicts the database from the page cache first:
+        a page that is cached already belongs to the process that read it, and would not count. An EngineFailure says
+        so if the kernel killed the server for the limit.
         """
-        yield None
+        limit = MemoryLimit.asked(knobs)
+        if limit is None:
+            yield None
+            return
+        with limit:
+            drop_cached(database)
+            try:
+                yield limit
+            except EngineFailure as error:
+                if not limit.ran_out():
+                    raise
+                too_small = f"the memory limit of {format_bytes(limit.actual_bytes)} was too small for the server"
+                what = f"{too_small}: the kernel ended it"
+                raise EngineFailure("engine", what, error.where, limit.hint) from error
 
     def require_traceable(self, sites: PageSites, build: Build, knobs: NativeKnobs) -> None:  # noqa: B027
         """Raise SpecError when these knobs make the build get pages at places that are not in `sites`."""
@@ -273,7 +289,23 @@ class Family(ABC):
         """Return the objects of a page trace, by their place in `relations`, that the server's counters leave out."""
         return []
 
+    def job_entries(self, knobs: NativeKnobs, work: Work) -> dict[str, Any]:
+        """Return the further entries of the core's job of a load or a run."""
+        return {}
+
+    def memory(self, connect: Callable[[], Client], knobs: NativeKnobs) -> dict[str, Native]:
+        """Return the server's own account of its memory at the end of a run, by names that reports know."""
+        return {}
+
     # All families share the following methods.
+
+    def decided(self, knobs: NativeKnobs) -> dict[str, Native]:
+        """Return the knobs that decide the bytes of loaded data, by name."""
+        return {name: knobs[name] for name in self.deciding.values() if name in knobs}
+
+    def recipe(self, knobs: NativeKnobs) -> dict[str, Native]:
+        """Return the same values by their names in a data recipe."""
+        return {word: knobs[name] for word, name in self.deciding.items() if name in knobs}
 
     def target(self, address: Address) -> dict[str, Any]:
         """Return the connection settings that the core needs: address, account, password and schema.

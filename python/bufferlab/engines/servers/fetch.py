@@ -29,7 +29,13 @@ from typing import Literal
 from bufferlab import marked
 from bufferlab.engines.servers import debian, finder, started_by_script
 from bufferlab.engines.servers.builds import Ask, Build, Flavour, Listed
-from bufferlab.engines.servers.child_process import LIBRARY_PACKAGES, LOADER, MissingLibraryError, launched
+from bufferlab.engines.servers.child_process import (
+    LIBRARY_PACKAGES,
+    LOADER,
+    MissingLibraryError,
+    launched,
+    require_libraries,
+)
 from bufferlab.engines.servers.fetched import MANIFEST, fetched, servers_root
 from bufferlab.errors import EnvironmentLackingError
 
@@ -69,6 +75,8 @@ class Package:
     """The Debian release whose libraries all come with the server; None: it runs on this machine's libraries."""
     tried: str | None = None
     """The version that bufferlab was tried with, if the package has no fixed version; None: the package's version."""
+    plugin: str = ""
+    """A plug-in that comes with the server, inside its folder; "": none."""
     starters: tuple[str, ...] = ()
     """The programs of the binary's folder that start it by its path, if it comes with its own loader."""
 
@@ -98,7 +106,7 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
                 folder.mkdir()
                 folder.chmod(0o755)  # The umask must not keep the server's user from passing.
         with _locked(root / f".{name}.lock"):
-            build = _there(name, root / name, say)
+            build = _there(package, root / name, say)
             if build is None:
                 build = _fetch(package, ask, root, say)
             else:
@@ -117,15 +125,20 @@ def fetch(package: Package, ask: Ask, say: Callable[[str], None]) -> Build:
         ) from error
 
 
-def _there(name: str, folder: Path, say: Callable[[str], None]) -> Build | None:
-    """Return the fetched server; None when it was not fetched, or must be fetched again because it was altered.
+def _there(package: Package, folder: Path, say: Callable[[str], None]) -> Build | None:
+    """Return the fetched server; None when it was not fetched, or must be fetched again.
 
-    Raise EnvironmentLackingError when it was altered but cannot be replaced, because it is in use or foreign.
+    It must when it was altered, or has no plug-in because the package had none. Raise EnvironmentLackingError when it
+    cannot be replaced, because it is in use or foreign.
     """
+    name = package.name
     try:
         build = fetched(name)
-        if build is not None:
-            finder.require_unaltered(folder, hashed=True)
+        if build is None:
+            return None
+        if package.plugin and not (folder / package.plugin).is_file():
+            raise EnvironmentLackingError(f"{name} lacks {Path(package.plugin).name}", str(folder))
+        finder.require_unaltered(folder, hashed=True)
         return build
     except EnvironmentLackingError as error:
         state = marked.state(folder)
@@ -179,7 +192,10 @@ def _fetch(package: Package, ask: Ask, root: Path, say: Callable[[str], None]) -
             )
         _write_manifest(package, server, version, digest)
         finder.record(server)
-        marked.remove(root / package.name)  # A folder that is there holds a server altered since its fetch.
+        # A folder that is there holds a server that was altered, or that lacks a plug-in.
+        if marked.remove(root / package.name) == "in use":
+            what = f"{package.name} cannot be replaced, because it is in use"
+            raise EnvironmentLackingError(what, str(root / package.name), "end what uses it, and fetch again")
         server.rename(root / package.name)
     build = fetched(package.name)
     assert build is not None
@@ -377,7 +393,10 @@ def _try(package: Package, ask: Ask, server: Path, temporary: Path) -> tuple[str
     """Return the server's version and flavour, after giving it the libraries that this machine lacks."""
     while True:
         try:
-            return ask(server / package.binary, _libraries(package, server))
+            told = ask(server / package.binary, _libraries(package, server))
+            if package.plugin and not package.release:  # A release's packages bring all libraries.
+                require_libraries(server / package.plugin, _libraries(package, server))
+            return told
         except MissingLibraryError as error:
             libraries = _libraries(package, server) or server / _OWN_LIBRARIES
             libraries.mkdir(exist_ok=True)

@@ -19,8 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
+from bufferlab.engines.behaviour import HostCheck
+from bufferlab.engines.memory_limit_knob import NAME, OFF, POOL
 from bufferlab.engines.servers.child_process import can_join
-from bufferlab.errors import EnvironmentLackingError
+from bufferlab.errors import BufferlabError, EnvironmentLackingError
+from bufferlab.knob import Values
 from bufferlab.mounts import mounts
 from bufferlab.proc_stat import stat_fields
 from bufferlab.units import format_bytes
@@ -32,6 +35,7 @@ _HINT = (
     "(systemd-run --user --scope -p Delegate=memory ...)"
 )
 _LIMIT = {1: "memory.limit_in_bytes", 2: "memory.max"}
+_USED = {1: "memory.usage_in_bytes", 2: "memory.current"}
 _NO_SWAP = {1: (("memory.swappiness", "0"),), 2: (("memory.swap.max", "0"),)}
 
 
@@ -55,10 +59,25 @@ class MemoryLimit:
     still in the group, and removes it.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
-        self._asked_bytes = limit_bytes
+    def __init__(self, limit_bytes: int | None, beside_rest_bytes: int = 0) -> None:
+        """`limit_bytes` None: the processes' memory at rest and `beside_rest_bytes` besides, from `begin` on."""
+        self._asked_bytes, self._beside_rest_bytes = limit_bytes, beside_rest_bytes
+        self._rest_bytes: int | None = None
         self._group: Path | None = None
         self._version: Literal[1, 2] = 1
+
+    @classmethod
+    def asked(cls, knobs: Values) -> MemoryLimit | None:
+        """Return the limit that these knobs ask for; None for none."""
+        asked = knobs.get(NAME, OFF)
+        if asked == POOL:
+            return cls(None, int(knobs["pool_size"]))
+        return cls(asked) if isinstance(asked, int) else None
+
+    @property
+    def hint(self) -> str:
+        """What to ask for where the limit was too small."""
+        return f"ask for a larger {NAME}, or a smaller pool_size" if self._asked_bytes else "ask for a larger pool_size"
 
     def __enter__(self) -> MemoryLimit:
         hierarchy = usable()
@@ -66,14 +85,15 @@ class MemoryLimit:
         group = _make(hierarchy)
         self._group = group
         try:
-            (group / _LIMIT[self._version]).write_text(str(self._asked_bytes))
+            if self._asked_bytes is not None:
+                self._set(self._asked_bytes)
             for name, value in _NO_SWAP[self._version]:
                 with suppress(OSError):  # Not every kernel counts swap.
                     (group / name).write_text(value)
         except OSError as error:
             _remove(group)
             raise EnvironmentLackingError(
-                f"the memory of a server cannot be limited to {format_bytes(self._asked_bytes)}: {error.strerror}",
+                f"the memory of a server cannot be limited to {format_bytes(self._asked_bytes or 0)}: {error.strerror}",
                 str(group),
                 "ask for another memory_limit",
             ) from error
@@ -97,6 +117,37 @@ class MemoryLimit:
         assert self._group is not None
         return int((self._group / _LIMIT[self._version]).read_text())
 
+    def begin(self) -> None:
+        """Note the memory of the server that has just started, and set the limit that refers to it."""
+        self._rest_bytes = self._held_bytes()
+        if self._asked_bytes is None:
+            self._set(self._rest_bytes + self._beside_rest_bytes)
+
+    def taken(self) -> dict[str, int]:
+        """Return the bytes that the group took at rest and takes now, and of the page cache of its files."""
+        held = self._held_bytes()
+        return {
+            "memory_limit_bytes": self.actual_bytes,
+            "memory_at_rest_bytes": self._rest_bytes or 0,
+            "memory_held_bytes": held,
+            "memory_page_cache_bytes": self._used_bytes() - held,
+        }
+
+    def _set(self, limit_bytes: int) -> None:
+        assert self._group is not None
+        (self._group / _LIMIT[self._version]).write_text(str(limit_bytes))
+
+    def _used_bytes(self) -> int:
+        assert self._group is not None
+        return int((self._group / _USED[self._version]).read_text())
+
+    def _held_bytes(self) -> int:
+        """Return what the group takes without the page cache, which the kernel can take back."""
+        assert self._group is not None
+        told = dict(line.split() for line in (self._group / "memory.stat").read_text().splitlines())
+        lists = ("total_active_file", "total_inactive_file") if self._version == 1 else ("active_file", "inactive_file")
+        return self._used_bytes() - sum(int(told[name]) for name in lists)
+
     def ran_out(self) -> bool:
         """Return whether the kernel has killed a process of the group because no page could be reclaimed."""
         assert self._group is not None
@@ -107,6 +158,23 @@ class MemoryLimit:
                 if word == "oom_kill" and count.strip() != "0":
                     return True
         return False
+
+
+def check(knobs: Values, beside_pool_bytes: int) -> HostCheck:
+    """Check that this host can limit a server as the knobs ask, and that the limit holds the pool and a server."""
+    asked = knobs.get(NAME, OFF)
+    if asked == OFF:
+        return HostCheck(NAME, True, "not asked for")
+    pool = int(knobs["pool_size"])
+    needed = pool + beside_pool_bytes
+    if isinstance(asked, int) and asked < needed:
+        what = f"{NAME} = {format_bytes(asked)} does not hold a pool of {format_bytes(pool)} and a server beside it"
+        return HostCheck(NAME, False, what, f"ask for {format_bytes(needed)} or more, or a smaller pool_size")
+    try:
+        said = format_bytes(asked) if isinstance(asked, int) else f"a server at rest and {format_bytes(pool)}"
+        return HostCheck(NAME, True, f"{said} by {usable()}")
+    except BufferlabError as error:
+        return HostCheck(NAME, False, error.what, error.hint)
 
 
 def usable() -> Hierarchy:

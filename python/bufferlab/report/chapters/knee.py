@@ -113,12 +113,13 @@ def _line(place: int, group: Group) -> _Line | None:
     if len(points) < 2 or not page_size_bytes:
         return None
     run = points[0].ok[0]
-    workload = run.run.workload
+    engine, workload = engines.declaration(run.run.engine), run.run.workload
+    if any(run.knob(name) not in (value, None) for name, value in engine.shares_refer_to.items()):
+        return None  # The model does not know tables of another storage engine.
     rows = int(workload["rows"])
     shape = run.run.database.shape if run.run.database else None
     told = next((one for one in shape.trees if one.name == _TABLE), None) if shape else None
     tree = told.model_dump() if told else estimated_tree(rows, page_size_bytes)
-    engine = engines.declaration(run.run.engine)
     tree = {**tree, EDGE_ROWS: engine.edge_rows}
     frames_told = [_frames(run, page_size_bytes) for point in points for run in point.ok]
     pool_frames = round(sum(frames_told) / len(frames_told))

@@ -64,7 +64,12 @@ class Host:
 
     def load_job(self, job: Mapping[str, Any], address: Address) -> dict[str, Any]:
         """Return the core's job of a load: the workload, the server's address, and the threads."""
-        return {"target": self.family.target(address), "workload": dict(job["workload"]), "threads": job["threads"]}
+        return {
+            "target": self.family.target(address),
+            "workload": dict(job["workload"]),
+            "threads": job["threads"],
+            **self.family.job_entries(job["knobs"], "load"),
+        }
 
     def run_job(
         self, job: Mapping[str, Any], address: Address, frames: int, *, pid: int | None = None, data: str | None = None
@@ -77,6 +82,7 @@ class Host:
             "datadir": data,
             "statements": job["knobs"].get("statements", "spec"),
             "frames": frames,
+            **self.family.job_entries(job["knobs"], "run"),
         }
 
 

@@ -1,0 +1,241 @@
+"""The storage engines of MariaDB besides InnoDB: their settings, counters and files. Pure data.
+
+InnoDB runs in every MariaDB server. Where a run's tables are in another storage engine, InnoDB idles on a small pool,
+and InnoDB's settings are left out. Comparable are: no compression anywhere; one size of block, `page_size`; and one
+budget of memory, of which each declaration takes a share for its cache. What cannot be made equal is in `differs`, and
+in a row of the report.
+
+Sources: MyRocks, storage/rocksdb/ha_rocksdb.cc of MariaDB 10.11 (variables, status) and RocksDB's table.h
+(block_align); Aria, storage/maria/ha_maria.cc and ma_pagecache.c; MyISAM, mysys/mf_keycache.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bufferlab.engines.memory_limit_knob import NAME as LIMIT
+from bufferlab.engines.memory_limit_knob import POOL
+from bufferlab.knob import Values
+from bufferlab.units import KIB, MIB
+
+KNOB = "storage_engine"
+INNODB = "innodb"
+BESIDE_CACHE_BYTES = 16 * MIB
+"""The part of one budget that no cache gets: it is for connections, statements and the allocator.
+
+With 8 connections a server took 9 MiB more than its pool's 24 (10.11.19, cgroup's count).
+"""
+_IDLE_POOL = 8 * MIB
+_OF_ALL = ("innodb_page_size", "innodb_buffer_pool_size")
+"""The variables of InnoDB whose knobs every storage engine has, by other variables."""
+_MEMTABLES = 4 * MIB
+
+
+@dataclass(frozen=True)
+class StorageEngine:
+    """A storage engine other than InnoDB."""
+
+    name: str
+    """The value of the knob `storage_engine`."""
+    sql_name: str
+    """The name in `ENGINE =`."""
+    cache: str
+    """The variable for the bytes of its cache."""
+    blocks: tuple[str, ...]
+    """The variables for the bytes of a block."""
+    counters: Mapping[str, tuple[str, ...]]
+    """By shared metric the status variables, in small letters, whose sum counts it."""
+    endings: tuple[str, ...]
+    """The endings of its files' names."""
+    differs: str
+    """What cannot be made as it is in InnoDB, in one sentence."""
+    folder: str | None = None
+    """The folder of its files in the data directory; None: that of the schema."""
+    plugin: str = ""
+    """The file of its plug-in; "": it is built in."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Further variables, which keep it comparable."""
+    loads_with: Mapping[str, str] = field(default_factory=dict)
+    """Variables for a load alone."""
+    settles_by: tuple[str, ...] = ()
+    """Statements at the end of a load, so that no run pays for work left over."""
+    memory: Mapping[str, str] = field(default_factory=dict)
+    """By the name in a run's results, the query for the bytes of a part of its memory."""
+    cache_share: float = 1.0
+    """The share of the budget that its cache takes."""
+    beside_cache_bytes: int = 0
+    """The most memory that it takes for writes, and its allocator, besides the cache."""
+    smallest_block_bytes: int = 4 * KIB
+    largest_block_bytes: int = 64 * KIB
+    reads_directly: bool = False
+    """Whether its reads go past the page cache."""
+    caches_rows: bool = True
+    """Whether its cache holds rows; False: the page cache alone does, and its counters are of indexes alone."""
+    is_transactional: bool = False
+
+    def cache_bytes(self, budget_bytes: int, *, whole: bool) -> int:
+        """Return the bytes of its cache; `whole`: the budget holds also what the server takes besides."""
+        left = budget_bytes - self.beside_cache_bytes - (BESIDE_CACHE_BYTES if whole else 0)
+        return max(MIB, int(left * self.cache_share) // MIB * MIB)
+
+    def block_size_bytes(self, asked_bytes: int) -> int:
+        """Return the bytes of its blocks where pages of this size are asked for."""
+        return min(max(asked_bytes, self.smallest_block_bytes), self.largest_block_bytes)
+
+    def job(self, page_size_bytes: int) -> dict[str, Any]:
+        """Return the declaration as the core's job of a run has it, for this value of page_size."""
+        return {
+            "name": self.sql_name,
+            "counters": {metric: list(names) for metric, names in self.counters.items()},
+            "block_size_bytes": self.block_size_bytes(page_size_bytes),
+            "folder": self.folder,
+            "endings": list(self.endings),
+        }
+
+
+_SUM = "SELECT SUM(value) FROM information_schema.rocksdb_{}stats WHERE stat_type = '{}'"
+
+ROCKSDB = StorageEngine(
+    "rocksdb",
+    "RocksDB",
+    cache="rocksdb_block_cache_size",
+    blocks=("rocksdb_block_size",),
+    counters={
+        "page_gets": ("rocksdb_block_cache_hit", "rocksdb_block_cache_miss"),
+        "pages_read": ("rocksdb_block_cache_miss",),
+        "demand_misses": ("rocksdb_block_cache_miss",),
+    },
+    endings=("sst",),
+    differs="an LSM tree, compacted to one level before the runs: its blocks are full, pages of a B-tree have room; "
+    "the index of its blocks is in memory",
+    folder="#rocksdb",
+    plugin="ha_rocksdb.so",
+    settings={
+        "rocksdb_use_direct_reads": "ON",
+        "rocksdb_use_direct_io_for_flush_and_compaction": "ON",
+        # Inside a small cache one block of the index or of the filter is larger than a shard, and every select would
+        # read it again (findings/myrocks-filter-in-a-small-cache.sh). Outside, their memory is counted.
+        "rocksdb_cache_index_and_filter_blocks": "OFF",
+        # Blocks at multiples of their size: otherwise direct I/O reads two of them for most rows.
+        "rocksdb_default_cf_options": "compression=kNoCompression;bottommost_compression=kNoCompression;"
+        "write_buffer_size=2097152;"
+        "block_based_table_factory={block_align=1;filter_policy=bloomfilter:10:false;format_version=5}",
+        "rocksdb_db_write_buffer_size": str(_MEMTABLES),
+        # As InnoDB's log: no commit waits for the device.
+        "rocksdb_flush_log_at_trx_commit": "0",
+    },
+    loads_with={"rocksdb_commit_in_the_middle": "ON"},
+    settles_by=(
+        "SET GLOBAL rocksdb_force_flush_memtable_now = 1",
+        "SET GLOBAL rocksdb_compact_cf = 'default'",
+    ),
+    memory={
+        "memory_memtables_bytes": _SUM.format("CF", "CUR_SIZE_ALL_MEM_TABLES"),
+        "memory_readers_bytes": _SUM.format("CF", "NON_BLOCK_CACHE_SST_MEM_USAGE"),
+        "memory_cache_bytes": _SUM.format("DB", "DB_BLOCK_CACHE_USAGE"),
+    },
+    # Each block of the cache is allocated by itself: the allocator took 13 to 20 MB besides caches of 28 to 80 MiB.
+    beside_cache_bytes=_MEMTABLES + 8 * MIB,
+    reads_directly=True,
+    is_transactional=True,
+)
+
+ARIA = StorageEngine(
+    "aria",
+    "Aria",
+    cache="aria_pagecache_buffer_size",
+    blocks=("aria_block_size",),
+    counters={
+        "page_gets": ("aria_pagecache_read_requests",),
+        "pages_read": ("aria_pagecache_reads",),
+        "demand_misses": ("aria_pagecache_reads",),
+        "pages_written": ("aria_pagecache_writes",),
+    },
+    endings=("MAD", "MAI"),
+    differs="a row lies apart from its key's index; reads pass the page cache, which may hold a page a second time",
+    # The server's own tables are in Aria too; in blocks of 4 KiB their keys would be too long (error 1071).
+    smallest_block_bytes=8 * KIB,
+    largest_block_bytes=32 * KIB,
+)
+
+MYISAM = StorageEngine(
+    "myisam",
+    "MyISAM",
+    cache="key_buffer_size",
+    blocks=("key_cache_block_size", "myisam_block_size"),
+    counters={
+        "page_gets": ("key_read_requests",),
+        "pages_read": ("key_reads",),
+        "demand_misses": ("key_reads",),
+        "pages_written": ("key_writes",),
+    },
+    endings=("MYD", "MYI"),
+    differs="its cache holds indexes alone; the page cache holds rows, by pages of 4 KiB of any block size",
+    # MariaDB's manual, "Optimizing key_buffer_size": a quarter of the memory, the rest for the system's page cache.
+    cache_share=0.25,
+    largest_block_bytes=16 * KIB,
+    caches_rows=False,
+)
+
+STORAGE_ENGINES: Mapping[str, StorageEngine] = {each.name: each for each in (ROCKSDB, ARIA, MYISAM)}
+"""The list of storage engines besides InnoDB, by the knob's value."""
+
+
+def of(knobs: Values) -> StorageEngine | None:
+    """Return the storage engine of a point's tables; None for InnoDB."""
+    return STORAGE_ENGINES.get(str(knobs.get(KNOB, INNODB)).lower())
+
+
+def settings(
+    engine: StorageEngine, knobs: Values, innodb: Mapping[str, str], cache_bytes: int | None = None
+) -> dict[str, str]:
+    """Return the option file's variables for tables in this storage engine; `innodb` are those for InnoDB.
+
+    InnoDB's settings are left out: it idles. `cache_bytes` replaces the cache's size.
+    """
+    kept = {name: value for name, value in innodb.items() if not name.startswith("innodb_")}
+    block = str(engine.block_size_bytes(int(knobs["page_size"])))
+    if cache_bytes is None:
+        cache_bytes = engine.cache_bytes(int(knobs.get("pool_size", 0)), whole=is_whole(knobs))
+    return {
+        **kept,
+        "default_storage_engine": engine.sql_name,
+        "innodb_buffer_pool_size": str(_IDLE_POOL),
+        **engine.settings,
+        **dict.fromkeys(engine.blocks, block),
+        engine.cache: str(cache_bytes),
+    }
+
+
+def is_whole(knobs: Values) -> bool:
+    """Return whether `pool_size` is a budget for all that the server takes besides idling (`memory_limit`)."""
+    return knobs.get(LIMIT) == POOL
+
+
+def notes(engine: StorageEngine, knobs: Values) -> dict[str, str]:
+    """Return, by the knob's name, why cache and block differ from what was asked for."""
+    held = f"{engine.cache} is the part of pool_size that {engine.sql_name} gives its cache"
+    asked = int(knobs["page_size"])
+    smallest, largest = engine.smallest_block_bytes // KIB, engine.largest_block_bytes // KIB
+    block = {} if engine.block_size_bytes(asked) == asked else {
+        "page_size": f"blocks of {engine.sql_name} have {smallest} to {largest} KiB here"
+    }  # fmt: skip
+    return {"pool_size": held, **block}
+
+
+def refused(knobs: Values, workload: str) -> tuple[str, str] | None:
+    """Return why these settings cannot run the workload, and what to ask for; None if they can."""
+    engine = of(knobs)
+    if engine is None:
+        return None
+    if workload not in ("hot_rows", "script") and not engine.is_transactional:
+        what = f"{KNOB} = {engine.name} has no transactions, and {workload} needs them"
+        return what, f"choose {KNOB}=innodb or {KNOB}=rocksdb"
+    return None
+
+
+def applies(variable: str, knobs: Values) -> bool:
+    """Return whether a knob that is spelled so applies to a point: InnoDB's do only where tables are in InnoDB."""
+    return of(knobs) is None or not variable.startswith("innodb_") or variable in _OF_ALL

@@ -1,0 +1,233 @@
+"""The chapter that compares storage engines of MariaDB: where each begins to read, and how it divides the memory.
+
+One measure serves all of them: the bytes that the kernel read from storage for the server's process. An engine's own
+counters count other things (MyISAM's leave out rows). The knee is where a straight line through these reads leaves zero
+(stats/knee.py, `hinge_zero`), without a model of any engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bufferlab.chapter import words
+from bufferlab.chapter.analysis import Analysis, Group, PointRuns
+from bufferlab.chapter.elements import Figure, Mark, PointsPlot, Section, Series, Table
+from bufferlab.chapter.points_figure import dot, points_data
+from bufferlab.engines.innodb.metrics import BLOCKS_FROM_STORAGE
+from bufferlab.engines.innodb.storage_engines import BESIDE_CACHE_BYTES, INNODB, KNOB, STORAGE_ENGINES, of
+from bufferlab.stats.estimate import Estimate
+from bufferlab.stats.knee import hinge_zero
+from bufferlab.units import MIB, format_bytes, format_count
+
+_ROW_BYTES = 4 + 4 + 120 + 60
+"""A row of sysbench's table in columns: id, k, c and pad (schema.sql)."""
+_ROW_OVERHEAD_BYTES = 56
+"""What a cache takes besides a row: memcached's header of an item with its CAS (memcached.h, struct _stritem)."""
+_LEAST = 0.01
+"""The blocks of 4 KiB a select from which on a point reads."""
+_REACH = 1.6
+"""The line is fitted to points up to this many times the first that reads: beyond, the curve bends."""
+_HOT = "hot_rows"
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The points of one storage engine, page size and layout, in the order of their hot rows."""
+
+    group: Group
+    points: tuple[PointRuns, ...]
+    knee: Estimate | None
+    """The knee in rows; None if no point reads, or all do."""
+    between: str
+    """The words for a knee that was not found."""
+    budget_bytes: int
+
+    @property
+    def row_cache_rows(self) -> float:
+        """The rows that a cache of single rows would hold in the same memory."""
+        return self.budget_bytes / (_ROW_BYTES + _ROW_OVERHEAD_BYTES)
+
+
+def compared(analysis: Analysis) -> Section | None:
+    """Return the chapter; None unless the sweep varies the storage engine or a run's tables are in another than InnoDB.
+
+    The knees are there only if the number of hot rows was varied.
+    """
+    runs = [run for run in analysis.runs if run.knob(KNOB) is not None]
+    if not any(KNOB in point.swept or of({KNOB: str(run.knob(KNOB))}) for point in analysis.points for run in point.ok):
+        return None
+    lines = _lines(analysis) if analysis.axis == _HOT else []
+    blocks: list[Table | Figure] = [_figure(analysis, lines), _knees(lines)] if lines else []
+    return Section("storage-engines", "Storage engines", _intro(lines), (*blocks, _memory(analysis), _apart(runs)))
+
+
+def best(analysis: Analysis) -> list[str]:
+    """Return sentences on the storage engine, pages and layout that hold most hot rows; none without knees."""
+    if analysis.axis != _HOT or not any(KNOB in point.swept for point in analysis.points):
+        return []
+    found = [line for line in _lines(analysis) if line.knee is not None]
+    if len(found) < 2:
+        return []
+    today = max((line for line in found if _is_innodb(line)), key=_value, default=None)
+    others = [line for line in found if not _is_innodb(line)]
+    said = []
+    if today:
+        said.append(f"With InnoDB as it is, {today.group.label} holds most hot rows: {_rows(today)}.")
+    if others:
+        other = max(others, key=_value)
+        said.append(f"Of the other storage engines, {other.group.label} holds most: {_rows(other)}.")
+    cache = found[0].row_cache_rows
+    said.append(f"A cache of single rows would hold {format_count(round(cache))} in the same memory.")
+    return said
+
+
+def _is_innodb(line: _Line) -> bool:
+    return str(line.points[0].ok[0].knob(KNOB)) == INNODB
+
+
+def _value(line: _Line) -> float:
+    return line.knee.value if line.knee else 0.0
+
+
+def _rows(line: _Line) -> str:
+    return words.count(line.knee) if line.knee else line.between
+
+
+def _lines(analysis: Analysis) -> list[_Line]:
+    lines = []
+    for group in analysis.groups:
+        points = tuple(point for point in group.points if point.ok and point.values(_metric(analysis)))
+        if len(points) > 1:
+            knee, between = _knee(analysis, points)
+            lines.append(_Line(group, points, knee, between, int(points[0].settings["pool_size"].planned or 0)))
+    return lines
+
+
+def _metric(analysis: Analysis) -> str:
+    return analysis.per_work(BLOCKS_FROM_STORAGE)
+
+
+def _hot_rows(point: PointRuns) -> int:
+    return int(point.ok[0].run.workload[_HOT])
+
+
+def _knee(analysis: Analysis, points: Sequence[PointRuns]) -> tuple[Estimate | None, str]:
+    """Return where a straight line through the reads leaves zero, or between which points no knee lies."""
+    ordered = sorted(points, key=_hot_rows)
+    read = [mean.value if (mean := analysis.mean(_metric(analysis), point)) else 0.0 for point in ordered]
+    first = next((place for place, blocks in enumerate(read) if blocks > _LEAST), None)
+    least, most = (format_count(_hot_rows(ordered[place])) for place in (0, -1))
+    if first is None:
+        return None, f"no knee between {least} and {most} rows"
+    if first == 0:
+        return None, f"below {least} rows"
+    near = [
+        (run.run.block, float(_hot_rows(point)), blocks)
+        for point in ordered
+        if _hot_rows(point) <= _REACH * _hot_rows(ordered[first])
+        for run in point.ok
+        if (blocks := run.values[_metric(analysis)].value) is not None
+    ]
+    found = hinge_zero(near)
+    if math.isfinite(found.value):
+        return found, ""
+    return None, f"between {format_count(_hot_rows(ordered[first - 1]))} and {format_count(_hot_rows(ordered[first]))}"
+
+
+def _intro(lines: Sequence[_Line]) -> str:
+    text = (
+        "Each point's server has the same memory besides what it takes at rest, if memory_limit is pool; its storage "
+        "engine divides it. Reads are those of the kernel for the server's process, in blocks of 4 KiB."
+    )
+    if lines:
+        row = _ROW_BYTES + _ROW_OVERHEAD_BYTES
+        text += (
+            " The knee is the number of hot rows from which on selects read. A cache of single rows would take "
+            f"{_ROW_BYTES} bytes of columns and {_ROW_OVERHEAD_BYTES} bytes of its own (memcached's) a row, {row} "
+            "together."
+        )
+    return text
+
+
+def _figure(analysis: Analysis, lines: Sequence[_Line]) -> Figure:
+    metric = _metric(analysis)
+    series = [
+        Series(line.group.label, tuple(dot(analysis, metric, point, float(_hot_rows(point)), f"{_hot_rows(point):,}")
+                                       for point in line.points))
+        for line in lines
+    ]  # fmt: skip
+    marks = [Mark(line.knee.value, "" if place else "knee", place) for place, line in enumerate(lines) if line.knee]
+    plot = PointsPlot(
+        x_label="Hot rows", y_label=analysis.metric(metric).label, series=tuple(series), x_is_log=True, y_is_log=False,
+        marks=tuple(marks),
+    )  # fmt: skip
+    title, id = "Reads from storage against hot rows", "storage-engines-figure"
+    alt = "; ".join(f"{line.group.label}: {_rows(line)}" for line in lines)
+    caption = "Open dots: runs. Filled: mean with its 95 % interval. Dotted: knee."
+    return Figure(id, title, f"{title}. {alt}.", caption, plot, points_data(plot, id, title))
+
+
+def _knees(lines: Sequence[_Line]) -> Table:
+    rows = []
+    for line in sorted(lines, key=_value, reverse=True):
+        mib = line.budget_bytes / MIB
+        known = line.knee is not None and mib > 0
+        rows.append((
+            line.group.label,
+            str(len({run.run.block for point in line.points for run in point.ok})),
+            _rows(line),
+            words.number(_value(line) / mib) if known else words.NOTHING,
+            words.share(_value(line) / line.row_cache_rows) if known else words.NOTHING,
+        ))  # fmt: skip
+    heads = ("<Storage engine, pages, layout", "n", "Knee (rows)", "Rows a MiB", "Of a row cache")
+    caption = (
+        "The knee with its 95 % interval over blocks: where a straight line through the reads leaves zero, from points "
+        f"up to {_REACH} times the first that reads. Of a row cache: the knee over the rows that a cache of single "
+        "rows would hold in the same memory."
+    )
+    return Table.of("storage-engine-knees", "Hot rows that the memory holds", heads, rows, caption, brief=True)
+
+
+def _memory(analysis: Analysis) -> Table:
+    """Return how each storage engine divided the memory, at its point with most hot rows or transactions."""
+    last: dict[tuple[str, ...], PointRuns] = {}
+    for point in analysis.points:
+        if point.ok and point.ok[0].knob("memory_at_rest_bytes") is not None:
+            last[tuple(value for name, value in point.swept.items() if name in (KNOB, "page_size"))] = point
+    rows = [(" ".join(names) or str(point.ok[0].knob(KNOB)), *_division(point)) for names, point in last.items()]
+    heads = ("<Storage engine, pages", "Limit", "At rest", "Cache", "Of it filled", "Memtables", "Index, filter",
+             "Page cache", "Grown", "Left")  # fmt: skip
+    caption = (
+        "One run of each. Limit: the cgroup's. At rest: the server before its first connection, with an idle InnoDB "
+        "where tables are in another storage engine. Cache: as set. Of it filled, memtables, index and filter: by the "
+        "engine's own account, where it has one. Page cache: pages of files. Grown: what processes took since, cache "
+        f"included. Left: nobody took it; {format_bytes(BESIDE_CACHE_BYTES)} were kept for connections."
+    )
+    return Table.of("memory-division", "How the memory was divided", heads, rows, caption)
+
+
+def _division(point: PointRuns) -> tuple[str, ...]:
+    run = point.ok[-1]
+
+    def told(name: str) -> int | None:
+        value = run.knob(name)
+        return value if isinstance(value, int) else None
+
+    limit, rest, held, cached = (
+        told(f"memory_{name}_bytes") for name in ("limit", "at_rest", "held", "page_cache")
+    )  # fmt: skip
+    grown = held - rest if held is not None and rest is not None else None
+    left = limit - held - cached if limit and held is not None and cached is not None else None
+    parts = (limit, rest, told("pool_size"), told("memory_cache_bytes"), told("memory_memtables_bytes"),
+             told("memory_readers_bytes"), cached, grown, left)  # fmt: skip
+    return tuple(words.NOTHING if part is None else format_bytes(max(0, part)) for part in parts)
+
+
+def _apart(runs: Sequence[object]) -> Table:
+    """Return what could not be made equal, a row for each storage engine."""
+    there = dict.fromkeys(str(run.knob(KNOB)) for run in runs)  # type: ignore[attr-defined]
+    rows = [(name, STORAGE_ENGINES[name].differs) for name in there if name in STORAGE_ENGINES]
+    heads = ("<Storage engine", "<Differs from InnoDB")
+    return Table.of("not-comparable", "What is not comparable", heads, rows)
