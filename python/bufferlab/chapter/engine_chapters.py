@@ -22,8 +22,8 @@ class EngineChapters:
     """Chapters on the engine's own work; they follow the chapters that answer the experiment's question."""
     answer: Callable[[Analysis], list[str]] = lambda analysis: []
     """Return sentences in place of those on the headline; none if the sweep asks only for the headline."""
-    answers_in: str = ""
-    """The id of the section that holds the figures for the sentences of `answer`."""
+    answers_in: Callable[[Analysis], str] = lambda analysis: ""
+    """Return the id of the section that holds the figures for the sentences of `answer`."""
     limits: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []
     """Return sentences on the parts of an answer that the settings of these runs leave out."""
     bytes_written: Callable[[Sequence[MeasuredRun]], list[str]] = lambda runs: []

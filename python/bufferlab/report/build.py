@@ -141,7 +141,7 @@ def _answering(analysis: Analysis) -> str:
         return ""
     own = engines.chapters(analysis.engine)
     if own.answer(analysis):
-        return own.answers_in
+        return own.answers_in(analysis)
     return {"rate": "response", "connections": "concurrency"}.get(analysis.axis or "", "knee")
 
 

@@ -42,12 +42,14 @@ def instead(analysis: Analysis) -> str:
     # With too few blocks the headline's sentence remains, which gives the reason why nothing is claimed.
     if analysis.too_few_blocks:
         return ""
+    if own := engines.chapters(analysis.engine).answer(analysis):
+        return " ".join(own)
     # The predicted knee is compared with a measured one, which predicted runs lack.
     knees = found_knees(analysis) if not any(run.run.prediction for run in analysis.runs) else []
     found = [_knee(one) for one in knees] or [_saturation(one) for one in saturation(analysis)]
     if asks_for_throughput(analysis):
         found += _peaks(analysis)
-    return " ".join(found or engines.chapters(analysis.engine).answer(analysis))
+    return " ".join(found)
 
 
 def of_group(analysis: Analysis, group: Group, metric: str) -> Iterator[str]:

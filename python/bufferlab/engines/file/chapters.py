@@ -326,4 +326,6 @@ def _modelled(point: PointRuns) -> str:
     return f"{pages_per_read(size, alignment):.4g}"
 
 
-CHAPTERS = EngineChapters(inside=(factors, random_reads), answer=answer, answers_in="factors", figure=asked_figure)
+CHAPTERS = EngineChapters(
+    inside=(factors, random_reads), answer=answer, answers_in=lambda analysis: "factors", figure=asked_figure
+)

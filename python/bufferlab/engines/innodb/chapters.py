@@ -141,7 +141,7 @@ CHAPTERS = EngineChapters(
     answering=(scan_depth, compared),
     inside=(victim_path, inside),
     answer=lambda analysis: answer(analysis) or best(analysis),
-    answers_in="scan-depth",
+    answers_in=lambda analysis: "storage-engines" if best(analysis) else "scan-depth",
     limits=_limits,
     bytes_written=_bytes_written,
 )
