@@ -17,18 +17,20 @@ from bufferlab.chapter.elements import (
     Curve,
     Dot,
     Figure,
+    HistogramPlot,
     Look,
     Mark,
     PanelsPlot,
     PointsPlot,
     Series,
+    Steps,
     Table,
     TimePlot,
     Trace,
 )
 from bufferlab.chapter.points_figure import side_by_side
 from bufferlab.report.figures.points import apart, draw_panels, draw_points
-from bufferlab.report.figures.svg import draw, draw_times
+from bufferlab.report.figures.svg import _lay_out, draw, draw_times
 
 pytestmark = pytest.mark.figures
 
@@ -53,7 +55,7 @@ def lines(*heights: tuple[float, ...], y_is_log: bool = False) -> PointsPlot:
     )
 
 
-def svg(plot: PointsPlot) -> str:
+def svg(plot: PointsPlot | HistogramPlot) -> str:
     return draw(Figure("figure", "A figure", "", "", plot, Table("data", "Data", (Column("Point"),), ())))
 
 
@@ -180,6 +182,26 @@ def test_panels_of_one_metric_share_the_kind_of_their_axis(lowest: float, is_log
 def test_a_plot_without_another_beside_it_stays_as_it_is() -> None:
     alone = lines((500.0, 20.0, 5.0, 1.0), y_is_log=True)
     assert side_by_side([alone], "figure", "A figure")[0] is alone
+
+
+def test_sizes_of_an_advice_have_room_between_their_names() -> None:
+    """Half of a step lies beyond both ends of the axis, so 125 and 150 % of the pool are nearer than they seem."""
+    dots = tuple(Dot(0.64 * of, f"{of:.0f} %\n{0.64 * of:.0f} MiB", (), 1.0, None, None) for of in (100, 125, 150, 400))
+    plot = PointsPlot("Pool", "Reads", (Series("", dots),), x_is_log=True, y_is_log=False, x_in_bytes=True)
+    found = shown_at(draw_points(plot).axes[0].xaxis)
+    assert all(begin - end > 8 for (_, _, end), (_, begin, _) in pairwise(found)), found
+
+
+def test_the_title_of_panels_stands_in_the_middle_of_their_axes_and_numbers_of_one_histogram_are_level() -> None:
+    panels = PanelsPlot((replace(lines((5.0, 4.0, 3.0, 1.0)), x_is_names=True, y_label="Reads per second"),) * 2)
+    drawn = draw_panels(panels)
+    _lay_out(drawn)
+    (title,) = (text for text in drawn.texts if text.get_text() == "Reads per second")
+    ends = [end for axes in drawn.axes for end in axes.get_position().intervaly]
+    assert title.get_position()[1] == pytest.approx((min(ends) + max(ends)) / 2)
+    steps = ((Steps("5 %", (1.0, 10.0, 100.0), (0.5, 0.5)),),)
+    level = svg(HistogramPlot(("Latency (ms)",), steps, (False,), "Transactions (%)"))
+    assert "rotate(-30" not in level
 
 
 def test_an_axis_with_nothing_to_name_has_no_tick() -> None:

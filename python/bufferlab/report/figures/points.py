@@ -300,7 +300,8 @@ def _x_ticks(axes: Axes, plot: PointsPlot, width: float, columns: int) -> str:
     places = [math.log2(x) if plot.x_is_log else x for x in sorted(dots)]
     nearest = min((b - a for a, b in pairwise(places)), default=math.inf)
     is_crowded = plot.names_at_ends or any(curve.end for curve in plot.curves)
-    room = columns * (_NAMES_CROWD if is_crowded else 1) * (places[-1] - places[0])
+    # The axis reaches half a step beyond both ends.
+    room = columns * (_NAMES_CROWD if is_crowded else 1) * (places[-1] - places[0] + width)
     labels, unit = [dots[x] for x in sorted(dots)], ""
     if plot.x_is_words:
         axes.set_xticks(list(dots) if any(labels) else [], labels=_broken(labels, columns) if any(labels) else [])

@@ -121,6 +121,11 @@ def _lay_out(drawn: Canvas) -> None:
     if engine is not None:
         engine.execute(drawn)
         drawn.set_layout_engine(None)
+    heights = [end for axes in drawn.axes for end in axes.get_position().intervaly]
+    for text in drawn.texts:
+        # matplotlib centres the title of all panels' vertical axes on the picture, with the legend and the source.
+        if text.get_rotation() == 90:
+            text.set_y((min(heights) + max(heights)) / 2)
 
 
 def _drawn(
@@ -228,7 +233,8 @@ def draw_histograms(plot: HistogramPlot) -> Canvas:
         else:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(lambda value, _: tick(value))
-        axes.tick_params(axis="x", labelrotation=30)
+        if count > 1:
+            axes.tick_params(axis="x", labelrotation=30)
         axes.minorticks_off()
         if len(steps) > 1:
             axes.legend(fontsize=SMALL_SIZE)
