@@ -408,6 +408,8 @@ def test_a_cost_that_the_seconds_hide_is_said_to_be_hidden_and_no_value_is_told(
     assert f"measured, the server's own changes hide it: nothing to {most})" in advise_page.cost(hidden)
     assert "explain" not in advise_page.cost(hidden)
     steady = [second(one.tier, 0.5 if one.tier is None else 0.53) for one in seconds]
+    calm = replace(hidden, low=-1.0, high=0.0)
+    assert "(foretold 3.1 %; measured, the server's own changes hide it); the" in advise_page.cost(calm)
     dear = tiers.cost(steady, "mysql", "full", 20.0, 30_000, 0.0031)
     assert "more than its stops explain" in advise_page.cost(dear)
 
@@ -588,6 +590,10 @@ def test_a_size_beyond_what_the_window_saw_has_a_bound_and_says_so(advice: Advic
     assert words in " ".join(shown.split())
     assert "≤" not in table_csv(advise_page.sizes_table(made, with_reasons=True))
     assert "A larger pool" not in terminal.text(advise_page.as_report(advised(advice, told(128, 80))))
+    # Without a size whose reads are known there is nothing to wait for.
+    assert "sessions wait for reads, in ms a second: now" in " ".join(shown.split())
+    uncounted = replace(made, sizes=(replace(made.now, reads_per_s=None), bound))
+    assert "sessions wait" not in terminal.text(advise_page.as_report(uncounted))
 
 
 def test_all_views_tell_the_same_numbers(advice: Advice) -> None:

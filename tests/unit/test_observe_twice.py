@@ -167,7 +167,7 @@ def test_nothing_is_claimed_where_the_look_contradicts_it(made: Seen, why: str) 
     assert "Twice the pool" not in sentence.observed(made)
     shown = terminal.text(observe_page.as_report(made))
     assert "Misses of twice the pool" not in shown
-    assert f"What twice the pool would miss is not bounded: {why}" in shown
+    assert f"What twice the pool would miss is not bounded, because {why}" in shown
 
 
 @pytest.mark.parametrize(("remedy", "words"), [("GRANT it", "GRANT it; or bufferlab"), (None, "a shorter --duration")])
@@ -284,7 +284,7 @@ def test_postgres_names_the_right_without_which_a_databases_size_is_not_told() -
         raise Refused("permission denied for database") from ServerError("42501", "permission denied for database")
 
     assert PostgresLook().data(query, POSTGRES) == NotTold(
-        "how large the data are: the account may not ask", "GRANT pg_monitor TO the role", "rights"
+        "the account may not ask how large the data are", "GRANT pg_monitor TO the role", "rights"
     )
 
 
@@ -335,7 +335,7 @@ def test_an_account_without_the_right_is_told_which_one_it_needs() -> None:
     with FakeMysql() as server:
         found = look(server, asks_data=True)
     assert found.twice_the_pool == NotTold(
-        "how large the data are: the account may not ask", "GRANT PROCESS ON *.* TO the account", "rights"
+        "the account may not ask how large the data are", "GRANT PROCESS ON *.* TO the account", "rights"
     )
 
 

@@ -78,8 +78,8 @@ def cost(one: TierCost) -> str:
     if one.is_told:
         measured = f"{format_percent(one.server_cores)} {from_server} (measured: {low} to {high}; {foretold}"
         return f"{took} {measured}; by its {what} {by_events}{more}); {ours}"
-    room = f"{low} to {high}" if one.low > 0 else f"nothing to {high}"
-    hidden = f"measured, the server's own changes hide it: {room}{more}"
+    room = f": {low if one.low > 0 else 'nothing'} to {high}" if one.high > 0 else ""
+    hidden = f"measured, the server's own changes hide it{room}{more}"
     return f"{took} {by_events} {from_server}, by its {what} ({foretold}; {hidden}); {ours}"
 
 
@@ -295,7 +295,7 @@ def _limits(advice: Advice) -> list[str]:
     if advice.present.read_us is None:
         why = advice.seen.facts.no_time or "no read was timed"
         limits.append(f"The time of reading cannot be told: {why}.")
-        limits.append(_waiting(advice))
+        limits += _waiting(advice)
     elif not advice.needs_restart:
         limits.append(f"A read took {words.number(advice.present.read_us)} µs; fewer reads may also be faster ones.")
     if (elsewhere := max((one.recorded.elsewhere_ratio for one in advice.attached), default=0.0)) >= _LITTLE:
@@ -319,10 +319,10 @@ def _limits(advice: Advice) -> list[str]:
     return [*_refusals(advice), *limits, *(_sentence(sentence.reason(one)) for one in advice.cannot_say[1:])]
 
 
-def _waiting(advice: Advice) -> str:
-    """Return the sentence on the waiting for reads at each size that was judged, at the times of a fast and a slow SSD.
+def _waiting(advice: Advice) -> list[str]:
+    """Return the sentence on the waiting for reads at each size whose reads are known; [] without such a size.
 
-    The server must have counted its reads.
+    A read takes as long as that of a fast or of a slow SSD.
     """
     low, high = sentence.READ_MS
     told = [one for one in advice.sizes if one.cannot_say is None and one.reads_per_s is not None]
@@ -333,7 +333,7 @@ def _waiting(advice: Advice) -> str:
         return f"{size} {' to '.join(ends)}"
 
     each = ", ".join(map(waits, told))
-    return f"If a read takes {low:g} to {high:g} ms, sessions wait for reads, in ms a second: {each}."
+    return [f"If a read takes {low:g} to {high:g} ms, sessions wait for reads, in ms a second: {each}."] if told else []
 
 
 def _page_cache(advice: Advice) -> str:

@@ -16,7 +16,7 @@ from bufferlab.live.host_side import HostWork
 from bufferlab.live.pool_contents import PoolContents
 from bufferlab.live.window import LookWindow
 
-UNASKED = NotTold("how large the data are: it was not asked")
+UNASKED = NotTold("it was not asked how large the data are")
 
 
 @dataclass(frozen=True)

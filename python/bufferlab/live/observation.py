@@ -89,7 +89,7 @@ class Ends:
         if isinstance(first, NotTold):
             return first
         if self._data_s > constants.DATA_AGAIN_S:
-            return NotTold(f"how large the data are: asking took {self._data_s:.1f} s, so it was not asked again")
+            return NotTold(f"asking how large the data are took {self._data_s:.1f} s, so it was not asked again")
         last = _told(lambda: self._session.look.data(query, facts))
         return last if isinstance(last, NotTold) else (first, last)
 

@@ -185,7 +185,7 @@ def _limits(seen: Seen) -> list[str]:
     if not isinstance(told := seen.twice_the_pool, NotTold):
         limits[-1] = "How much less a larger pool would miss is not told here: bufferlab advise estimates it."
     elif seen.rate("misses"):
-        limits.append(f"What twice the pool would miss is not bounded: {sentence.reason(told)}.")
+        limits.append(f"What twice the pool would miss is not bounded, because {sentence.reason(told)}.")
     if not seen.facts.no_time:
         limits.append("The time of reads is that of all threads, also of those that no statement waits for.")
     if seen.facts.flavour == "postgres":

@@ -52,9 +52,9 @@ _REFUSALS: Mapping[str, Refusal] = {
     "57014": "slow", "55P03": "slow",
 }  # fmt: skip
 _WHY: Mapping[Refusal, str] = {
-    "rights": "the account may not ask",
-    "missing": "the server does not have the view that tells it",
-    "slow": "the server did not answer in time",
+    "rights": "the account may not ask {}",
+    "missing": "the server has no view that tells {}",
+    "slow": "the server did not tell in time {}",
 }
 
 
@@ -88,7 +88,7 @@ def ask(query: Query, question: Question) -> list[dict[str, object]] | NotTold:
         refusal = refusal_of(error)
         if refusal is None:
             raise
-        return NotTold(f"{question.subject}: {_WHY[refusal]}", question.remedies.get(refusal), refusal)
+        return NotTold(_WHY[refusal].format(question.subject), question.remedies.get(refusal), refusal)
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
