@@ -33,9 +33,9 @@ def test_past_sweeps_are_listed_each_in_a_line_and_a_damaged_one_stops_nothing(p
     assert " damaged " in damaged
     assert "plan.json" in damaged
     assert good.split()[1:3] == ["fake-sweep", "fake"]
-    assert "  2 of 2 runs  " in good
+    assert "  2 of 2  " in good
     assert "Reads per New-Order" in good
-    assert "  0 of 2 runs, 2 failed  no run ended well" in failed
+    assert "  0 of 2, 2 failed  no run ended well" in failed
 
 
 def test_a_folder_that_cannot_be_read_stops_nothing(past: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,11 @@ def test_the_last_column_of_a_list_has_its_own_lines_where_the_others_leave_it_n
         f"{'a' * 30}  {'b' * 30}",
         "    What a column says wraps between words, and not within them.",
     ]
+    assert columns(("name", "place", "answer"), [["a" * 20, "b" * 12, "An answer."]], 30).splitlines()[-3:] == [
+        "a" * 20,
+        f"    {'b' * 12}",
+        "    An answer.",
+    ]
     beside = columns(("name", "answer"), [["a", rows[0][2]]], 40).splitlines()
     assert beside == ["name  answer", "a     What a column says wraps between", "      words, and not within them."]
 

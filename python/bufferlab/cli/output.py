@@ -292,12 +292,12 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int | No
         first = _GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=False))
         told = _wrapped(row[-1], max(_NARROWEST, total - len(lead))) or [""]
         if is_below:
-            lines += [first.rstrip(), *(lead + part for part in told)]
+            lines += [*_wrapped(first.rstrip(), total, lead), *(lead + part for part in told)]
         else:
             lines += [(first + (_GAP if first else "") + told[0]).rstrip(), *(lead + part for part in told[1:])]
     return "\n".join(lines)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrapped(text: str, width: int, lead: str = "") -> list[str]:
     """Return a text in lines that end between words; a path or another word that is longer than a line stays whole."""
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False)

@@ -62,14 +62,14 @@ def as_text(sweeps: list[Past]) -> str:
             sweep.experiment or "-",
             sweep.engine or "-",
             f"{sweep.began_at:.16}".replace("T", " ") if sweep.began_at else "-",
-            sweep.status,
+            sweep.status.replace(" runs", ""),
             sweep.problem or _first_sentence(sweep.answer or "no run ended well"),
         ]
         for sweep in sweeps
     ]
     # Give each sweep one line for programs that search lines; on a terminal wrap long lines.
     width = None if sys.stdout.isatty() else _NEVER_WRAPPED
-    return columns(("folder", "experiment", "engine", "began (UTC)", "status", "answer"), rows, width)
+    return columns(("folder", "experiment", "engine", "began (UTC)", "runs", "answer"), rows, width)
 
 
 def _found(parent: Path) -> Iterator[Past]:
