@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -471,6 +472,9 @@ def test_data_on_a_server_that_runs_already_are_said_to_lie_there_and_with_their
     note = Dataset("key", tmp_path / "key" / "database", 396, 5 << 20, "", None)
     assert _loaded_where(note, {"rows": 9, "place": "127.0.0.1:3306/lab"}) == (5 << 20, "127.0.0.1:3306/lab")
     assert _loaded_where(note, {"rows": 9}) == (396, str(tmp_path / "key"))
+    server = Dataset("key", tmp_path / "key" / "database", 397 << 20, 165 << 20, "", None)
+    assert server.in_words == "a database of 165 MiB (397 MiB of files, with logs and system tables)"
+    assert replace(server, size_bytes=165 << 20).in_words == "165 MiB"
 
 
 @pytest.mark.parametrize(

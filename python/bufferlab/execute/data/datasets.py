@@ -71,6 +71,12 @@ class Dataset:
     shape: dict[str, Any] | None
     """Pages per level of every b-tree (`database.shape` in run.json); None if the engine does not report it."""
 
+    @property
+    def in_words(self) -> str:
+        """Return the bytes of the data and indexes, with those of the files if these have more than data."""
+        data, files = map(format_bytes, (self.allocated_bytes, self.size_bytes))
+        return data if data == files else f"a database of {data} ({files} of files, with logs and system tables)"
+
 
 def _loaded_where(dataset: Dataset, loaded: Mapping[str, Any]) -> tuple[int, str]:
     """Return how many bytes were loaded, and where they lie.
@@ -263,9 +269,10 @@ class Datasets:
         self.loads += 1
         size_bytes, place = _loaded_where(dataset, loaded)
         self._rates.observe("load_bytes_per_s", size_bytes, seconds)
+        told = format_bytes(size_bytes) if "place" in loaded else dataset.in_words
         rows = f" ({loaded['rows']:,} rows)" if "rows" in loaded else ""
         done, stays = ("restored", "kept until the sweep ends") if self._is_temporary else ("loaded", "kept")
-        self._progress.say(f"{done} {format_bytes(size_bytes)} in {format_duration(seconds)}{rows}; {stays} in {place}")
+        self._progress.say(f"{done} {told} in {format_duration(seconds)}{rows}; {stays} in {place}")
         return dataset
 
     def _temporary(self, key: str) -> AbstractContextManager[Path]:

@@ -85,7 +85,7 @@ def started_with(result: Mapping[str, Any], dataset: Dataset, method: Method, *,
         return IntegrityRow(name="same_start", status="not_applicable", detail=result["start"])
     known = f"SHA-256 {dataset.sha256[:16]} verified before the sweep" if dataset.sha256 else "its contents its owner's"
     how = "used in place and only read:" if in_place else f"a {method} of"
-    detail = f"{how} {format_bytes(dataset.size_bytes)}, {known}"
+    detail = f"{how} {dataset.in_words}, {known}"
     return _row("same_start", True, detail)
 
 
